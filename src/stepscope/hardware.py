@@ -1,0 +1,239 @@
+"""What accelerators can do at best: peak rates and limits of occupancy, as tables.
+
+Rates are operations per clock cycle and multiprocessor, dense, at the architecture's
+peak; a product of the architecture may have half of it (spec: tools, section 7.2).
+Limits of occupancy are those of the CUDA C++ Programming Guide, "Compute
+Capabilities", and of the occupancy calculator that ships with the CUDA toolkit.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+__all__ = [
+    "AMD_RATES",
+    "NVIDIA_RATES",
+    "OCCUPANCY_LIMITS",
+    "MultiprocessorLimits",
+    "Occupancy",
+    "Rates",
+    "Unit",
+    "device_type",
+    "occupancy",
+    "on_chip_bytes_per_s",
+    "peak_flops",
+    "rates_of",
+]
+
+#: What a kernel computes with: vector lanes or matrix units, at one width.
+Unit = Literal["fp32", "fp16", "matrix_tf32", "matrix_fp16"]
+
+
+class Rates(NamedTuple):
+    """Floating point operations per cycle and multiprocessor; 0 where it has no unit.
+
+    Attributes:
+        fp32: Vector lanes, 32 bits.
+        fp16: Vector lanes, 16 bits.
+        matrix_tf32: Matrix units (Tensor Cores) on 32-bit operands.
+        matrix_fp16: Matrix units on 16-bit operands.
+        on_chip_bytes: Bytes per cycle and multiprocessor to and from shared memory.
+    """
+
+    fp32: int
+    fp16: int
+    matrix_tf32: int
+    matrix_fp16: int
+    on_chip_bytes: int = 256
+
+
+#: Compute capability → rates. One between two rows of a major version uses the lower.
+NVIDIA_RATES: Final[dict[tuple[int, int], Rates]] = {
+    (2, 0): Rates(64, 0, 0, 0, 64),
+    (3, 0): Rates(384, 0, 0, 0),
+    (5, 0): Rates(256, 0, 0, 0),
+    (6, 0): Rates(128, 256, 0, 0),
+    (6, 1): Rates(256, 4, 0, 0),
+    (7, 0): Rates(128, 256, 0, 1024),
+    (7, 5): Rates(128, 256, 0, 1024),
+    (8, 0): Rates(128, 512, 1024, 2048),
+    (8, 6): Rates(256, 256, 256, 1024),
+    (8, 9): Rates(256, 256, 512, 1024),
+    (9, 0): Rates(256, 512, 2048, 4096),
+    (10, 0): Rates(296, 592, 4096, 8192),
+}
+
+#: The (major, minor) that ROCm reports → rates: gfx908 and gfx90a, gfx942, gfx950.
+AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
+    (9, 0): Rates(128, 0, 256, 1024, 128),
+    (9, 4): Rates(256, 256, 256, 2048, 128),
+    (9, 5): Rates(256, 256, 256, 4096, 256),
+}
+
+
+def rates_of(vendor: str | None, major: int, minor: int) -> Rates | None:
+    """The row of the rate tables for a device; None for a device outside of them.
+
+    A vendor that was not recorded is taken for NVIDIA, whose tools alone leave it out.
+    """
+    table = AMD_RATES if vendor == "AMD" else NVIDIA_RATES
+    known = [key for key in table if key[0] == major and key[1] <= minor]
+    return table[max(known)] if known else None
+
+
+def peak_flops(rates: Rates, unit: Unit, cores: int, clock_hz: int) -> float | None:
+    """FLOP/s of a whole device with one kind of unit; None where it has none."""
+    per_cycle: int = getattr(rates, unit)
+    return float(per_cycle) * cores * clock_hz if per_cycle else None
+
+
+def on_chip_bytes_per_s(rates: Rates, cores: int, clock_hz: int) -> float:
+    """Bytes per second between the multiprocessors and their own memories."""
+    return float(rates.on_chip_bytes) * cores * clock_hz
+
+
+#: (major, first minor, architecture), newest first (spec: tools, section 7.1).
+_ARCHITECTURES: Final = (
+    (10, 0, "Blackwell"),
+    (9, 0, "Hopper"),
+    (8, 9, "Ada Lovelace"),
+    (8, 0, "Ampere"),
+    (7, 5, "Turing"),
+    (7, 0, "Volta"),
+    (6, 0, "Pascal"),
+    (5, 0, "Maxwell"),
+    (3, 0, "Kepler"),
+    (2, 0, "Fermi"),
+)
+#: The (major, minor) that ROCm reports → architecture, where it is unambiguous.
+_AMD_ARCHITECTURES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
+
+
+def device_type(
+    *, name: str | None, vendor: str | None, major: int | None, minor: int | None
+) -> str | None:
+    """How people call the device: its product name, else vendor and architecture.
+
+    None where neither was recorded. Without a vendor a compute capability is
+    NVIDIA's, and the text says that this was inferred.
+    """
+    if name:
+        return name
+    if vendor == "AMD":
+        architecture = _AMD_ARCHITECTURES.get((major or 0, minor or 0))
+        return f"AMD GPU ({architecture})" if architecture else "AMD GPU"
+    if major is None:
+        return f"{vendor} GPU" if vendor else None
+    version = (major, minor or 0)
+    family = next((a for *first, a in _ARCHITECTURES if version >= tuple(first)), None)
+    inferred = "" if vendor else ", inferred"
+    return f"Nvidia GPU ({family or f'compute capability {major}'}{inferred})"
+
+
+class MultiprocessorLimits(NamedTuple):
+    """What one multiprocessor can hold at a time.
+
+    Attributes:
+        threads: Resident threads; a warp is 32 of them.
+        blocks: Resident blocks.
+        registers: 32-bit registers.
+        shared_memory_bytes: Largest carve-out for shared memory.
+        reserved_bytes: Shared memory that the system takes from each block.
+        shared_unit_bytes: Shared memory is handed out in multiples of it.
+    """
+
+    threads: int
+    blocks: int
+    registers: int
+    shared_memory_bytes: int
+    reserved_bytes: int
+    shared_unit_bytes: int
+
+
+#: Registers are handed out per warp in multiples of 256, and the warps of a block are
+#: spread over four partitions, on every compute capability below.
+_WARP: Final = 32
+_REGISTER_UNIT: Final = 256
+_PARTITIONS: Final = 4
+
+#: Compute capability → limits. Only versions that are listed are known.
+OCCUPANCY_LIMITS: Final[dict[tuple[int, int], MultiprocessorLimits]] = {
+    (5, 0): MultiprocessorLimits(2048, 32, 65536, 64 << 10, 0, 256),
+    (5, 2): MultiprocessorLimits(2048, 32, 65536, 96 << 10, 0, 256),
+    (5, 3): MultiprocessorLimits(2048, 32, 65536, 64 << 10, 0, 256),
+    (6, 0): MultiprocessorLimits(2048, 32, 65536, 64 << 10, 0, 256),
+    (6, 1): MultiprocessorLimits(2048, 32, 65536, 96 << 10, 0, 256),
+    (7, 0): MultiprocessorLimits(2048, 32, 65536, 96 << 10, 0, 256),
+    (7, 2): MultiprocessorLimits(2048, 32, 65536, 96 << 10, 0, 256),
+    (7, 5): MultiprocessorLimits(1024, 16, 65536, 64 << 10, 0, 256),
+    (8, 0): MultiprocessorLimits(2048, 32, 65536, 164 << 10, 1024, 128),
+    (8, 6): MultiprocessorLimits(1536, 16, 65536, 100 << 10, 1024, 128),
+    (8, 7): MultiprocessorLimits(1536, 16, 65536, 164 << 10, 1024, 128),
+    (8, 9): MultiprocessorLimits(1536, 24, 65536, 100 << 10, 1024, 128),
+    (9, 0): MultiprocessorLimits(2048, 32, 65536, 228 << 10, 1024, 128),
+    (10, 0): MultiprocessorLimits(2048, 32, 65536, 228 << 10, 1024, 128),
+    (12, 0): MultiprocessorLimits(1536, 24, 65536, 100 << 10, 1024, 128),
+}
+
+
+class Occupancy(NamedTuple):
+    """Theoretical occupancy of one launch shape.
+
+    Attributes:
+        percent: Resident threads of the most that fit, 0 to 100.
+        limiter: What keeps more blocks from fitting; of several the first of
+            registers, shared_memory, threads, blocks.
+    """
+
+    percent: float
+    limiter: Literal["registers", "shared_memory", "threads", "blocks"]
+
+
+def occupancy(
+    limits: MultiprocessorLimits,
+    *,
+    threads: int,
+    registers: int,
+    shared_memory_bytes: int,
+) -> Occupancy | None:
+    """How full a multiprocessor can get with blocks of one shape.
+
+    Args:
+        limits: Row of `OCCUPANCY_LIMITS`.
+        threads: Threads of a block, at least 1.
+        registers: Registers of a thread.
+        shared_memory_bytes: Static and dynamic, of a block.
+
+    Returns:
+        None for a block that does not fit at all, or without threads: such a launch
+        cannot have happened on this device.
+    """
+    if threads < 1:
+        return None
+    warps = -(-threads // _WARP)
+    per_warp = _round_up(registers * _WARP, _REGISTER_UNIT)
+    per_partition = limits.registers // _PARTITIONS
+    warps_of_registers = (
+        per_partition // per_warp * _PARTITIONS if per_warp else limits.threads
+    )
+    shared = _round_up(
+        shared_memory_bytes + limits.reserved_bytes, limits.shared_unit_bytes
+    )
+    blocks_by: dict[Literal["registers", "shared_memory", "threads", "blocks"], int] = {
+        "registers": warps_of_registers // warps,
+        "shared_memory": (
+            limits.shared_memory_bytes // shared if shared else limits.threads
+        ),
+        "threads": limits.threads // _WARP // warps,
+        "blocks": limits.blocks,
+    }
+    limiter = min(blocks_by, key=lambda what: blocks_by[what])
+    blocks = blocks_by[limiter]
+    if blocks == 0:
+        return None
+    resident = min(blocks * warps * _WARP, limits.threads)
+    return Occupancy(100.0 * resident / limits.threads, limiter)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

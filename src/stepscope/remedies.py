@@ -1,0 +1,103 @@
+"""What to do about data that a capture lacks: one text for every place that says it.
+
+A remedy is keyed by a code of `unavailable.CODES`, or by a cause of its own where one
+code has several (`cupti_…`). Empty pages, reports and checks of a machine quote it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+__all__ = ["CAUSES_OF_SILENT_DEVICES", "REMEDIES", "Remedy", "remedy_for"]
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """A way out.
+
+    Attributes:
+        sentence: What to do, in one sentence.
+        commands: Lines to copy, in order; empty where none is needed.
+    """
+
+    sentence: str
+    commands: tuple[str, ...] = ()
+
+
+#: The driver keeps counters from ordinary users unless told otherwise; activity
+#: tracing is refused with the same error on older drivers (spec: advice, rule 0.1).
+_DRIVER_OPTION: Final = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
+
+REMEDIES: Final[dict[str, Remedy]] = {
+    "NO_DEVICE_PLANE": Remedy(
+        sentence="If the program used a GPU, its device tracer did not start: put "
+        "libcupti on the loader path and record again.",
+        commands=(
+            'export LD_LIBRARY_PATH="$CUDA_HOME/extras/CUPTI/lib64:$LD_LIBRARY_PATH"',
+        ),
+    ),
+    "NO_DEVICE_EVENTS": Remedy(
+        sentence="Allow the process to trace the GPU, stop other GPU profilers, and "
+        "record again with the device tracer on.",
+        commands=(
+            f"echo '{_DRIVER_OPTION}' | sudo tee /etc/modprobe.d/nvidia-profiling.conf",
+            "dcgmi profile --pause",
+        ),
+    ),
+    "cupti_privilege": Remedy(
+        sentence="Let ordinary users trace (reload the driver afterwards), or give the "
+        "container the capability SYS_ADMIN.",
+        commands=(
+            f"echo '{_DRIVER_OPTION}' | sudo tee /etc/modprobe.d/nvidia-profiling.conf",
+            "docker run --cap-add=SYS_ADMIN …",
+        ),
+    ),
+    "cupti_busy": Remedy(
+        sentence="Only one tool at a time may trace a GPU: stop the other profiler, or "
+        "pause DCGM's profiling.",
+        commands=("dcgmi profile --pause",),
+    ),
+    "cupti_missing": Remedy(
+        sentence="Put the libcupti of the framework's CUDA version on the loader path.",
+        commands=(
+            'export LD_LIBRARY_PATH="$CUDA_HOME/extras/CUPTI/lib64:$LD_LIBRARY_PATH"',
+        ),
+    ),
+    "NO_STEPS": Remedy(
+        sentence="Mark each training step, with the fetching of its batch inside.",
+        commands=(
+            "with tf.profiler.experimental.Trace('train', step_num=i, _r=1):  # TF",
+            "with jax.profiler.StepTraceAnnotation('train', step_num=i):  # JAX",
+            "prof.step()  # PyTorch, after each step",
+        ),
+    ),
+    "HOST_LEVEL": Remedy(
+        sentence="Record again with host tracer level 2.",
+        commands=("tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)",),
+    ),
+    "LOST_EVENTS": Remedy(
+        sentence="Record a shorter window, or a lower host tracer level.",
+    ),
+    "SINGLE_SAMPLE": Remedy(sentence="Record at least three steps, better ten."),
+    "NO_SAMPLES": Remedy(sentence="Record at least three steps, better ten."),
+    "NO_HLO": Remedy(
+        sentence="Record again while the compiled program runs, with the HLO protos "
+        "enabled in the profiler's options.",
+    ),
+    "NO_TFDATA_EVENTS": Remedy(
+        sentence="Record again at host tracer level 2; a program that reads its data "
+        "another way has none.",
+    ),
+    "CORRUPT": Remedy(
+        sentence="Copy the file again in binary mode, or record again.",
+    ),
+}
+
+#: Why a program that uses a GPU shows no device activity, most frequent first.
+CAUSES_OF_SILENT_DEVICES: Final = ("cupti_privilege", "cupti_busy", "cupti_missing")
+
+
+def remedy_for(code: str) -> Remedy | None:
+    """The way out for a code or cause, where a general one exists."""
+    return REMEDIES.get(code)

@@ -1,0 +1,308 @@
+"""The on-disk contract: where the runs of a log directory are, and whose files.
+
+`<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. A
+host is a file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host. What
+else lies beside the traces (results of other tools, caches) is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "HostFiles",
+    "Run",
+    "Scan",
+    "find_runs",
+    "host_name",
+    "is_trace",
+    "run_of_file",
+    "scan",
+    "traces_in",
+]
+
+#: Directories deeper than this are not looked into.
+_DEEPEST: Final = 64
+
+#: Sorts a file that is no part before the parts of the same host.
+_WHOLE: Final = -1
+
+_TRACE: Final = re.compile(
+    r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz)?\Z", re.DOTALL
+)
+_TIME: Final = re.compile(
+    r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
+)
+
+#: Endings of what profilers wrote beside a trace: results computed at capture time.
+_RESULTS: Final = (
+    ".overview_page.pb",
+    ".input_pipeline.pb",
+    ".kernel_stats.pb",
+    ".tensorflow_stats.pb",
+    ".memory_profile.json.gz",
+    ".op_profile.json",
+    ".op_stats.pb",
+    ".trace.json.gz",
+)
+
+
+class HostFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace of one host.
+
+    Attributes:
+        host: Name of the host, as the file name has it.
+        paths: Its file, or its parts in order.
+    """
+
+    host: str
+    paths: tuple[Path, ...]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One capture of one or several hosts.
+
+    Attributes:
+        name: Shown name, `<sub-run>/<run>`.
+        directory: Where its files are.
+        hosts: In the order of their names.
+        unix_s: When it was recorded: the time in its name, else that of its newest
+            file; seconds since 1970.
+    """
+
+    name: str
+    directory: Path
+    hosts: tuple[HostFiles, ...]
+    unix_s: float
+
+
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search below a directory found.
+
+    Attributes:
+        runs: Newest first; equal times by name, last first.
+        results_only: Run directories that hold results but no trace.
+        refused: (Entry, why it could not be looked into).
+        directories: How many directories were looked into.
+    """
+
+    runs: tuple[Run, ...]
+    results_only: tuple[Path, ...]
+    refused: tuple[tuple[Path, str], ...]
+    directories: int
+
+
+def is_trace(name: str) -> bool:
+    """Whether a file name is that of a trace that a run directory may hold."""
+    return _TRACE.match(name) is not None
+
+
+def host_name(name: str) -> str:
+    """The host that a trace's file name stands for; an empty one is `localhost`."""
+    found = _TRACE.match(name)
+    host = found["host"] if found else Path(name).name.split(".")[0]
+    return host or "localhost"
+
+
+def find_runs(logdir: Path) -> tuple[Run, ...]:
+    """Every run with a trace below a log directory, newest first.
+
+    Raises:
+        BadInput: The directory does not exist or cannot be listed.
+    """
+    return scan(logdir).runs
+
+
+def traces_in(directory: Path) -> tuple[HostFiles, ...]:
+    """The hosts whose traces lie in a directory itself, by name.
+
+    Of a file and its compressed copy the file is taken.
+    """
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if is_trace(entry.name)]
+    return _hosts(directory, names)
+
+
+def run_of_file(path: Path) -> Run:
+    """A run of the one file that is given, named after its directory."""
+    name = path.parent.name if _is_profile_folder(path.parent.parent) else path.name
+    host = HostFiles(host=host_name(path.name), paths=(path,))
+    return Run(name=name, directory=path.parent, hosts=(host,), unix_s=_mtime(path))
+
+
+def scan(logdir: Path) -> Scan:
+    """Look for runs in and below a directory.
+
+    A directory that holds traces itself is a run; otherwise runs are the children of
+    every `plugins/profile` at any depth. Links are followed, each directory is looked
+    into once, and an entry that cannot be read is passed over and listed.
+
+    Raises:
+        BadInput: The directory does not exist or cannot be listed.
+    """
+    try:
+        own = traces_in(logdir)
+    except OSError as error:
+        raise BadInput.at(
+            logdir,
+            f"cannot be looked into ({error.strerror})",
+            "Give a log directory, a run directory or a trace file.",
+        ) from error
+    if own:
+        run = _run(logdir, logdir.absolute().name, own)
+        return Scan(runs=(run,), results_only=(), refused=(), directories=1)
+    walk = _Walk()
+    runs: list[Run] = []
+    results_only: list[Path] = []
+    for directory, sub_run in walk.run_directories(logdir):
+        names = walk.file_names(directory)
+        hosts = _hosts(directory, [name for name in names if is_trace(name)])
+        if hosts:
+            runs.append(_run(directory, f"{sub_run}{directory.name}", hosts))
+        elif _holds_results(names):
+            results_only.append(directory)
+    if not runs and not results_only and _holds_results(walk.file_names(logdir)):
+        results_only.append(logdir)
+    runs.sort(key=lambda run: (run.unix_s, run.name), reverse=True)
+    return Scan(
+        runs=tuple(runs),
+        results_only=tuple(results_only),
+        refused=tuple(walk.refused),
+        directories=len(walk.seen),
+    )
+
+
+class _Walk:
+    """One search: what was seen, and what could not be."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, int]] = set()
+        self.refused: list[tuple[Path, str]] = []
+
+    def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
+        """Children of every profile folder, with the prefix of their shown name."""
+        # Links wait until everything is seen under its own name.
+        waiting: deque[tuple[Path, int]] = deque([(top, 0)])
+        links: deque[tuple[Path, int]] = deque()
+        # The folder above may be the one that makes `top` a profile folder.
+        real_top = top.absolute()
+        while waiting or links:
+            directory, depth = waiting.popleft() if waiting else links.popleft()
+            if not self._first_visit(directory) or depth > _DEEPEST:
+                continue
+            folders, linked = self._folders(directory)
+            if _is_profile_folder(real_top / directory.relative_to(top)):
+                prefix = _sub_run(directory, top)
+                for child in (*folders, *linked):
+                    if self._first_visit(child):
+                        yield child, prefix
+                continue
+            waiting.extend((child, depth + 1) for child in folders)
+            links.extend((child, depth + 1) for child in linked)
+
+    def file_names(self, directory: Path) -> list[str]:
+        """Names of what lies in a directory, none where it cannot be listed."""
+        try:
+            return [entry.name for entry in directory.iterdir()]
+        except OSError as error:
+            self.refused.append((directory, str(error.strerror)))
+            return []
+
+    def _folders(self, directory: Path) -> tuple[list[Path], list[Path]]:
+        folders: list[Path] = []
+        linked: list[Path] = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    if self._is_folder(entry):
+                        kept = linked if entry.is_symlink() else folders
+                        kept.append(Path(entry.path))
+        except OSError as error:
+            self.refused.append((directory, str(error.strerror)))
+        return folders, linked
+
+    def _is_folder(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            return entry.is_dir()
+        except OSError as error:
+            # A link that leads back to itself.
+            self.refused.append((Path(entry.path), str(error.strerror)))
+            return False
+
+    def _first_visit(self, directory: Path) -> bool:
+        try:
+            status = directory.stat()
+        except OSError as error:
+            self.refused.append((directory, str(error.strerror)))
+            return False
+        key = (status.st_dev, status.st_ino)
+        if key in self.seen:
+            return False
+        self.seen.add(key)
+        return True
+
+
+def _holds_results(names: Iterable[str]) -> bool:
+    return any(name.endswith(_RESULTS) for name in names)
+
+
+def _is_profile_folder(directory: Path) -> bool:
+    return directory.name == "profile" and directory.parent.name == "plugins"
+
+
+def _sub_run(profile_folder: Path, top: Path) -> str:
+    inside = profile_folder.relative_to(top).parts[:-2]
+    return "".join(f"{part}/" for part in inside)
+
+
+def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
+    chosen: dict[str, dict[int, Path]] = {}
+    # Descending, so that `x.pb` replaces `x.pb.gz`.
+    for name in sorted(names, reverse=True):
+        found = _TRACE.match(name)
+        if found is not None:
+            part = _WHOLE if found["part"] is None else int(found["part"])
+            chosen.setdefault(host_name(name), {})[part] = directory / name
+    return tuple(
+        HostFiles(host=host, paths=tuple(parts[part] for part in sorted(parts)))
+        for host, parts in sorted(chosen.items())
+    )
+
+
+def _run(directory: Path, name: str, hosts: tuple[HostFiles, ...]) -> Run:
+    recorded = _time_in(directory.name)
+    if recorded is None:
+        recorded = max(_mtime(path) for host in hosts for path in host.paths)
+    return Run(name=name, directory=directory, hosts=hosts, unix_s=recorded)
+
+
+def _time_in(name: str) -> float | None:
+    """The time that a run's name tells, in the time zone of this machine."""
+    found = _TIME.match(name)
+    if found is None:
+        return None
+    *parts, milliseconds = found.groups(default="0")
+    try:
+        moment = datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001 - names carry local time
+        return moment.timestamp() + int(milliseconds) / 1000
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""The declared tables of a profile, and what was lost while recording it."""

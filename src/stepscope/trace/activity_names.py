@@ -1,0 +1,189 @@
+"""What the name of a device event says it is: the rules every reader shares.
+
+The rules are data, tried in order on the name in lower case without blanks, so that
+one spelling per word is enough: `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD` (spec:
+tools, sections 2.4, 4.1 and 4.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "COLLECTIVE_CATEGORIES",
+    "COLLECTIVE_NAME_PARTS",
+    "COLLECTIVE_OP_TYPES",
+    "NOT_ACTIVITY",
+    "SOME_COPY",
+    "copy_kind",
+    "is_collective_category",
+    "is_collective_op",
+    "kind_of_line_type",
+    "kind_of_name",
+]
+
+#: Not work of a device: allocations, profiler overhead, markers, counters.
+NOT_ACTIVITY: Final = "not_activity"
+
+#: A copy whose direction its name does not tell.
+SOME_COPY: Final = "some_copy"
+
+#: Beginning of the name → kind. The first match wins.
+_BEGINNINGS: Final = (
+    ("memcpyh2d", "h2d"),
+    ("memcpyhtod", "h2d"),
+    ("memcpyd2h", "d2h"),
+    ("memcpydtoh", "d2h"),
+    ("memcpyp2p", "p2p_copy"),
+    ("memcpyptop", "p2p_copy"),
+    ("memcpyd2d", "local_copy"),
+    ("memcpydtod", "local_copy"),
+    ("memcpyh2h", NOT_ACTIVITY),
+    ("memcpyhtoh", NOT_ACTIVITY),
+    ("memcpy", SOME_COPY),
+    ("memset", "memset"),
+    # Page migrations of unified memory; its faults and throttling move no bytes.
+    ("um_bytes_transfer_htod", "h2d"),
+    ("um_bytes_transfer_dtoh", "d2h"),
+    ("um_bytes_transfer_dtod", "p2p_copy"),
+    ("um_", NOT_ACTIVITY),
+    ("unifiedmemory", NOT_ACTIVITY),
+    ("memoryalloc", NOT_ACTIVITY),
+    ("memoryfree", NOT_ACTIVITY),
+    ("memoryresidency", NOT_ACTIVITY),
+    ("memalloc", NOT_ACTIVITY),
+    ("memfree", NOT_ACTIVITY),
+    ("hostregister", NOT_ACTIVITY),
+    ("hostunregister", NOT_ACTIVITY),
+    ("nvtx:", NOT_ACTIVITY),
+)
+
+#: Copies that a driver carries out by a kernel of its own.
+_COPY_KERNELS: Final = (
+    ("__amd_rocclr_copybuffer", "local_copy"),
+    ("__amd_rocclr_fillbuffer", "memset"),
+)
+
+#: Whole names of the tracer's own work that appears on a stream.
+_OVERHEAD: Final = frozenset(
+    {"Overhead", "COMPILER", "BUFFER_FLUSH", "INSTRUMENTATION", "RESOURCE"}
+)
+
+#: A name that holds one of these is a collective's.
+COLLECTIVE_NAME_PARTS: Final = (
+    "nccl",
+    "rccl",
+    "msccl",
+    "nvshmem",
+    "deep_ep",
+    "multimem_all_reduce",
+    "one_shot_all_reduce",
+    "two_shot_all_reduce",
+    "cross_device_reduce",
+)
+
+#: HLO categories of collectives, also with `-start` or `-done`.
+COLLECTIVE_CATEGORIES: Final = frozenset(
+    {
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+        "all-to-all",
+        "collective-permute",
+        "collective-broadcast",
+        "ragged-all-to-all",
+    }
+)
+
+#: Beginnings of the types of collective ops.
+COLLECTIVE_OP_TYPES: Final = (
+    "NcclAllReduce",
+    "NcclReduce",
+    "NcclBroadcast",
+    "CollectiveReduce",
+    "CollectiveGather",
+    "CollectiveBcast",
+    "CollectiveAllToAll",
+)
+
+_HOST_MEMORY: Final = frozenset({"pageable", "pinned", "host"})
+_DEVICE_MEMORY: Final = frozenset(
+    {"device", "array", "device_static", "managed", "managed_static"}
+)
+
+#: A stream's name lists what ran on it, in the words of the first rules, and these.
+_LINE_TYPES: Final = {"compute": "kernel", "kernel": "kernel", "cudagraph": "kernel"}
+_IDLE_LINE_TYPES: Final = frozenset({"overhead", "generic", "unifiedmemory"})
+
+
+def kind_of_name(name: str, *, launched: bool = False) -> str:
+    """The kind of activity that a name tells, `SOME_COPY` or `NOT_ACTIVITY`.
+
+    Whatever matches no rule is a kernel. A copy between two devices may carry the
+    name of a local one: its details tell them apart.
+
+    Args:
+        name: As recorded.
+        launched: The event carries launch details. Then it is a kernel, whatever
+            its author called it, or a driver's copy by kernel.
+    """
+    compact = name[:64].replace(" ", "").lower()
+    for beginning, kind in (
+        _COPY_KERNELS if launched else (*_COPY_KERNELS, *_BEGINNINGS)
+    ):
+        if compact.startswith(beginning):
+            return kind
+    if name in _OVERHEAD and not launched:
+        return NOT_ACTIVITY
+    lower = name.lower()
+    if any(part in lower for part in COLLECTIVE_NAME_PARTS):
+        return "collective"
+    return "kernel"
+
+
+def copy_kind(source: str | None, destination: str | None) -> str | None:
+    """The kind of a copy from the kinds of memory on both sides.
+
+    Returns:
+        A kind of activity, `NOT_ACTIVITY` between two places of the host, or None
+        where a side is unknown.
+    """
+    sides = [_side(source), _side(destination)]
+    return {
+        ("host", "device"): "h2d",
+        ("device", "host"): "d2h",
+        ("device", "device"): "local_copy",
+        ("host", "host"): NOT_ACTIVITY,
+    }.get((sides[0], sides[1]))
+
+
+def kind_of_line_type(word: str) -> str | None:
+    """The kind of activity of one word of a stream's list, None for an unknown one."""
+    compact = word.strip().lower()
+    if compact in _IDLE_LINE_TYPES:
+        return NOT_ACTIVITY
+    if compact in _LINE_TYPES:
+        return _LINE_TYPES[compact]
+    for beginning, kind in _BEGINNINGS:
+        if compact.startswith(beginning):
+            return kind
+    return None
+
+
+def is_collective_category(category: str) -> bool:
+    """Whether an HLO category is a collective's, or one half of an asynchronous one."""
+    whole = category.removesuffix("-start").removesuffix("-done")
+    return whole in COLLECTIVE_CATEGORIES
+
+
+def is_collective_op(annotation: str) -> bool:
+    """Whether the annotation `scope/name:Type` of an op is that of a collective."""
+    _, _, op_type = annotation.partition(":")
+    return op_type.startswith(COLLECTIVE_OP_TYPES)
+
+
+def _side(memory: str | None) -> str:
+    word = (memory or "").lower()
+    if word in _HOST_MEMORY:
+        return "host"
+    return "device" if word in _DEVICE_MEMORY else "unknown"

@@ -1,0 +1,140 @@
+"""`device_activity` and `geometries`: everything that ran on a device."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["ACTIVITY_KINDS", "DEVICE_ACTIVITY", "GEOMETRIES"]
+
+ACTIVITY_KINDS: Final = pl.Enum(
+    ["kernel", "collective", "h2d", "d2h", "p2p_copy", "local_copy", "memset"]
+)
+
+DEVICE_ACTIVITY: Final = TableSchema(
+    "device_activity",
+    "one kernel, collective, copy or memset",
+    "by start within a track; tracks in order of `tracks`",
+    (
+        Column(
+            "event",
+            pl.Int32(),
+            "row of events",
+            "the format has no timeline",
+            "The slice on its stream.",
+        ),
+        Column("track", pl.Int32(), "row of tracks", NEVER, "The stream."),
+        Column("device", pl.Int32(), "ordinal", NEVER, "The device."),
+        Column("stream", pl.Int64(), "", NEVER, "The stream's id."),
+        Column("kind", ACTIVITY_KINDS, "", NEVER, "What it was."),
+        Column("type", pl.Int32(), "row of event_types", NEVER, "Its name."),
+        Column("start_ps", pl.Int64(), "ps", NEVER, "Since the start of the profile."),
+        Column("dur_ps", pl.Int64(), "ps", NEVER, "Duration, at least 0."),
+        Column(
+            "correlation",
+            pl.Int64(),
+            "",
+            "not recorded",
+            "Equal to that of the launch call of the same process.",
+        ),
+        Column(
+            "process", pl.Int64(), "pid", "not recorded", "Process that launched it."
+        ),
+        Column(
+            "geometry",
+            pl.Int32(),
+            "row of geometries",
+            "no kernel, or its details were not recorded",
+            "Launch shape and resources.",
+        ),
+        Column("bytes", pl.Int64(), "bytes", "not recorded", "Size of a copy."),
+        Column(
+            "op",
+            pl.Int32(),
+            "handle of strings",
+            "no op annotation",
+            "Annotation of the framework op, `scope/name:Type` as recorded.",
+        ),
+        Column(
+            "hlo_op",
+            pl.Int32(),
+            "handle of strings",
+            "not from a compiled program",
+            "HLO instruction, outermost first where nested (`a::b`).",
+        ),
+        Column(
+            "hlo_module", pl.Int32(), "handle of strings", "likewise", "HLO module."
+        ),
+        Column("program", pl.Int64(), "", "likewise", "Program id of the module."),
+        Column(
+            "shape",
+            pl.Int32(),
+            "handle of strings",
+            "not recorded",
+            "Operand shapes with element types, as recorded.",
+        ),
+        Column(
+            "equation",
+            pl.Int32(),
+            "handle of strings",
+            "not recorded",
+            "Einsum equation, as recorded.",
+        ),
+        Column(
+            "group",
+            pl.Int64(),
+            "",
+            "the producer did not group",
+            "Step group that the producer stored.",
+        ),
+    ),
+)
+
+GEOMETRIES: Final = TableSchema(
+    "geometries",
+    "one distinct launch shape with its resources",
+    "first appearance; the row number is the handle",
+    (
+        Column(
+            "registers", pl.Int32(), "", "not recorded or impossible", "Per thread."
+        ),
+        Column(
+            "static_shared_memory_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded apart",
+            "Per block.",
+        ),
+        Column(
+            "dynamic_shared_memory_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded apart",
+            "Per block.",
+        ),
+        Column(
+            "shared_memory_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Static and dynamic, per block.",
+        ),
+        *(
+            Column(
+                f"{what}_{axis}", pl.Int64(), "", "not recorded", f"{what}Dim.{axis}."
+            )
+            for what in ("block", "grid")
+            for axis in "xyz"
+        ),
+        Column(
+            "occupancy_percent",
+            pl.Float64(),
+            "0 to 100",
+            "not recorded",
+            "Theoretical occupancy as the tracer computed it.",
+        ),
+    ),
+)

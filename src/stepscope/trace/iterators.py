@@ -1,0 +1,26 @@
+"""`iterators`: calls into an input pipeline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["ITERATORS"]
+
+ITERATORS: Final = TableSchema(
+    "iterators",
+    "one call of one iterator of an input pipeline",
+    "by row of events",
+    (
+        Column("event", pl.Int32(), "row of events", NEVER, "The call."),
+        Column("track", pl.Int32(), "row of tracks", NEVER, "The thread."),
+        Column("start_ps", pl.Int64(), "ps", NEVER, "Since the start of the profile."),
+        Column("dur_ps", pl.Int64(), "ps", NEVER, "Duration of the call."),
+        Column("long_name", pl.String(), "", NEVER, "Outermost iterator first."),
+        Column("id", pl.Int64(), "", "not recorded", "This iterator."),
+        Column("parent_id", pl.Int64(), "", "not recorded", "Its consumer."),
+    ),
+)

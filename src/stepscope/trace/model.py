@@ -1,0 +1,92 @@
+"""`TraceData`: the tables of one host, each built when first asked for."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from stepscope.errors import BadUsage
+from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.tables import TABLES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    import polars as pl
+
+__all__ = ["TraceData"]
+
+
+class TraceData:
+    """The tables of one host's profile.
+
+    A reader hands over one builder per table. A builder runs when its table is first
+    asked for, and once; what it returns does not depend on what ran before. A table
+    that the capture cannot have is an `Unavailable`.
+
+    Attributes:
+        host: Name of the host, unique in its profile.
+        strings: Interned texts; a handle is an index into it.
+        data: The file's bytes (uint8); a place is an offset into it.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        builders: Mapping[str, Callable[[], pl.DataFrame | Unavailable]],
+        *,
+        strings: Sequence[str],
+        data: np.ndarray,
+    ) -> None:
+        unknown = set(builders) ^ set(TABLES)
+        if unknown:
+            message = f"builders and declared tables differ in {sorted(unknown)}"
+            raise ValueError(message)
+        self.host = host
+        self.strings = strings
+        self.data = data
+        self._builders = dict(builders)
+        self._tables: dict[str, pl.DataFrame | Unavailable] = {}
+        self._lock = threading.RLock()
+
+    def table(self, name: str) -> pl.DataFrame | Unavailable:
+        """The frame of a declared table, or why this capture has none."""
+        if name not in self._builders:
+            raise BadUsage.unknown_name("table", name, TABLES)
+        with self._lock:
+            if name not in self._tables:
+                self._tables[name] = self._builders[name]()
+            return self._tables[name]
+
+    def text(self, place: int, length: int) -> str:
+        """The text at a place in the file; what is not UTF-8 is replaced."""
+        return bytes(self.data[place : place + length]).decode("utf-8", "replace")
+
+    def without(self, name: str, why: Unavailable) -> TraceData:
+        """The same trace with one table absent for a stated reason."""
+        if name not in self._builders:
+            raise BadUsage.unknown_name("table", name, TABLES)
+        builders = {**self._builders, name: lambda: why}
+        return TraceData(self.host, builders, strings=self.strings, data=self.data)
+
+    def named(self, host: str) -> TraceData:
+        """The same trace under another host name."""
+        return TraceData(host, self._builders, strings=self.strings, data=self.data)
+
+    def with_notes(self, notes: Sequence[QualityNote]) -> TraceData:
+        """The same trace with further doubts in `quality`."""
+
+        def build() -> pl.DataFrame:
+            return notes_frame((*self.quality_notes(), *notes))
+
+        builders = {**self._builders, "quality": build}
+        return TraceData(self.host, builders, strings=self.strings, data=self.data)
+
+    def quality_notes(self) -> tuple[QualityNote, ...]:
+        """The rows of `quality` as values."""
+        frame = self.table("quality")
+        if isinstance(frame, Unavailable):
+            return ()
+        return tuple(QualityNote(**row) for row in frame.iter_rows(named=True))

@@ -1,0 +1,24 @@
+"""`parameters`: the variables of the model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["PARAMETERS"]
+
+PARAMETERS: Final = TableSchema(
+    "parameters",
+    "a variable of the model",
+    "as recorded",
+    (
+        Column("name", pl.String(), "", NEVER, "Name of the variable."),
+        Column("scope", pl.String(), "", NEVER, "Layer or module path."),
+        Column("shape", pl.List(pl.Int64()), "", "not recorded", "Dimensions."),
+        Column("dtype", pl.String(), "", "not recorded", "Element type."),
+        Column("trainable", pl.Boolean(), "", "not recorded", "Is it trained."),
+    ),
+)

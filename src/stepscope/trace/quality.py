@@ -1,0 +1,49 @@
+"""`quality`: what was dropped, truncated, contradictory or missing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["QUALITY", "SEVERITIES", "QualityNote", "notes_frame"]
+
+SEVERITIES: Final = pl.Enum(["info", "warning", "error"])
+
+QUALITY: Final = TableSchema(
+    "quality",
+    "one kind of doubt about the recording",
+    "gravest first",
+    (
+        Column("kind", pl.String(), "", NEVER, "Stable name of the doubt."),
+        Column("severity", SEVERITIES, "", NEVER, "How much it may change."),
+        Column("count", pl.Int64(), "", "not countable", "How many cases."),
+        Column("scope", pl.String(), "", NEVER, "File, plane or track concerned."),
+        Column("message", pl.String(), "", NEVER, "One sentence."),
+        Column("remedy", pl.String(), "", "nothing to do", "What to do at capture."),
+    ),
+)
+
+
+class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `quality` (columns as declared there)."""
+
+    kind: str
+    severity: str
+    scope: str
+    message: str
+    count: int | None = None
+    remedy: str | None = None
+
+
+def notes_frame(notes: tuple[QualityNote, ...]) -> pl.DataFrame:
+    """Turn notes into the declared frame, gravest first."""
+    order = {severity: rank for rank, severity in enumerate(SEVERITIES.categories)}
+    ranked = sorted(notes, key=lambda note: -order[note.severity])
+    return pl.DataFrame(
+        [msgspec.structs.asdict(note) for note in ranked],
+        schema=QUALITY.dtypes(),
+    )

@@ -1,0 +1,69 @@
+"""`stats` and `type_stats`: typed key/value pairs, in long form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = [
+    "DOUBLE",
+    "INT",
+    "PLACE_BYTES",
+    "PLACE_TEXT",
+    "REF",
+    "STATS",
+    "TYPE_STATS",
+    "UINT",
+]
+
+#: Values of the column `kind`.
+DOUBLE: Final = 2
+UINT: Final = 3
+INT: Final = 4
+PLACE_TEXT: Final = 5
+PLACE_BYTES: Final = 6
+REF: Final = 7
+
+_VALUE: Final = (
+    Column("key", pl.Int32(), "handle of strings", NEVER, "Name of the value."),
+    Column(
+        "kind",
+        pl.UInt8(),
+        "",
+        NEVER,
+        "2 double, 3 unsigned, 4 signed, 5 text place, 6 bytes place, 7 handle of "
+        "strings, 0 no value.",
+    ),
+    Column(
+        "value",
+        pl.Int64(),
+        "",
+        NEVER,
+        "The number's 64 bits; for places the offset in the data; for handles the "
+        "handle.",
+    ),
+    Column("length", pl.Int32(), "bytes", NEVER, "Length of a place, else 0."),
+)
+
+STATS: Final = TableSchema(
+    "stats",
+    "one value attached to one event",
+    "by event",
+    (
+        Column("event", pl.Int32(), "row of events", NEVER, "Whose value it is."),
+        *_VALUE,
+    ),
+)
+
+TYPE_STATS: Final = TableSchema(
+    "type_stats",
+    "one value shared by all events of a type; an event's own value wins",
+    "by type",
+    (
+        Column("type", pl.Int32(), "row of event_types", NEVER, "Whose value it is."),
+        *_VALUE,
+    ),
+)

@@ -1,0 +1,63 @@
+"""`tracks`: where events happened."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["DERIVED_LINES", "TRACKS", "TRACK_KINDS"]
+
+TRACK_KINDS: Final = pl.Enum(
+    ["thread", "stream", "core", "derived", "asynchronous", "counters", "overhead"]
+)
+
+#: What a derived track repeats; such time is never added to totals.
+DERIVED_LINES: Final = pl.Enum(
+    [
+        "steps",
+        "launch_stats",
+        "name_scope",
+        "framework_ops",
+        "xla_modules",
+        "xla_ops",
+        "source",
+        "other",
+    ]
+)
+
+TRACKS: Final = TableSchema(
+    "tracks",
+    "a thread, a device stream, a device core, or a line that the producer derived",
+    "file order; the row number is the track's handle",
+    (
+        Column("plane", pl.String(), "", NEVER, "Name of the group of tracks."),
+        Column("name", pl.String(), "", NEVER, "Shown name; not unique."),
+        Column(
+            "kind",
+            TRACK_KINDS,
+            "",
+            NEVER,
+            "Threads, cores and derived lines nest; streams are flat; asynchronous, "
+            "counter and overhead tracks neither nest nor hold others.",
+        ),
+        Column(
+            "derived",
+            DERIVED_LINES,
+            "",
+            "not a derived track",
+            "Which view of other tracks' time this one repeats.",
+        ),
+        Column("device", pl.Int32(), "ordinal", "a host track", "Device of the track."),
+        Column("process", pl.Int64(), "pid", "not recorded", "Process of the track."),
+        Column(
+            "id", pl.Int64(), "", NEVER, "Thread or stream id as recorded (64 bits)."
+        ),
+        Column("event_begin", pl.Int64(), "row of events", NEVER, "First event's row."),
+        Column(
+            "event_end", pl.Int64(), "row of events", NEVER, "One past the last row."
+        ),
+    ),
+)
