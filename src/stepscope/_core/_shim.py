@@ -1,0 +1,114 @@
+"""Stands in for Cython when a kernel module runs uncompiled.
+
+A kernel module begins with
+
+    try:
+        import cython
+    except ImportError:
+        from stepscope._core import _shim as cython
+
+Compiled, Cython resolves the names at compile time and this module is never imported.
+Uncompiled, decorators hand back what they decorate, `with cython.nogil:` keeps the
+lock, and types are names in annotations that nobody evaluates. `cast` alone computes:
+it wraps whole numbers to the width of the type, as C does, so that both forms agree.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "bint",
+    "boundscheck",
+    "cast",
+    "ccall",
+    "cdivision",
+    "cfunc",
+    "char",
+    "compiled",
+    "const",
+    "double",
+    "exceptval",
+    "float",
+    "initializedcheck",
+    "inline",
+    "int",
+    "long",
+    "longlong",
+    "nogil",
+    "nonecheck",
+    "overflowcheck",
+    "p_char",
+    "returns",
+    "schar",
+    "short",
+    "size_t",
+    "uchar",
+    "uint",
+    "ulong",
+    "ulonglong",
+    "ushort",
+    "void",
+    "wraparound",
+]
+
+compiled: Final = False
+
+
+class _Type:
+    """A C type: a name in annotations, and for whole numbers a width to wrap to."""
+
+    def __init__(self, bits: Any = 0, *, signed: Any = True) -> None:
+        self.bits = bits
+        self.signed = signed
+
+    def __getitem__(self, _shape: object) -> _Type:
+        return self
+
+    def wrap(self, value: Any) -> Any:
+        if not self.bits:
+            return value
+        value &= (1 << self.bits) - 1
+        if self.signed and value >> (self.bits - 1):
+            value -= 1 << self.bits
+        return value
+
+
+class _Nogil(nullcontext[None]):
+    """Both `@cython.nogil` and `with cython.nogil:`."""
+
+    def __call__(self, function: Any) -> Any:
+        return function
+
+
+def _plain(function: Any) -> Any:
+    return function
+
+
+def _with_options(*_values: object, **_options: object) -> Callable[[Any], Any]:
+    return _plain
+
+
+def cast(kind: _Type, value: Any) -> Any:
+    """The value as that C type holds it."""
+    return kind.wrap(value)
+
+
+nogil: Final = _Nogil()
+cfunc = ccall = inline = _plain
+exceptval = boundscheck = wraparound = cdivision = initializedcheck = _with_options
+nonecheck = overflowcheck = returns = _with_options
+
+bint = double = float = void = const = p_char = _Type()  # noqa: A001 - C's names
+char = schar = _Type(8)
+uchar = _Type(8, signed=False)
+short = _Type(16)
+ushort = _Type(16, signed=False)
+int = _Type(32)  # noqa: A001 - C's name
+uint = _Type(32, signed=False)
+long = longlong = Py_ssize_t = _Type(64)
+ulong = ulonglong = size_t = _Type(64, signed=False)

@@ -1,0 +1,542 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Filling the columns of events and stats: the second reading of a line's bytes.
+
+The rules are those of `wire`, whose reading functions stand here again, because C can
+inline them only within a module. Besides: the last value of a repeated scalar wins, and
+the last member of a oneof. All bounds are checked again, for the file under a mapping
+may change between the two readings. (spec: decode, section 2)
+
+`fill` has a row per chunk in `rows`, whose columns are:
+
+0, 1  first byte of the chunk, and one past the last
+2, 3  next row of the events, and the limit
+4, 5  the same for stats
+6, 7  the same for `counted`
+8, 9  next row of `lost_type` and of `lost_key`, which may lie outside them
+10    filled in: the place of the event or field that is malformed, or -1
+
+Each next row is moved on past what was written. An event is written whole, with all of
+its stats, or not at all. `event_time` has a row for offsets and one for durations;
+`stat_small` for the event's row, the key, and the length; `counted` for the rows of
+events with a number of occurrences, and that number.
+
+An id is looked up in `types` (or `keys`) where it is a valid place in it, and else in
+the ascending `type_ids` beside `type_rows`. -1 stands for an unknown id; as far as
+there is room, row and id are written to `lost_type` (`lost_key`). The value of a
+reference is what `keys` holds for it.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+
+__all__ = ["BAD_RANGE", "fill"]
+
+#: The rows do not lie within every array, or an array has the wrong shape.
+BAD_RANGE = -3
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.returns((cython.ulonglong, cython.longlong))
+@cython.exceptval(check=False)
+def _varint(
+    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
+) -> tuple[cython.ulonglong, cython.longlong]:
+    """The number at `pos` and the place after it, which is -1 if there is none."""
+    value: cython.ulonglong
+    shift: cython.int = 7
+    byte: cython.ulonglong
+    if pos >= end:
+        return 0, -1
+    value = data[pos]
+    pos += 1
+    if value < 0x80:
+        return value, pos
+    value &= 0x7F
+    while pos < end and shift < 70:
+        byte = data[pos]
+        pos += 1
+        value |= cython.cast(cython.ulonglong, (byte & 0x7F) << shift)
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    return 0, -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.returns((cython.longlong, cython.longlong))
+@cython.exceptval(check=False)
+def _sized(
+    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
+) -> tuple[cython.longlong, cython.longlong]:
+    """Begin and end of the sized value whose length stands at `pos`; or 0 and -1."""
+    size: cython.ulonglong
+    size, pos = _varint(data, pos, end)
+    if pos < 0 or size > cython.cast(cython.ulonglong, end - pos):
+        return 0, -1
+    return pos, pos + cython.cast(cython.longlong, size)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _skip(
+    data: cython.const[cython.uchar][::1],
+    tag: cython.ulonglong,
+    pos: cython.longlong,
+    end: cython.longlong,
+) -> cython.longlong:
+    """The place after the value of a field whose tag stood before `pos`, or -1."""
+    _value: cython.ulonglong
+    _start: cython.longlong
+    wire: cython.ulonglong = tag & 7
+    # Field number 0 does not exist, and no field number needs more than 29 bits.
+    if tag < 8 or (tag >> 32) != 0:
+        return -1
+    if wire == 0:
+        _value, pos = _varint(data, pos, end)
+        return pos
+    if wire == 2:
+        _start, pos = _sized(data, pos, end)
+        return pos
+    if wire == 1 and end - pos >= 8:
+        return pos + 8
+    if wire == 5 and end - pos >= 4:
+        return pos + 4
+    return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _fixed64(
+    data: cython.const[cython.uchar][::1], pos: cython.longlong
+) -> cython.ulonglong:
+    """The eight bytes at `pos`, least significant first; the caller checked them."""
+    value: cython.ulonglong = 0
+    k: cython.int
+    for k in range(8):
+        value |= cython.cast(cython.ulonglong, data[pos + k]) << (8 * k)
+    return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.returns(
+    (
+        cython.ulonglong,
+        cython.uchar,
+        cython.ulonglong,
+        cython.longlong,
+        cython.bint,
+    )
+)
+@cython.exceptval(check=False)
+def _stat(
+    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
+) -> tuple[
+    cython.ulonglong, cython.uchar, cython.ulonglong, cython.longlong, cython.bint
+]:
+    """Id, kind, value, length of a stat, and whether it could be read."""
+    ident: cython.ulonglong = 0
+    kind: cython.uchar = 0
+    value: cython.ulonglong = 0
+    length: cython.longlong = 0
+    start: cython.longlong
+    tag: cython.ulonglong
+    while pos < end:
+        tag, pos = _varint(data, pos, end)
+        if tag == 0x08:
+            ident, pos = _varint(data, pos, end)
+        elif tag in {0x18, 0x20, 0x38}:
+            value, pos = _varint(data, pos, end)
+            kind = cython.cast(cython.uchar, tag >> 3)
+            length = 0
+        elif tag in {0x2A, 0x32}:
+            start, pos = _sized(data, pos, end)
+            kind = cython.cast(cython.uchar, tag >> 3)
+            value = cython.cast(cython.ulonglong, start)
+            length = pos - start
+            # Places have 32 bits for the length, as messages of protobuf do.
+            if length > 0x7FFF_FFFF:
+                return 0, 0, 0, 0, False
+        elif tag == 0x11 and end - pos >= 8:
+            value = _fixed64(data, pos)
+            kind = 2
+            length = 0
+            pos += 8
+        elif pos >= 0:
+            pos = _skip(data, tag, pos, end)
+        if pos < 0:
+            return 0, 0, 0, 0, False
+    return ident, kind, value, length, True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _known(
+    direct: cython.const[cython.int][::1],
+    ids: cython.const[cython.ulonglong][::1],
+    values: cython.const[cython.int][::1],
+    wanted: cython.ulonglong,
+) -> cython.int:
+    """What a table holds for an id, or -1."""
+    low: cython.longlong = 0
+    high: cython.longlong = ids.shape[0]
+    if wanted < cython.cast(cython.ulonglong, direct.shape[0]):
+        return direct[cython.cast(cython.longlong, wanted)]
+    while low < high:
+        middle: cython.longlong = (low + high) >> 1
+        if ids[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    if low < ids.shape[0] and ids[low] == wanted:
+        return values[low]
+    return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _note(
+    lost: cython.longlong[:, ::1],
+    place: cython.longlong,
+    row: cython.longlong,
+    ident: cython.ulonglong,
+) -> cython.longlong:
+    """Note a row with an unknown id as far as there is room; the next place."""
+    if place < lost.shape[0]:
+        lost[place, 0] = row
+        lost[place, 1] = cython.cast(cython.longlong, ident)
+    return place + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.returns((cython.longlong, cython.longlong))
+@cython.exceptval(check=False)
+def _fill_stat(
+    data: cython.const[cython.uchar][::1],
+    pos: cython.longlong,
+    end: cython.longlong,
+    event: cython.longlong,
+    stat: cython.longlong,
+    unknown: cython.longlong,
+    keys: cython.const[cython.int][::1],
+    key_ids: cython.const[cython.ulonglong][::1],
+    key_rows: cython.const[cython.int][::1],
+    stat_small: cython.int[:, ::1],
+    stat_kind: cython.uchar[::1],
+    stat_value: cython.longlong[::1],
+    lost_key: cython.longlong[:, ::1],
+) -> tuple[cython.longlong, cython.longlong]:
+    """Write the stat whose length stands at `pos`; the place after it, -1 if malformed.
+
+    The second answer is the next place of `lost_key`, which was `unknown`.
+    """
+    start: cython.longlong
+    ident: cython.ulonglong
+    kind: cython.uchar
+    value: cython.ulonglong
+    size: cython.longlong
+    well: cython.bint
+    key: cython.int
+    start, pos = _sized(data, pos, end)
+    if pos < 0:
+        return -1, unknown
+    ident, kind, value, size, well = _stat(data, start, pos)
+    if not well:
+        return -1, unknown
+    key = _known(keys, key_ids, key_rows, ident)
+    if key < 0:
+        unknown = _note(lost_key, unknown, stat, ident)
+    if kind == 7:
+        value = cython.cast(cython.ulonglong, _known(keys, key_ids, key_rows, value))
+    stat_small[0, stat] = cython.cast(cython.int, event)
+    stat_small[1, stat] = key
+    stat_small[2, stat] = cython.cast(cython.int, size)
+    stat_kind[stat] = kind
+    stat_value[stat] = cython.cast(cython.longlong, value)
+    return pos, unknown
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_event(
+    data: cython.const[cython.uchar][::1],
+    pos: cython.longlong,
+    end: cython.longlong,
+    chunk: cython.longlong,
+    rows: cython.longlong[:, ::1],
+    types: cython.const[cython.int][::1],
+    type_ids: cython.const[cython.ulonglong][::1],
+    type_rows: cython.const[cython.int][::1],
+    keys: cython.const[cython.int][::1],
+    key_ids: cython.const[cython.ulonglong][::1],
+    key_rows: cython.const[cython.int][::1],
+    event_type: cython.int[::1],
+    event_time: cython.longlong[:, ::1],
+    stat_small: cython.int[:, ::1],
+    stat_kind: cython.uchar[::1],
+    stat_value: cython.longlong[::1],
+    counted: cython.longlong[:, ::1],
+    lost_type: cython.longlong[:, ::1],
+    lost_key: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Write the event [pos, end) and its stats; `end`, or -1 if it is malformed."""
+    event: cython.longlong = rows[chunk, 2]
+    stat: cython.longlong = rows[chunk, 4]
+    unknown: cython.longlong = rows[chunk, 9]
+    ident: cython.ulonglong = 0
+    offset: cython.ulonglong = 0
+    dur: cython.ulonglong = 0
+    aggregated: cython.bint = False
+    while 0 <= pos < end:
+        tag: cython.ulonglong
+        tag, pos = _varint(data, pos, end)
+        if tag == 0x08:
+            ident, pos = _varint(data, pos, end)
+        elif tag == 0x10:
+            offset, pos = _varint(data, pos, end)
+            aggregated = False
+        elif tag == 0x18:
+            dur, pos = _varint(data, pos, end)
+        elif tag == 0x22 and stat < rows[chunk, 5]:
+            pos, unknown = _fill_stat(
+                data,
+                pos,
+                end,
+                event,
+                stat,
+                unknown,
+                keys,
+                key_ids,
+                key_rows,
+                stat_small,
+                stat_kind,
+                stat_value,
+                lost_key,
+            )
+            stat += 1
+        elif tag == 0x28:
+            # Number of occurrences: the oneof then holds no offset.
+            offset, pos = _varint(data, pos, end)
+            aggregated = True
+        elif tag == 0x22:
+            return -1
+        elif pos >= 0:
+            pos = _skip(data, tag, pos, end)
+    if pos < 0 or (aggregated and rows[chunk, 6] >= rows[chunk, 7]):
+        return -1
+    event_type[event] = _known(types, type_ids, type_rows, ident)
+    if event_type[event] < 0:
+        rows[chunk, 8] = _note(lost_type, rows[chunk, 8], event, ident)
+    if aggregated:
+        counted[0, rows[chunk, 6]] = event
+        counted[1, rows[chunk, 6]] = cython.cast(cython.longlong, offset)
+        rows[chunk, 6] += 1
+        offset = 0
+    event_time[0, event] = cython.cast(cython.longlong, offset)
+    event_time[1, event] = cython.cast(cython.longlong, dur)
+    rows[chunk, 2] = event + 1
+    rows[chunk, 4] = stat
+    rows[chunk, 9] = unknown
+    return pos
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill(
+    data: cython.const[cython.uchar][::1],
+    first: cython.longlong,
+    last: cython.longlong,
+    rows: cython.longlong[:, ::1],
+    types: cython.const[cython.int][::1],
+    type_ids: cython.const[cython.ulonglong][::1],
+    type_rows: cython.const[cython.int][::1],
+    keys: cython.const[cython.int][::1],
+    key_ids: cython.const[cython.ulonglong][::1],
+    key_rows: cython.const[cython.int][::1],
+    event_type: cython.int[::1],
+    event_time: cython.longlong[:, ::1],
+    stat_small: cython.int[:, ::1],
+    stat_kind: cython.uchar[::1],
+    stat_value: cython.longlong[::1],
+    counted: cython.longlong[:, ::1],
+    lost_type: cython.longlong[:, ::1],
+    lost_key: cython.longlong[:, ::1],
+) -> cython.longlong:
+    for chunk in range(first, last):
+        pos: cython.longlong = rows[chunk, 0]
+        limit: cython.longlong = rows[chunk, 1]
+        rows[chunk, 10] = -1
+        while pos < limit:
+            at: cython.longlong = pos
+            start: cython.longlong
+            tag: cython.ulonglong
+            tag, pos = _varint(data, pos, limit)
+            if pos >= 0 and tag != 0x22:
+                pos = _skip(data, tag, pos, limit)
+            elif pos >= 0:
+                start, pos = _sized(data, pos, limit)
+                if rows[chunk, 2] >= rows[chunk, 3]:
+                    pos = -1
+                if pos >= 0:
+                    pos = _fill_event(
+                        data,
+                        start,
+                        pos,
+                        chunk,
+                        rows,
+                        types,
+                        type_ids,
+                        type_rows,
+                        keys,
+                        key_ids,
+                        key_rows,
+                        event_type,
+                        event_time,
+                        stat_small,
+                        stat_kind,
+                        stat_value,
+                        counted,
+                        lost_type,
+                        lost_key,
+                    )
+            if pos < 0:
+                rows[chunk, 10] = at
+                break
+    return last - first
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _rows_fit(
+    rows: cython.longlong[:, ::1],
+    first: cython.longlong,
+    last: cython.longlong,
+    size: cython.longlong,
+    events: cython.longlong,
+    stats: cython.longlong,
+    counted: cython.longlong,
+) -> cython.bint:
+    """Whether the chunks exist and lie in the data, and their rows in the columns."""
+    chunk: cython.longlong
+    if first < 0 or first > last or last > rows.shape[0] or rows.shape[1] != 11:
+        return False
+    for chunk in range(first, last):
+        if (
+            rows[chunk, 0] < 0
+            or rows[chunk, 1] > size
+            or rows[chunk, 2] < 0
+            or rows[chunk, 3] > events
+            or rows[chunk, 3] > 0x7FFF_FFFF
+            or rows[chunk, 4] < 0
+            or rows[chunk, 5] > stats
+            or rows[chunk, 6] < 0
+            or rows[chunk, 7] > counted
+            or rows[chunk, 8] < 0
+            or rows[chunk, 9] < 0
+        ):
+            return False
+    return True
+
+
+def fill(
+    data: cython.const[cython.uchar][::1],
+    first: cython.longlong,
+    last: cython.longlong,
+    rows: cython.longlong[:, ::1],
+    types: cython.const[cython.int][::1],
+    type_ids: cython.const[cython.ulonglong][::1],
+    type_rows: cython.const[cython.int][::1],
+    keys: cython.const[cython.int][::1],
+    key_ids: cython.const[cython.ulonglong][::1],
+    key_rows: cython.const[cython.int][::1],
+    event_type: cython.int[::1],
+    event_time: cython.longlong[:, ::1],
+    stat_small: cython.int[:, ::1],
+    stat_kind: cython.uchar[::1],
+    stat_value: cython.longlong[::1],
+    counted: cython.longlong[:, ::1],
+    lost_type: cython.longlong[:, ::1],
+    lost_key: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Write the events and stats of the chunks [first, last) of one plane.
+
+    Returns:
+        How many chunks were filled; or `BAD_RANGE`.
+    """
+    if (
+        type_ids.shape[0] != type_rows.shape[0]
+        or key_ids.shape[0] != key_rows.shape[0]
+        or event_time.shape[0] != 2
+        or event_time.shape[1] != event_type.shape[0]
+        or stat_small.shape[0] != 3
+        or stat_small.shape[1] != stat_kind.shape[0]
+        or stat_value.shape[0] != stat_kind.shape[0]
+        or counted.shape[0] != 2
+        or lost_type.shape[1] != 2
+        or lost_key.shape[1] != 2
+    ):
+        return BAD_RANGE
+    if not _rows_fit(
+        rows,
+        first,
+        last,
+        data.shape[0],
+        event_type.shape[0],
+        stat_kind.shape[0],
+        counted.shape[1],
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        data, rows = memoryview(data), memoryview(rows)
+        types, type_ids = memoryview(types), memoryview(type_ids)
+        type_rows, keys = memoryview(type_rows), memoryview(keys)
+        key_ids, key_rows = memoryview(key_ids), memoryview(key_rows)
+        event_type, event_time = memoryview(event_type), memoryview(event_time)
+        stat_small, stat_kind = memoryview(stat_small), memoryview(stat_kind)
+        stat_value, counted = memoryview(stat_value), memoryview(counted)
+        lost_type, lost_key = memoryview(lost_type), memoryview(lost_key)
+    with cython.nogil:
+        found: cython.longlong = _fill(
+            data,
+            first,
+            last,
+            rows,
+            types,
+            type_ids,
+            type_rows,
+            keys,
+            key_ids,
+            key_rows,
+            event_type,
+            event_time,
+            stat_small,
+            stat_kind,
+            stat_value,
+            counted,
+            lost_type,
+            lost_key,
+        )
+    return found

@@ -1,0 +1,220 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Device activities against the host calls that launched them.
+
+One pass over the activities each. A row number below 0 is none. Times lie within
+±(2**62 - 1), so that no sum of two can overflow.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+
+__all__ = ["BAD_RANGE", "executions", "match", "waits"]
+
+#: Arrays of different lengths, or a number outside of its table.
+BAD_RANGE = -3
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _match(
+    called: cython.const[cython.longlong][::1],
+    wanted: cython.const[cython.longlong][::1],
+    least: cython.longlong,
+    table: cython.int[::1],
+    out: cython.int[::1],
+    count: cython.int[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    call: cython.longlong
+    found: cython.longlong = 0
+    # Compared before subtracted: ids may use all 64 bits.
+    beyond: cython.longlong = least + table.shape[0]
+    for row in range(called.shape[0]):
+        if called[row] < least or called[row] >= beyond:
+            return -3
+        # Of several calls with one id the last one stays.
+        table[called[row] - least] = cython.cast(cython.int, row)
+    for row in range(wanted.shape[0]):
+        call = -1
+        if least <= wanted[row] < beyond:
+            call = table[wanted[row] - least]
+        out[row] = cython.cast(cython.int, call)
+        if call >= 0:
+            count[call] += 1
+            found += 1
+    return found
+
+
+def match(
+    called: cython.const[cython.longlong][::1],
+    wanted: cython.const[cython.longlong][::1],
+    least: cython.longlong,
+    table: cython.int[::1],
+    out: cython.int[::1],
+    count: cython.int[::1],
+) -> cython.longlong:
+    """Find for each wanted id the last row of `called` that has it, -1 for none.
+
+    Called ids lie in [least, least + length of table); `table` begins as -1
+    everywhere and `count`, by row of `called`, as 0: it receives how many wanted ids
+    the row was found for.
+
+    Returns:
+        How many wanted ids were found, or `BAD_RANGE`.
+    """
+    if (
+        out.shape[0] != wanted.shape[0]
+        or count.shape[0] != called.shape[0]
+        or called.shape[0] > 0x7FFF_FFFF
+        or wanted.shape[0] > 0x7FFF_FFFF
+        # Beyond it the end of the table could overflow.
+        or least < -0x3FFF_FFFF_FFFF_FFFF
+        or least > 0x3FFF_FFFF_FFFF_FFFF
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        called, wanted = memoryview(called), memoryview(wanted)
+        table, out, count = memoryview(table), memoryview(out), memoryview(count)
+    with cython.nogil:
+        found: cython.longlong = _match(called, wanted, least, table, out, count)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _waits(
+    launch: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    busy_until: cython.const[cython.longlong][::1],
+    call_start: cython.const[cython.longlong][::1],
+    call_dur: cython.const[cython.longlong][::1],
+    empty: cython.uchar[::1],
+    latency: cython.longlong[::1],
+    early: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    call: cython.longlong
+    waited: cython.longlong
+    found: cython.longlong = 0
+    for row in range(launch.shape[0]):
+        call = launch[row]
+        empty[row] = 0
+        latency[row] = 0
+        if call < 0:
+            continue
+        if call >= call_start.shape[0]:
+            return -3
+        if begin[row] < call_start[call]:
+            early[0] += 1
+            early[1] = max(early[1], call_start[call] - begin[row])
+        elif begin[row] > call_start[call] and busy_until[row] <= call_start[call]:
+            empty[row] = 1
+            found += 1
+            waited = begin[row] - call_start[call] - call_dur[call]
+            if waited > 0:
+                latency[row] = waited
+    return found
+
+
+def waits(
+    launch: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    busy_until: cython.const[cython.longlong][::1],
+    call_start: cython.const[cython.longlong][::1],
+    call_dur: cython.const[cython.longlong][::1],
+    empty: cython.uchar[::1],
+    latency: cython.longlong[::1],
+    early: cython.longlong[::1],
+) -> cython.longlong:
+    """Find the activities before which their device had nothing to do.
+
+    `busy_until` is the latest end among the activities of the device that began
+    before this one. `empty` receives 1 where the device did nothing from the begin of
+    the call on, and `latency` the time from the end of the call to the begin there, 0
+    elsewhere. `early` (two places, zeros) receives how many activities begin before
+    their call, and the longest such time.
+
+    Returns:
+        How many found the device without work, or `BAD_RANGE`.
+    """
+    if (
+        begin.shape[0] != launch.shape[0]
+        or busy_until.shape[0] != launch.shape[0]
+        or call_dur.shape[0] != call_start.shape[0]
+        or empty.shape[0] != launch.shape[0]
+        or latency.shape[0] != launch.shape[0]
+        or early.shape[0] != 2
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        launch, begin = memoryview(launch), memoryview(begin)
+        busy_until, early = memoryview(busy_until), memoryview(early)
+        call_start, call_dur = memoryview(call_start), memoryview(call_dur)
+        empty, latency = memoryview(empty), memoryview(latency)
+    with cython.nogil:
+        found: cython.longlong = _waits(
+            launch, begin, busy_until, call_start, call_dur, empty, latency, early
+        )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _executions(
+    place: cython.const[cython.int][::1],
+    execution: cython.const[cython.int][::1],
+    owner: cython.int[::1],
+    count: cython.longlong[::1],
+    spilled: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    which: cython.longlong
+    spills: cython.longlong = 0
+    for row in range(place.shape[0]):
+        which = execution[row]
+        if which < 0:
+            continue
+        if which >= owner.shape[0] or place[row] < 0 or place[row] >= count.shape[0]:
+            return -3
+        if owner[which] < 0:
+            owner[which] = place[row]
+            count[place[row]] += 1
+        elif owner[which] != place[row]:
+            if spills < spilled.shape[0]:
+                spilled[spills] = row
+            spills += 1
+    return spills
+
+
+def executions(
+    place: cython.const[cython.int][::1],
+    execution: cython.const[cython.int][::1],
+    owner: cython.int[::1],
+    count: cython.longlong[::1],
+    spilled: cython.longlong[::1],
+) -> cython.longlong:
+    """Count the distinct executions of each place, in one pass.
+
+    The first place that an execution is seen with owns it; `owner`, by execution,
+    begins as -1 everywhere, `count`, by place, as 0. Rows of other places are written
+    to `spilled` while they fit, for another pass.
+
+    Returns:
+        How many rows were spilled, also beyond the room; or `BAD_RANGE`.
+    """
+    if execution.shape[0] != place.shape[0]:
+        return BAD_RANGE
+    if not cython.compiled:
+        place, execution = memoryview(place), memoryview(execution)
+        owner, count = memoryview(owner), memoryview(count)
+        spilled = memoryview(spilled)
+    with cython.nogil:
+        found: cython.longlong = _executions(place, execution, owner, count, spilled)
+    return found

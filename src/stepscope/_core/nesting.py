@@ -1,0 +1,337 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Nesting of one track's events, and its flattening into disjoint segments.
+
+Both kernels visit a track's rows once, in order, and take any 64-bit numbers: a
+duration below one is an instant, and an end beyond the last int64 is the last int64.
+
+Row order: start ascending, then duration descending, so that a parent comes before
+its children. An instant belongs to the most recently started event still running
+(spec: decode, section 5).
+
+The open events are kept on a stack without those that can own nothing any more: an
+event is dropped as soon as a later one starts that does not end before it. So the
+ends on the stack fall strictly from the bottom to the top, each event is pushed and
+popped at most once, and the work is linear whatever the overlaps.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+
+__all__ = ["BAD_RANGE", "NO_ROOM", "OUT_OF_ORDER", "first_unordered", "flatten", "nest"]
+
+#: A stack or an output array is too small: call again with more room.
+NO_ROOM = -1
+#: A row starts before its predecessor, or at the same time and lasts longer.
+OUT_OF_ORDER = -2
+#: The rows do not lie within every array, or an array has the wrong length.
+BAD_RANGE = -3
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _end(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
+    last: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    if dur <= 0:
+        return start
+    if start > last - dur:
+        return last
+    return start + dur
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _first_unordered(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+) -> cython.longlong:
+    row: cython.longlong
+    if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
+        return -3
+    for row in range(begin + 1, end):
+        if start[row] < start[row - 1] or (
+            start[row] == start[row - 1] and dur[row] > dur[row - 1]
+        ):
+            return row
+    return end
+
+
+def first_unordered(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+) -> cython.longlong:
+    """The first row of [begin, end) that breaks the row order; `end` if none does."""
+    if not cython.compiled:
+        start, dur = memoryview(start), memoryview(dur)
+    with cython.nogil:
+        found: cython.longlong = _first_unordered(start, dur, begin, end)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _nest(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    parent: cython.int[::1],
+    depth: cython.int[::1],
+    self_ps: cython.longlong[::1],
+    stack: cython.longlong[:, ::1],
+) -> cython.longlong:
+    row: cython.longlong
+    above: cython.longlong
+    starts: cython.longlong
+    lasts: cython.longlong
+    ends: cython.longlong
+    charged: cython.longlong
+    top: cython.longlong = -1
+    overhangs: cython.longlong = 0
+    before: cython.longlong = 0
+    lasted: cython.longlong = 0
+    room: cython.longlong = stack.shape[1]
+    for row in range(begin, end):
+        starts = start[row]
+        lasts = dur[row]
+        if row > begin and (starts < before or (starts == before and lasts > lasted)):
+            return -2
+        before = starts
+        lasted = lasts
+        ends = _end(starts, lasts)
+        while top >= 0 and stack[1, top] <= starts:
+            top -= 1
+        if top < 0:
+            parent[row] = -1
+            depth[row] = 0
+        else:
+            above = stack[0, top]
+            parent[row] = above
+            depth[row] = depth[above] + 1
+            if ends > stack[1, top]:
+                overhangs += 1
+        self_ps[row] = ends - starts
+        if ends == starts:
+            continue
+        charged = starts
+        while top >= 0:
+            above = stack[0, top]
+            if stack[1, top] > ends:
+                self_ps[above] -= ends - charged
+                break
+            self_ps[above] -= stack[1, top] - charged
+            charged = stack[1, top]
+            top -= 1
+        top += 1
+        if top >= room:
+            return -1
+        stack[0, top] = row
+        stack[1, top] = ends
+    return overhangs
+
+
+def nest(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    parent: cython.int[::1],
+    depth: cython.int[::1],
+    self_ps: cython.longlong[::1],
+    stack: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Fill parent, depth and self time of the rows [begin, end) of one track.
+
+    All arrays but the stack's are indexed by row. `parent` receives a row, or -1 for
+    none. An instant has a parent and a depth, self time 0, and is nobody's parent.
+    The self times add up to the length of the union of the rows.
+
+    Returns:
+        How many rows end after their parent; or `NO_ROOM` (the stack's), which as
+        many places as there are rows always prevent, `OUT_OF_ORDER`, `BAD_RANGE`.
+        The outputs of the rows hold nothing of use after a negative answer.
+    """
+    if (
+        begin < 0
+        or begin > end
+        or end > 0x7FFF_FFFF
+        or end > start.shape[0]
+        or end > dur.shape[0]
+        or end > parent.shape[0]
+        or end > depth.shape[0]
+        or end > self_ps.shape[0]
+        or stack.shape[0] != 2
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        start, dur, stack = memoryview(start), memoryview(dur), memoryview(stack)
+        parent, depth = memoryview(parent), memoryview(depth)
+        self_ps = memoryview(self_ps)
+    with cython.nogil:
+        found: cython.longlong = _nest(
+            start, dur, begin, end, parent, depth, self_ps, stack
+        )
+    return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _append(
+    out: cython.longlong[:, ::1],
+    count: cython.longlong,
+    starts: cython.longlong,
+    ends: cython.longlong,
+    code: cython.longlong,
+) -> cython.longlong:
+    if count > 0 and out[1, count - 1] == starts and out[2, count - 1] == code:
+        out[1, count - 1] = ends
+        return count
+    if count >= out.shape[1]:
+        return -1
+    out[0, count] = starts
+    out[1, count] = ends
+    out[2, count] = code
+    return count + 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _flatten(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    sticky: cython.const[cython.uchar][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    running: cython.longlong[:, ::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    until: cython.longlong
+    what: cython.longlong
+    never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    cursor: cython.longlong = -never - 1
+    before: cython.longlong = cursor
+    lasted: cython.longlong = never
+    room: cython.longlong = running.shape[1]
+    count: cython.longlong = 0
+    top: cython.longlong = -1
+    head: cython.longlong = 0
+    tail: cython.longlong = 0
+    for row in range(begin, end + 1):
+        # The round after the last row writes out what is still running.
+        starts = never
+        ends = never
+        if row < end:
+            if code[row] == 0:
+                continue
+            starts = start[row]
+            if starts < before or (starts == before and dur[row] > lasted):
+                return -2
+            before = starts
+            lasted = dur[row]
+            ends = _end(starts, lasted)
+        while cursor < starts:
+            if head < tail:
+                until = running[2, head]
+                what = running[3, head]
+                head += until <= starts
+            else:
+                while top >= 0 and running[0, top] <= cursor:
+                    top -= 1
+                if top < 0:
+                    break
+                until = running[0, top]
+                what = running[1, top]
+            count = _append(out, count, cursor, min(until, starts), what)
+            if count < 0:
+                return -1
+            cursor = until
+        cursor = starts
+        if ends == starts:
+            continue
+        what = code[row]
+        if sticky[what]:
+            if head == tail:
+                head = 0
+                tail = 0
+            if head == tail or ends > running[2, tail - 1]:
+                if tail >= room:
+                    return -1
+                running[2, tail] = ends
+                running[3, tail] = what
+                tail += 1
+        elif top < 0 or running[0, top] < ends or running[1, top] != what:
+            while top >= 0 and running[0, top] <= ends:
+                top -= 1
+            top += 1
+            if top >= room:
+                return -1
+            running[0, top] = ends
+            running[1, top] = what
+    return count
+
+
+def flatten(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    sticky: cython.const[cython.uchar][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    running: cython.longlong[:, ::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Cut the rows [begin, end) of one track into disjoint segments with one code each.
+
+    An instant has the code of the most recently started running row whose code is not
+    0, unless a row whose code is sticky runs: then that of the first started of these.
+    Segments come out in time order; neighbours with equal codes are one segment.
+
+    `code` is indexed by row, `sticky` (256 long) by code. `running` is the kernel's
+    own room: ends and codes of a stack, for what is not sticky, and of a queue, for
+    what is and takes its turn in the order of the rows. `out` receives starts, ends
+    and codes.
+
+    Returns:
+        The number of segments, at most twice the rows whose code is not 0; or
+        `NO_ROOM`, which as many columns as there are rows in `running`, and twice as
+        many in `out`, prevent; `OUT_OF_ORDER` (among the rows whose code is not 0);
+        `BAD_RANGE`.
+    """
+    if (
+        begin < 0
+        or begin > end
+        or end > start.shape[0]
+        or end > dur.shape[0]
+        or end > code.shape[0]
+        or sticky.shape[0] != 256
+        or running.shape[0] != 4
+        or out.shape[0] != 3
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
+        sticky, running = memoryview(sticky), memoryview(running)
+        out = memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _flatten(
+            start, dur, code, sticky, begin, end, running, out
+        )
+    return found

@@ -1,0 +1,140 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Tables over small whole numbers: numbering what is distinct, and picking rows.
+
+Handles, types, devices and codes come from narrow ranges, so that a table with one
+place per possible value answers in one step what hashing or sorting would.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+
+__all__ = ["BAD_RANGE", "NO_ROOM", "number", "pick"]
+
+#: An output array is too small.
+NO_ROOM = -1
+#: Arrays of different lengths, or a value outside of its table.
+BAD_RANGE = -3
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _number(
+    outer: cython.const[cython.int][::1],
+    inner: cython.const[cython.int][::1],
+    least: cython.longlong,
+    width: cython.longlong,
+    table: cython.int[::1],
+    out: cython.int[::1],
+    first: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    within: cython.longlong
+    place: cython.longlong
+    code: cython.int
+    count: cython.longlong = 0
+    places: cython.longlong = table.shape[0]
+    for row in range(inner.shape[0]):
+        within = inner[row] - least
+        if within < 0 or within >= width:
+            return -3
+        place = outer[row] * width + within
+        if place < 0 or place >= places:
+            return -3
+        code = table[place]
+        if code < 0:
+            if count >= first.shape[0]:
+                return -1
+            code = cython.cast(cython.int, count)
+            table[place] = code
+            first[count] = row
+            count += 1
+        out[row] = code
+    return count
+
+
+def number(
+    outer: cython.const[cython.int][::1],
+    inner: cython.const[cython.int][::1],
+    least: cython.longlong,
+    width: cython.longlong,
+    table: cython.int[::1],
+    out: cython.int[::1],
+    first: cython.longlong[::1],
+) -> cython.longlong:
+    """Number the distinct pairs (outer, inner) in the order of their first rows.
+
+    Inner values lie in [least, least + width), outer ones from 0 up; `table`, with a
+    place for each pair, begins as -1 everywhere. `out` receives each row's number,
+    `first` the first row of each number.
+
+    Returns:
+        How many distinct pairs there are; or `NO_ROOM` (of `first`), which as many
+        places as there are pairs (or rows) prevent; or `BAD_RANGE`.
+    """
+    if (
+        outer.shape[0] != inner.shape[0]
+        or out.shape[0] != inner.shape[0]
+        or least < -0x8000_0000
+        or width < 1
+        or width > 0x1_0000_0000
+        or first.shape[0] > 0x7FFF_FFFF
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        outer, inner = memoryview(outer), memoryview(inner)
+        table, out, first = memoryview(table), memoryview(out), memoryview(first)
+    with cython.nogil:
+        found: cython.longlong = _number(outer, inner, least, width, table, out, first)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _pick(
+    key: cython.const[cython.int][::1],
+    wanted: cython.const[cython.uchar][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    value: cython.longlong
+    count: cython.longlong = 0
+    values: cython.longlong = wanted.shape[0]
+    room: cython.longlong = out.shape[0]
+    for row in range(begin, end):
+        value = key[row]
+        if value < 0 or value >= values:
+            return -3
+        if wanted[value]:
+            if count < room:
+                out[count] = row
+            count += 1
+    return count
+
+
+def pick(
+    key: cython.const[cython.int][::1],
+    wanted: cython.const[cython.uchar][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write the rows of [begin, end) whose key is wanted, ascending, while they fit.
+
+    Returns:
+        How many there are, also beyond the room of `out`; or `BAD_RANGE`.
+    """
+    if begin < 0 or begin > end or end > key.shape[0]:
+        return BAD_RANGE
+    if not cython.compiled:
+        key, wanted, out = memoryview(key), memoryview(wanted), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _pick(key, wanted, begin, end, out)
+    return found

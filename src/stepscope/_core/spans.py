@@ -1,0 +1,400 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Interval algebra on sorted int64 arrays, half-open intervals.
+
+A *set* is a pair of arrays of equal length, start and end, whose intervals are not
+empty, ascend and neither overlap nor touch: each set has one form. A *list* only has
+its starts ascending; its intervals may be empty or overlap.
+
+Times lie within ±(2**62 - 1), so that no sum or difference of times can overflow;
+`union_events`, which alone takes numbers from a file, cuts what lies beyond. Every
+kernel is one merge-like walk. What is not of the contract in size gives `BAD_RANGE`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+
+__all__ = [
+    "BAD_RANGE",
+    "NO_ROOM",
+    "OUT_OF_ORDER",
+    "covered_before",
+    "difference",
+    "intersection",
+    "union",
+    "union_events",
+]
+
+#: An output array is smaller than the contract says.
+NO_ROOM = -1
+#: A row starts before its predecessor.
+OUT_OF_ORDER = -2
+#: Rows beyond an array, or a pair of arrays of different lengths.
+BAD_RANGE = -3
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _union_events(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    count: cython.longlong = 0
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    before: cython.longlong = start[begin] if begin < end else 0
+    # The open interval; nothing is open while it is empty.
+    opens: cython.longlong = 0
+    closes: cython.longlong = 0
+    for row in range(begin, end):
+        starts = start[row]
+        if starts < before:
+            return -2
+        before = starts
+        if dur[row] <= 0 or starts >= limit:
+            continue
+        ends = limit
+        if starts < 0 or dur[row] < limit - starts:
+            ends = starts + dur[row]
+            ends = min(ends, limit)
+            if starts < -limit:
+                starts = -limit
+                if ends <= starts:
+                    continue
+        if opens == closes:
+            opens = starts
+            closes = ends
+        elif starts <= closes:
+            closes = max(closes, ends)
+        else:
+            out[0, count] = opens
+            out[1, count] = closes
+            count += 1
+            opens = starts
+            closes = ends
+    if opens < closes:
+        out[0, count] = opens
+        out[1, count] = closes
+        count += 1
+    return count
+
+
+def union_events(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """The set covered by the rows [begin, end), whose starts ascend.
+
+    Rows shorter than 1 cover nothing. The outputs need one place per row.
+
+    Returns:
+        The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
+        return BAD_RANGE
+    if out.shape[0] != 2:
+        return BAD_RANGE
+    if out.shape[1] < end - begin:
+        return NO_ROOM
+    if not cython.compiled:
+        start, dur = memoryview(start), memoryview(dur)
+        out = memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _union_events(start, dur, begin, end, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _union(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    i: cython.longlong = 0
+    j: cython.longlong = 0
+    n: cython.longlong = a_start.shape[0]
+    m: cython.longlong = b_start.shape[0]
+    count: cython.longlong = 0
+    starts: cython.longlong
+    ends: cython.longlong
+    opens: cython.longlong = 0
+    closes: cython.longlong = 0
+    while i < n or j < m:
+        if j >= m or (i < n and a_start[i] <= b_start[j]):
+            starts = a_start[i]
+            ends = a_end[i]
+            i += 1
+        else:
+            starts = b_start[j]
+            ends = b_end[j]
+            j += 1
+        if ends <= starts:
+            continue
+        if opens == closes:
+            opens = starts
+            closes = ends
+        elif starts <= closes:
+            closes = max(closes, ends)
+        else:
+            out[0, count] = opens
+            out[1, count] = closes
+            count += 1
+            opens = starts
+            closes = ends
+    if opens < closes:
+        out[0, count] = opens
+        out[1, count] = closes
+        count += 1
+    return count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _intersection(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    i: cython.longlong = 0
+    j: cython.longlong = 0
+    n: cython.longlong = a_start.shape[0]
+    m: cython.longlong = b_start.shape[0]
+    count: cython.longlong = 0
+    starts: cython.longlong
+    ends: cython.longlong
+    while i < n and j < m:
+        starts = max(b_start[j], a_start[i])
+        ends = min(b_end[j], a_end[i])
+        if starts < ends:
+            out[0, count] = starts
+            out[1, count] = ends
+            count += 1
+        if a_end[i] <= b_end[j]:
+            i += 1
+        else:
+            j += 1
+    return count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _difference(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    i: cython.longlong
+    j: cython.longlong = 0
+    n: cython.longlong = a_start.shape[0]
+    m: cython.longlong = b_start.shape[0]
+    count: cython.longlong = 0
+    starts: cython.longlong
+    ends: cython.longlong
+    for i in range(n):
+        starts = a_start[i]
+        ends = a_end[i]
+        while j < m and b_end[j] <= starts:
+            j += 1
+        while j < m and b_start[j] < ends:
+            if starts < b_start[j]:
+                out[0, count] = starts
+                out[1, count] = b_start[j]
+                count += 1
+            starts = b_end[j]
+            if starts >= ends:
+                # It may reach into the next interval of a.
+                break
+            j += 1
+        if starts < ends:
+            out[0, count] = starts
+            out[1, count] = ends
+            count += 1
+    return count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _covered_before(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    before: cython.const[cython.longlong][::1],
+    times: cython.const[cython.longlong][::1],
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    time: cython.longlong
+    low: cython.longlong
+    high: cython.longlong
+    middle: cython.longlong
+    step: cython.longlong
+    n: cython.longlong = start.shape[0]
+    # How many intervals start at or before the time; the next search begins here.
+    begun: cython.longlong = 0
+    for row in range(times.shape[0]):
+        time = times[row]
+        low = begun - 1
+        high = begun
+        step = 1
+        while high < n and start[high] <= time:
+            low = high
+            high = min(n, high + step)
+            step += step
+        while low >= 0 and start[low] > time:
+            high = low
+            low = max(-1, low - step)
+            step += step
+        while high - low > 1:
+            middle = low + (high - low) // 2
+            if start[middle] <= time:
+                low = middle
+            else:
+                high = middle
+        begun = high
+        if begun == 0:
+            out[row] = 0
+        elif time < end[low]:
+            out[row] = before[low] + (time - start[low])
+        else:
+            out[row] = before[low] + (end[low] - start[low])
+    return times.shape[0]
+
+
+def covered_before(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    before: cython.const[cython.longlong][::1],
+    times: cython.const[cython.longlong][::1],
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write for each time how much of a set lies before it.
+
+    `before` holds for each interval the length of all earlier ones. The search for a
+    time begins where that for the previous one ended, in growing steps: ascending
+    times are one walk, any other order costs a binary search for each.
+
+    Returns:
+        The number of times; or `NO_ROOM`, `BAD_RANGE`.
+    """
+    if end.shape[0] != start.shape[0] or before.shape[0] < start.shape[0]:
+        return BAD_RANGE
+    if out.shape[0] < times.shape[0]:
+        return NO_ROOM
+    if not cython.compiled:
+        start, end, before = memoryview(start), memoryview(end), memoryview(before)
+        times, out = memoryview(times), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _covered_before(start, end, before, times, out)
+    return found
+
+
+@cython.cfunc
+def _fits(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    most: cython.longlong = a_start.shape[0] + b_start.shape[0]
+    if a_start.shape[0] != a_end.shape[0] or b_start.shape[0] != b_end.shape[0]:
+        return BAD_RANGE
+    if out.shape[0] != 2:
+        return BAD_RANGE
+    if out.shape[1] < most:
+        return NO_ROOM
+    return 0
+
+
+def union(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """The set covered by either of two lists; as many places as both have intervals.
+
+    Returns:
+        The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
+    """
+    fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
+    if fits < 0:
+        return fits
+    if not cython.compiled:
+        a_start, a_end = memoryview(a_start), memoryview(a_end)
+        b_start, b_end = memoryview(b_start), memoryview(b_end)
+        out = memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _union(a_start, a_end, b_start, b_end, out)
+    return found
+
+
+def intersection(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """The set covered by both of two sets; as many places as both have intervals.
+
+    Returns:
+        The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
+    """
+    fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
+    if fits < 0:
+        return fits
+    if not cython.compiled:
+        a_start, a_end = memoryview(a_start), memoryview(a_end)
+        b_start, b_end = memoryview(b_start), memoryview(b_end)
+        out = memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _intersection(a_start, a_end, b_start, b_end, out)
+    return found
+
+
+def difference(
+    a_start: cython.const[cython.longlong][::1],
+    a_end: cython.const[cython.longlong][::1],
+    b_start: cython.const[cython.longlong][::1],
+    b_end: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """What the first set covers and the second does not; places as for `union`.
+
+    Returns:
+        The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
+    """
+    fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
+    if fits < 0:
+        return fits
+    if not cython.compiled:
+        a_start, a_end = memoryview(a_start), memoryview(a_end)
+        b_start, b_end = memoryview(b_start), memoryview(b_end)
+        out = memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _difference(a_start, a_end, b_start, b_end, out)
+    return found

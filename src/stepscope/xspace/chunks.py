@@ -1,0 +1,156 @@
+"""The first pass: cut the lines into chunks, and count what each chunk holds.
+
+Lines are independent of each other, and so are the pieces of one line between its
+fields. Both passes therefore work on chunks, each with its own rows of the columns:
+a small line is one chunk, a huge one is split. The answer does not depend on where.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+__all__ = ["Scanned", "run_tasks", "scan_lines", "tasks_of"]
+
+#: Smaller chunks cost more in calls than they gain in balance.
+_SMALLEST_STEP: Final = 2**18
+_LARGEST_STEP: Final = 2**25
+_HEAD: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What the first pass found.
+
+    Attributes:
+        head: For each line the columns that `wire.scan` names, int64[lines, 8].
+        line: Line of each chunk, ascending, int64.
+        rows: For each chunk the columns that `wire.scan` names, int64[chunks, 6].
+        step: Bytes that one task should have.
+    """
+
+    head: NDArray[np.int64]
+    line: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    step: int
+
+
+def scan_lines(
+    data: NDArray[np.uint8],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    *,
+    pool: Executor | None,
+    threads: int,
+) -> Scanned:
+    """Read the heads of the lines [begin, end) and count their events and stats."""
+    length = end - begin
+    share = int(length.sum()) // (4 * threads) + 1
+    step = min(max(share, _SMALLEST_STEP), _LARGEST_STEP)
+    head = np.zeros((len(begin), _HEAD), np.int64)
+    huge = np.flatnonzero(length > 2 * step) if threads > 1 else length[:0]
+    cuts = _split(data, begin, end, head, rows=huge, step=step, pool=pool)
+    line = np.concatenate(
+        [np.arange(len(begin)), *(np.full(len(c), r) for r, c in cuts)]
+    )
+    chunk_begin = np.concatenate([begin, *(c for _, c in cuts)])
+    order = np.lexsort((chunk_begin, line))
+    line, chunk_begin = line[order], chunk_begin[order]
+    rows = np.zeros((len(line), 6), np.int64)
+    rows[:, 0] = chunk_begin
+    # A chunk ends where the next one of its line begins.
+    rows[:, 1] = end[line]
+    inside = np.flatnonzero(line[1:] == line[:-1])
+    rows[inside, 1] = chunk_begin[inside + 1]
+    heads = np.zeros((len(line), _HEAD), np.int64)
+
+    def scan(task: tuple[int, int]) -> None:
+        if wire.scan(data, *task, rows, heads) < 0:
+            raise ValueError("a line does not lie in the data")
+
+    run_tasks(scan, tasks_of(rows[:, 1] - rows[:, 0], line[:0], step), pool)
+    alone = np.ones(len(begin), bool)
+    alone[huge] = False
+    head[alone] = heads[alone[line]]
+    _end_after_damage(line, rows)
+    return Scanned(head, line, rows, step)
+
+
+def _split(
+    data: NDArray[np.uint8],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    head: NDArray[np.int64],
+    *,
+    rows: NDArray[np.int64],
+    step: int,
+    pool: Executor | None,
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """Cut huge lines: row and the places at which further chunks begin."""
+    stop = np.empty(len(begin), np.int64)
+    found: list[tuple[int, NDArray[np.int64]]] = []
+
+    def split(task: tuple[int, int]) -> None:
+        row = task[0]
+        first, last = int(begin[row]), int(end[row])
+        cuts = np.empty((last - first) // step + 1, np.int64)
+        count = wire.split(data, first, last, step, head, row, cuts, stop)
+        found.append((row, cuts[:count]))
+
+    run_tasks(split, [(row, row + 1) for row in rows.tolist()], pool)
+    return found
+
+
+def _end_after_damage(line: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+    """Empty the chunks of a line that follow its damage, as if it were not split."""
+    for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
+        later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
+        rows[later, 1] = rows[later, 0]
+        rows[later, 2:5] = 0
+        rows[later, 5] = -1
+
+
+def tasks_of(
+    length: NDArray[np.int64], plane: NDArray[np.int32] | NDArray[np.int64], step: int
+) -> list[tuple[int, int]]:
+    """Ranges of chunks of one plane with about `step` bytes, largest first.
+
+    An empty `plane` means that planes do not matter.
+    """
+    if not len(length):
+        return []
+    # A chunk of no length still costs a little.
+    ends = np.cumsum(length + 64)
+    group = (ends - length - 64) // step
+    border = group[1:] != group[:-1]
+    if len(plane):
+        border |= plane[1:] != plane[:-1]
+    first = np.append(0, np.flatnonzero(border) + 1)
+    last = np.append(first[1:], len(length))
+    size = ends[last - 1] - ends[first] + length[first]
+    order = np.argsort(-size, kind="stable")
+    return list(zip(first[order].tolist(), last[order].tolist(), strict=True))
+
+
+def run_tasks(
+    work: Callable[[tuple[int, int]], None],
+    tasks: Iterable[tuple[int, int]],
+    pool: Executor | None,
+) -> None:
+    """Do all tasks; the first error of any of them is raised."""
+    if pool is None:
+        for task in tasks:
+            work(task)
+    else:
+        for _ in pool.map(work, tasks):
+            pass

@@ -1,0 +1,232 @@
+"""What a decoded profile message looks like: arrays, one row per line, event, stat.
+
+Strings are handles into `XSpace.strings`, or places (an offset and a length) in the
+bytes of the file, which stay mapped. All arrays are to be treated as read-only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Damage",
+    "EventTypes",
+    "Events",
+    "Lines",
+    "Plane",
+    "PlaneStat",
+    "Stats",
+    "TypeStats",
+    "XSpace",
+]
+
+#: Name, kind (`xspace.fields`) and value; None where the file holds none.
+PlaneStat = tuple[str, int, float | int | str | bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that could not be read.
+
+    Attributes:
+        offset: The first byte that was not used.
+        what: What ended or broke there.
+        lost_bytes: From there to where reading went on; for a file that was cut, to
+            where it should have ended, as far as its own lengths tell.
+    """
+
+    offset: int
+    what: str
+    lost_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A group of lines: the host's threads, or one device.
+
+    Attributes:
+        id: Ordinal as recorded; ids repeat.
+        name: "" where there is none. Several planes may share a name.
+        line_begin: First of its rows in `Lines`.
+        line_end: One past the last.
+        stats: Plane-wide properties in file order; a name may repeat.
+    """
+
+    id: int
+    name: str
+    line_begin: int
+    line_end: int
+    stats: tuple[PlaneStat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """One row per line, in file order.
+
+    Attributes:
+        plane: Row of `planes`, int32.
+        id: Thread, stream or derived id, int64.
+        display_id: int64; 0 means the id.
+        name: Handle, int32.
+        display_name: Handle, int32; -1 means the name.
+        timestamp_ns: Base time of the line as recorded, int64.
+        duration_ps: Optional span of the line, int64; 0 where not recorded.
+        event_begin: First of its rows in `events`, int64.
+        event_end: One past the last.
+        stat_begin: First of its rows in `stats`, int64.
+        stat_end: One past the last.
+    """
+
+    plane: NDArray[np.int32]
+    id: NDArray[np.int64]
+    display_id: NDArray[np.int64]
+    name: NDArray[np.int32]
+    display_name: NDArray[np.int32]
+    timestamp_ns: NDArray[np.int64]
+    duration_ps: NDArray[np.int64]
+    event_begin: NDArray[np.int64]
+    event_end: NDArray[np.int64]
+    stat_begin: NDArray[np.int64]
+    stat_end: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """One row per event: the lines one after the other, each in file order.
+
+    Attributes:
+        type: Row of `event_types`, int32.
+        offset_ps: Start relative to the line's timestamp, as recorded, int64.
+        dur_ps: Duration as recorded, int64; a negative one is an error of the file.
+        aggregated: Ascending rows of the events that carry a number of occurrences
+            instead of a start, int64.
+        occurrences: That number, beside each of them, int64.
+    """
+
+    type: NDArray[np.int32]
+    offset_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    aggregated: NDArray[np.int64]
+    occurrences: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """One row per value of an event, by event, then in file order.
+
+    Attributes:
+        event: Row of `events`, int32, ascending.
+        key: Handle of the value's name, int32.
+        kind: Which field of XStat holds the value (`xspace.fields`), uint8; 0: none.
+        value: 64 bits, int64: of a double, an unsigned or a signed number; the offset
+            of a text or bytes in the data; the handle of a reference, -1 where it
+            refers to a name that the file does not hold.
+        length: Length of a text or bytes, int32; else 0.
+    """
+
+    event: NDArray[np.int32]
+    key: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStats:
+    """One row per value shared by all events of a type: as `Stats`, by type.
+
+    Attributes:
+        type: Row of `event_types`, int32, ascending.
+        key: As in `Stats`; so are kind, value and length.
+        kind: See `Stats`.
+        value: See `Stats`.
+        length: See `Stats`.
+    """
+
+    type: NDArray[np.int32]
+    key: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class EventTypes:
+    """One row per event metadata entry, plane by plane, then the unknown ones.
+
+    Attributes:
+        plane: Row of `planes`, int32.
+        id: Key of the entry in its plane, int64 (the 64 bits as recorded).
+        name: Handle, int32.
+        display_name: Handle, int32; -1 means the name.
+        metadata_place: Offset of the entry's bytes in the data, int64.
+        metadata_length: Their length, int32; 0 where there are none.
+        unknown: True for an id that events use and the plane's map lacks, named
+            `(unknown event <id>)`, bool.
+    """
+
+    plane: NDArray[np.int32]
+    id: NDArray[np.int64]
+    name: NDArray[np.int32]
+    display_name: NDArray[np.int32]
+    metadata_place: NDArray[np.int64]
+    metadata_length: NDArray[np.int32]
+    unknown: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class XSpace:
+    """A decoded profile message.
+
+    Attributes:
+        data: The message's bytes (uint8, read-only): the mapped file, or what a
+            compressed file holds. Places are offsets into it.
+        planes: In file order, not merged by name.
+        lines: All planes' lines.
+        events: All lines' events.
+        stats: All events' values.
+        event_types: All planes' event metadata.
+        type_stats: Values shared by all events of a type.
+        strings: Handle → text; 0 is "". What is not UTF-8 is replaced.
+        errors: What the producer reported.
+        warnings: Likewise.
+        hostnames: Normally one.
+        damage: What could not be read; empty for a whole file.
+    """
+
+    data: NDArray[np.uint8]
+    planes: tuple[Plane, ...]
+    lines: Lines
+    events: Events
+    stats: Stats
+    event_types: EventTypes
+    type_stats: TypeStats
+    strings: list[str]
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+    hostnames: tuple[str, ...]
+    damage: tuple[Damage, ...]
+
+    def text(self, place: int, length: int) -> str:
+        """The text at a place in the data; what is not UTF-8 is replaced."""
+        return bytes(self.data[place : place + length]).decode("utf-8", "replace")

@@ -1,0 +1,253 @@
+"""Columns of events and plain values into the bytes of a profile message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import encode as kernels
+from stepscope.xspace.fields import BYTES, DOUBLE, NO_VALUE, TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "EventColumns",
+    "LongStats",
+    "StatColumn",
+    "concatenated",
+    "encode_events",
+    "long_stats",
+    "number_field",
+    "sized_field",
+    "varint",
+]
+
+_WRAP: Final = 2**64
+
+
+def varint(value: int) -> bytes:
+    """Seven bits a byte, least significant first; negative ones as 64 bits."""
+    value %= _WRAP
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number_field(tag: int, value: int) -> bytes:
+    """A number under its tag; nothing for 0, which is what a missing one means."""
+    return varint(tag) + varint(value) if value else b""
+
+
+def sized_field(tag: int, body: bytes) -> bytes:
+    """A text, bytes or a message under its tag, also when empty."""
+    return varint(tag) + varint(len(body)) + body
+
+
+@dataclass(frozen=True, slots=True)
+class StatColumn:
+    """One stat of many events.
+
+    Attributes:
+        key: Id of its name (`PlaneBuilder.stat_id`).
+        kind: `xspace.fields` kind of all values.
+        values: One per event: numbers (float64 for doubles, int64 or uint64), ids of
+            referenced names (`PlaneBuilder.stat_id`), or places in `texts`.
+        present: Which events have it; None means all.
+        texts: The distinct texts or bytes of kinds 5 and 6.
+    """
+
+    key: int
+    kind: int
+    values: ArrayLike
+    present: NDArray[np.bool_] | None = None
+    texts: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LongStats:
+    """The stats of some events, one row each, by event.
+
+    Attributes:
+        begin: For each event its first row, and last the number of rows, int64.
+        key: Id of the name, int64.
+        kind: `xspace.fields` kind, uint8.
+        value: 64 bits as in `xspace.Stats`; texts are places in `texts`, references
+            ids, int64.
+        length: Length of a text or bytes, int32.
+        texts: All texts one after the other, uint8.
+    """
+
+    begin: NDArray[np.int64]
+    key: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+    texts: NDArray[np.uint8]
+
+
+def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
+    """Interleave columns, event by event, in the order of the columns."""
+    shape = (events, len(columns))
+    value = np.zeros(shape, np.int64)
+    length = np.zeros(shape, np.int32)
+    present = np.ones(shape, bool)
+    pool: list[bytes] = []
+    pooled = 0
+    for position, column in enumerate(columns):
+        if column.present is not None:
+            present[:, position] = column.present
+        if column.kind in (TEXT, BYTES):
+            sizes = np.array([len(text) for text in column.texts], np.int64)
+            places = pooled + np.cumsum(sizes) - sizes
+            rows = np.asarray(column.values, np.int64)
+            used = np.flatnonzero(present[:, position])
+            value[used, position] = places[rows[used]]
+            length[used, position] = sizes[rows[used]]
+            pool.extend(column.texts)
+            pooled += int(sizes.sum())
+        elif column.kind != NO_VALUE:
+            value[:, position] = _bits(column)
+    begin = np.zeros(events + 1, np.int64)
+    np.cumsum(present.sum(axis=1), out=begin[1:])
+    keys = np.array([column.key for column in columns], np.int64)
+    kinds = np.array([column.kind for column in columns], np.uint8)
+    return LongStats(
+        begin,
+        np.broadcast_to(keys, shape)[present],
+        np.broadcast_to(kinds, shape)[present],
+        value[present],
+        length[present],
+        np.frombuffer(b"".join(pool), np.uint8),
+    )
+
+
+def _bits(column: StatColumn) -> NDArray[np.int64]:
+    if column.kind == DOUBLE:
+        return np.asarray(column.values, np.float64).view(np.int64)
+    values = np.asarray(column.values)
+    if values.dtype == np.uint64:
+        return values.view(np.int64)
+    return values.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class EventColumns:
+    """Events of one line.
+
+    Attributes:
+        type_id: Key in the plane's event metadata, int64.
+        offset_ps: Start after the line's timestamp; where `counted` is true, how many
+            occurrences the event stands for, int64.
+        dur_ps: int64.
+        counted: Which events have no start but a number of occurrences, bool.
+        stats: Their values.
+    """
+
+    type_id: NDArray[np.int64]
+    offset_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    counted: NDArray[np.bool_]
+    stats: LongStats
+
+    def __len__(self) -> int:
+        return len(self.type_id)
+
+    def taken(self, order: NDArray[np.int64]) -> EventColumns:
+        """The events in another order, or some of them."""
+        stats = self.stats
+        counts = np.diff(stats.begin)[order]
+        begin = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(counts, out=begin[1:])
+        rows = np.arange(begin[-1]) + np.repeat(stats.begin[order] - begin[:-1], counts)
+        return EventColumns(
+            self.type_id[order],
+            self.offset_ps[order],
+            self.dur_ps[order],
+            self.counted[order],
+            LongStats(
+                begin,
+                stats.key[rows],
+                stats.kind[rows],
+                stats.value[rows],
+                stats.length[rows],
+                stats.texts,
+            ),
+        )
+
+    def sorted(self) -> EventColumns:
+        """By start, then longest first, ties as they are; itself if it is so already.
+
+        Events without a start come first.
+        """
+        start = np.where(self.counted, 0, self.offset_ps)
+        ordered = (start[1:] > start[:-1]) | (
+            (start[1:] == start[:-1]) & (self.dur_ps[1:] <= self.dur_ps[:-1])
+        )
+        if ordered.all():
+            return self
+        return self.taken(np.lexsort((-self.dur_ps, start)))
+
+
+def concatenated(batches: Sequence[EventColumns]) -> EventColumns:
+    """Batches of events one after the other."""
+    if len(batches) == 1:
+        return batches[0]
+    stats = [batch.stats for batch in batches]
+    before = np.cumsum([0, *(len(part.key) for part in stats)])
+    texts = np.cumsum([0, *(len(part.texts) for part in stats)])
+    begins = [part.begin[:-1] + rows for part, rows in zip(stats, before, strict=False)]
+    values = [
+        part.value + np.where(np.isin(part.kind, (TEXT, BYTES)), pooled, 0)
+        for part, pooled in zip(stats, texts, strict=False)
+    ]
+    return EventColumns(
+        np.concatenate([batch.type_id for batch in batches]),
+        np.concatenate([batch.offset_ps for batch in batches]),
+        np.concatenate([batch.dur_ps for batch in batches]),
+        np.concatenate([batch.counted for batch in batches]),
+        LongStats(
+            np.append(np.concatenate(begins), before[-1]),
+            np.concatenate([part.key for part in stats]),
+            np.concatenate([part.kind for part in stats]),
+            np.concatenate(values),
+            np.concatenate([part.length for part in stats]),
+            np.concatenate([part.texts for part in stats]),
+        ),
+    )
+
+
+def encode_events(events: EventColumns, first: int, last: int) -> bytes:
+    """Encode the rows [first, last) as event fields of a line, in this order.
+
+    Raises:
+        ValueError: The columns do not fit each other.
+    """
+    stats = events.stats
+    rows = slice(first, last)
+    stat_rows = slice(stats.begin[first], stats.begin[last])
+    columns = (
+        events.type_id[rows],
+        events.offset_ps[rows],
+        events.dur_ps[rows],
+        events.counted[rows].view(np.uint8),
+        stats.begin[first : last + 1] - stats.begin[first],
+        stats.key[stat_rows],
+        stats.kind[stat_rows],
+        stats.value[stat_rows],
+        stats.length[stat_rows],
+        stats.texts,
+    )
+    size = kernels.measure(*columns, np.empty(0, np.uint8))
+    if size < 0:
+        raise ValueError("the columns of the events do not fit each other")
+    out = np.empty(size, np.uint8)
+    kernels.encode(*columns, out)
+    return out.tobytes()

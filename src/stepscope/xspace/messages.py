@@ -1,0 +1,206 @@
+"""Messages that are few beside the events: indexed by a kernel, sorted out in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope._core import wire
+from stepscope.xspace.fields import NO_VALUE, StatTag
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Fields",
+    "IdTable",
+    "Places",
+    "StatMessages",
+    "id_table",
+    "index",
+    "read_stats",
+]
+
+
+class Places(NamedTuple):
+    """Where byte strings stand in the data; 0 and 0 where there is none.
+
+    Attributes:
+        place: Offset, int64.
+        length: In bytes, int64.
+    """
+
+    place: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+    def at(self, rows: NDArray[np.bool_]) -> Places:
+        """The chosen rows."""
+        return Places(self.place[rows], self.length[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of some messages, in file order.
+
+    Attributes:
+        owner: Which message a field belongs to, int32.
+        tag: Field number and wire type, uint32.
+        place: Where the value begins, int64.
+        size: Length of a sized value, the 64 bits of any other, int64.
+        stop: For each message the place at which it breaks, -1 for a whole one, int64.
+        end: For each message its end, int64.
+    """
+
+    owner: NDArray[np.int32]
+    tag: NDArray[np.uint32]
+    place: NDArray[np.int64]
+    size: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def of(self, tag: int, *, cut: bool = False) -> Fields:
+        """The rows of one tag, without what is longer than its message unless `cut`."""
+        chosen = self.tag == tag
+        if not cut:
+            # Sized values alone can be too long; numbers stand in `size` themselves.
+            chosen &= ((self.tag & 7) != 2) | (
+                self.size <= self.end[self.owner] - self.place
+            )
+        rows = np.flatnonzero(chosen)
+        return Fields(
+            self.owner[rows],
+            self.tag[rows],
+            self.place[rows],
+            self.size[rows],
+            self.stop,
+            self.end,
+        )
+
+    def last(self, tag: int) -> NDArray[np.int64]:
+        """The last value of a number in each message, 0 where there is none."""
+        rows = self.of(tag)
+        values = np.zeros(len(self.stop), np.int64)
+        values[rows.owner] = rows.size
+        return values
+
+    def last_place(self, tag: int) -> Places:
+        """Where the last sized value of each message is."""
+        rows = self.of(tag)
+        place = np.zeros(len(self.stop), np.int64)
+        length = np.zeros(len(self.stop), np.int64)
+        place[rows.owner] = rows.place
+        length[rows.owner] = rows.size
+        return Places(place, length)
+
+
+def index(
+    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> Fields:
+    """List the fields of the messages [begin, end)."""
+    stop = np.empty(len(begin), np.int64)
+    begin, end = np.ascontiguousarray(begin), np.ascontiguousarray(end)
+    # The first call has no room and counts.
+    count = 0
+    for _ in range(2):
+        owner = np.empty(count, np.int32)
+        tag = np.empty(count, np.uint32)
+        place = np.empty(count, np.int64)
+        size = np.empty(count, np.int64)
+        count = wire.index(data, begin, end, owner, tag, place, size, stop)
+        if count < 0:
+            raise ValueError("a message does not lie in the data")
+    return Fields(owner, tag, place, size, stop, end)
+
+
+@dataclass(frozen=True, slots=True)
+class IdTable:
+    """From the ids of one plane's map to rows or handles.
+
+    Attributes:
+        direct: Value of a small id at its place, int32; -1: no such id.
+        ids: The other ids, ascending, uint64.
+        values: Their values, int32.
+    """
+
+    direct: NDArray[np.int32]
+    ids: NDArray[np.uint64]
+    values: NDArray[np.int32]
+
+    def entries(self) -> NDArray[np.int32]:
+        """All values, in no particular order."""
+        return np.concatenate([self.direct[self.direct >= 0], self.values])
+
+    def look_up(self, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The values of ids given as 64 bits; -1 where the map lacks one."""
+        wanted = ids.view(np.uint64)
+        found = np.full(len(wanted), -1, np.int32)
+        small = wanted < len(self.direct)
+        found[small] = self.direct[ids[small]]
+        if len(self.ids):
+            at = np.searchsorted(self.ids, wanted)
+            at[at == len(self.ids)] = 0
+            hit = ~small & (self.ids[at] == wanted)
+            found[hit] = self.values[at[hit]]
+        return found
+
+
+def id_table(ids: NDArray[np.int64], values: NDArray[np.int32]) -> IdTable:
+    """Build a table; of equal ids the last one wins.
+
+    The direct part is bounded by the number of ids, not by their size.
+    """
+    unsigned = ids.view(np.uint64)
+    bound = 4 * len(ids) + 1024
+    small = unsigned < bound
+    highest = int(unsigned[small].max(initial=0)) if small.any() else -1
+    direct = np.full(highest + 1, -1, np.int32)
+    direct[ids[small]] = values[small]
+    rest, rest_values = unsigned[~small], values[~small]
+    order = np.argsort(rest, kind="stable")
+    rest, rest_values = rest[order], rest_values[order]
+    last = np.append(rest[1:] != rest[:-1], np.ones(min(len(rest), 1), bool))
+    return IdTable(direct, rest[last], rest_values[last])
+
+
+@dataclass(frozen=True, slots=True)
+class StatMessages:
+    """Some XStat messages; `owner` says whose, the rest is as in `xspace.Stats`.
+
+    A reference's value is the id it refers to, `id` that of the stat's name: both are
+    not yet looked up.
+    """
+
+    owner: NDArray[np.int32]
+    id: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+
+
+def read_stats(data: NDArray[np.uint8], rows: Fields) -> StatMessages:
+    """Decode the XStat messages that `rows` list; what is malformed is left out."""
+    fields = index(data, rows.place, rows.place + rows.size)
+    whole = fields.stop < 0
+    count = len(rows.owner)
+    kind = np.full(count, NO_VALUE, np.uint8)
+    value = np.zeros(count, np.int64)
+    length = np.zeros(count, np.int32)
+    sized = np.isin(fields.tag, (StatTag.TEXT, StatTag.BYTES))
+    number = np.isin(
+        fields.tag, (StatTag.DOUBLE, StatTag.UINT, StatTag.INT, StatTag.REF)
+    )
+    # Rows are in file order, so the last member of the oneof is assigned last.
+    chosen = np.flatnonzero((sized | number) & whole[fields.owner])
+    owner = fields.owner[chosen]
+    kind[owner] = fields.tag[chosen] >> 3
+    value[owner] = np.where(sized, fields.place, fields.size)[chosen]
+    length[owner] = np.where(sized, fields.size, 0)[chosen]
+    return StatMessages(
+        rows.owner[whole],
+        fields.last(StatTag.METADATA_ID)[whole],
+        kind[whole],
+        value[whole],
+        length[whole],
+    )

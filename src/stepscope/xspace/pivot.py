@@ -1,0 +1,133 @@
+"""Stats as dense columns, and places in the file as small numbers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from stepscope._core import pivot as kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Interned", "Pivot", "StatColumns", "intern_places", "pivot"]
+
+
+class StatColumns(Protocol):
+    """What `pivot` needs of stats: the columns of `xspace.Stats`."""
+
+    @property
+    def event(self) -> NDArray[np.int32]: ...  # noqa: D102 - see xspace.Stats
+    @property
+    def key(self) -> NDArray[np.int32]: ...  # noqa: D102
+    @property
+    def kind(self) -> NDArray[np.uint8]: ...  # noqa: D102
+    @property
+    def value(self) -> NDArray[np.int64]: ...  # noqa: D102
+    @property
+    def length(self) -> NDArray[np.int32]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """One row per wanted key, one column per event of the range.
+
+    Attributes:
+        value: As in `xspace.Stats`, int64; 0 where there is none.
+        kind: As in `xspace.Stats`, uint8; 0 where the event has no such stat.
+        length: As in `xspace.Stats`, int32.
+    """
+
+    value: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    length: NDArray[np.int32]
+
+
+def pivot(
+    stats: StatColumns,
+    keys: Sequence[int | Sequence[int]],
+    *,
+    event_begin: int,
+    event_end: int,
+) -> Pivot:
+    """Bring the wanted keys of the events [event_begin, event_end) into columns.
+
+    Args:
+        stats: Sorted by event.
+        keys: One handle per row of the answer, or several handles that mean the same.
+            Negative handles stand for names that the file does not hold.
+        event_begin: First event row.
+        event_end: One past the last event row.
+
+    Of several values of one event and key the last one stays.
+    """
+    first, last = np.searchsorted(stats.event, [event_begin, event_end])
+    groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
+    highest = max((handle for group in groups for handle in group), default=-1)
+    slots = np.full(highest + 1, -1, np.int32)
+    for slot, group in enumerate(groups):
+        slots[[handle for handle in group if handle >= 0]] = slot
+    shape = (len(groups), max(event_end - event_begin, 0))
+    value = np.zeros(shape, np.int64)
+    kind = np.zeros(shape, np.uint8)
+    length = np.zeros(shape, np.int32)
+    if value.size and len(slots) and last > first:
+        rows = slice(first, last)
+        written = kernels.pivot(
+            stats.event[rows],
+            stats.key[rows],
+            stats.kind[rows],
+            stats.value[rows],
+            stats.length[rows],
+            slots,
+            event_begin,
+            value,
+            kind,
+            length,
+        )
+        if written < 0:
+            raise ValueError("the stats are not sorted by event")
+    return Pivot(value, kind, length)
+
+
+@dataclass(frozen=True, slots=True)
+class Interned:
+    """Byte strings numbered by content.
+
+    Attributes:
+        ids: Number of each string, int32: 0, 1, … by first appearance.
+        firsts: For each number the row in which it appears first, int64.
+    """
+
+    ids: NDArray[np.int32]
+    firsts: NDArray[np.int64]
+
+
+def intern_places(
+    data: NDArray[np.uint8], place: NDArray[np.int64], length: NDArray[np.integer]
+) -> Interned:
+    """Number the byte strings at (place, length) of `data`; equal ones alike.
+
+    Raises:
+        ValueError: A string does not lie in the data.
+    """
+    place = np.ascontiguousarray(place, np.int64)
+    length = np.ascontiguousarray(length, np.int64)
+    ids = np.empty(len(place), np.int32)
+    seed = int.from_bytes(os.urandom(8), "little")
+    room = 2048
+    while True:
+        firsts = np.empty(min(room, len(place)), np.int64)
+        slots = np.full(2 * room, -1, np.int32)
+        count = kernels.intern(data, place, length, seed, slots, ids, firsts)
+        if count != kernels.NO_ROOM:
+            break
+        room *= 8
+    if count < 0:
+        raise ValueError("a string does not lie in the data")
+    return Interned(ids, firsts[:count].copy())

@@ -1,0 +1,74 @@
+"""Grouped totals: both forms against sums over plain lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+GROUPS = 4
+ROWS = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(-(2**40), 2**40)))
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def kernels(
+    request: pytest.FixtureRequest,
+    kernel_forms: Callable[[str], dict[str, ModuleType]],
+) -> ModuleType:
+    forms = kernel_forms("groups")
+    if request.param not in forms:
+        pytest.skip("the kernels are not compiled here")
+    return forms[request.param]
+
+
+def columns(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    return (
+        np.array([code for code, _ in rows], np.int32),
+        np.array([value for _, value in rows], np.int64),
+    )
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(rows=ROWS)
+def test_totals_are_the_sums_of_the_lists(
+    kernel_forms: Callable[[str], dict[str, ModuleType]],
+    rows: list[tuple[int, int]],
+) -> None:
+    expected = []
+    for group in range(GROUPS):
+        values = [value for code, value in rows if code == group]
+        expected.append(
+            (len(values), sum(values), min(values, default=0), max(values, default=0))
+        )
+    for form in kernel_forms("groups").values():
+        out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
+        assert form.totals(*columns(rows), *out) == len(rows)
+        assert expected == list(zip(*(column.tolist() for column in out), strict=True))
+
+
+def test_sums_beyond_the_precision_of_a_real_are_exact(kernels: ModuleType) -> None:
+    out = [np.zeros(1, np.int64) for _ in range(4)]
+    code, value = columns([(0, 2**60), (0, 1), (0, 1)])
+    kernels.totals(code, value, *out)
+    assert out[1].tolist() == [2**60 + 2]
+
+
+@pytest.mark.parametrize("code", [-1, GROUPS])
+def test_a_code_without_a_group_is_refused(kernels: ModuleType, code: int) -> None:
+    out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
+    assert kernels.totals(*columns([(code, 1)]), *out) == kernels.BAD_RANGE
+
+
+def test_arrays_of_different_lengths_are_refused(kernels: ModuleType) -> None:
+    code, _ = columns([(0, 1)])
+    out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
+    assert kernels.totals(code, np.zeros(2, np.int64), *out) == kernels.BAD_RANGE
+    out[3] = np.zeros(1, np.int64)
+    assert kernels.totals(code, np.zeros(1, np.int64), *out) == kernels.BAD_RANGE

@@ -1,0 +1,96 @@
+"""Numbering and picking: both forms against dictionaries and lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+Forms = dict[str, "ModuleType"]
+OUTER, LEAST, WIDTH = 3, -2, 6
+PAIRS = st.lists(
+    st.tuples(st.integers(0, OUTER - 1), st.integers(LEAST, LEAST + WIDTH - 1))
+)
+
+
+def numbered(
+    form: ModuleType, pairs: list[tuple[int, int]], *, room: int | None = None
+) -> tuple[int, list[int], list[int]]:
+    out = np.full(len(pairs), -9, np.int32)
+    first = np.full(len(pairs) if room is None else room, -9, np.int64)
+    answer = form.number(
+        np.array([outer for outer, _ in pairs], np.int32),
+        np.array([inner for _, inner in pairs], np.int32),
+        LEAST,
+        WIDTH,
+        np.full(OUTER * WIDTH, -1, np.int32),
+        out,
+        first,
+    )
+    return answer, out.tolist(), first.tolist()[: max(answer, 0)]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(pairs=PAIRS)
+def test_pairs_are_numbered_as_they_first_appear(
+    kernel_forms: Callable[[str], Forms], pairs: list[tuple[int, int]]
+) -> None:
+    distinct = list(dict.fromkeys(pairs))
+    expected = (
+        len(distinct),
+        [distinct.index(pair) for pair in pairs],
+        [pairs.index(pair) for pair in distinct],
+    )
+    for form in kernel_forms("numbering").values():
+        assert expected == numbered(form, pairs)
+
+
+def test_numbers_without_room_and_values_without_a_place_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    for form in kernel_forms("numbering").values():
+        assert numbered(form, [(0, 0), (0, 1)], room=1)[0] == form.NO_ROOM
+        assert numbered(form, [(OUTER, 0)])[0] == form.BAD_RANGE
+        assert numbered(form, [(-1, 0)])[0] == form.BAD_RANGE
+        assert numbered(form, [(0, LEAST + WIDTH)])[0] == form.BAD_RANGE
+        assert numbered(form, [(0, LEAST - 1)])[0] == form.BAD_RANGE
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(
+    keys=st.lists(st.integers(0, 5)),
+    wanted=st.sets(st.integers(0, 5)),
+    cut=st.integers(0, 5),
+    room=st.integers(0, 8),
+)
+def test_picked_rows_are_those_with_a_wanted_key(
+    kernel_forms: Callable[[str], Forms],
+    keys: list[int],
+    wanted: set[int],
+    cut: int,
+    room: int,
+) -> None:
+    begin = min(cut, len(keys))
+    expected = [row for row in range(begin, len(keys)) if keys[row] in wanted]
+    table = np.array([value in wanted for value in range(6)], np.uint8)
+    for form in kernel_forms("numbering").values():
+        out = np.full(room, -1, np.int64)
+        key = np.array(keys, np.int32)
+        answer = form.pick(key, table, begin, len(keys), out)
+        assert len(expected) == answer
+        assert expected[:room] == out.tolist()[: min(answer, room)]
+
+
+def test_a_key_without_a_place_is_refused(kernel_forms: Callable[[str], Forms]) -> None:
+    for form in kernel_forms("numbering").values():
+        out, table = np.empty(1, np.int64), np.zeros(2, np.uint8)
+        for key in (2, -1):
+            keys = np.array([key], np.int32)
+            assert form.pick(keys, table, 0, 1, out) == form.BAD_RANGE
+        assert form.pick(keys, table, 0, 2, out) == form.BAD_RANGE

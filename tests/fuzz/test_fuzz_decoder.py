@@ -1,0 +1,63 @@
+"""A few thousand cases of the loop in `fuzz_decoder.py`, and proof that it can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kernel_modules import uncompiled_xspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+TOUCH_THE_PAGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import ctypes
+import fuzz_decoder
+view = fuzz_decoder.GuardedBuffer(100).holding(b"abc")
+place = ctypes.c_char.from_buffer(view.obj)
+print(view[2], flush=True)
+ctypes.string_at(ctypes.addressof(place) + view.obj.find(b"abc") + 3, 1)
+"""
+
+
+@pytest.fixture
+def fuzz(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(repository / "tests" / "fuzz"))
+    import fuzz_decoder  # noqa: PLC0415 - its folder is on the path only now
+
+    return fuzz_decoder
+
+
+def test_no_damaged_message_crashes_the_decoder(fuzz: ModuleType) -> None:
+    done, readable = fuzz.loop(
+        cases=3000, seconds=60, seed=20, compare_every=5, note=None
+    )
+    assert done > 500
+    # Neither all nor none can be read, or the cases prove nothing.
+    assert done * 0.3 < readable < done * 0.95
+
+
+def test_no_damaged_message_crashes_the_uncompiled_decoder(fuzz: ModuleType) -> None:
+    with uncompiled_xspace():
+        done, readable = fuzz.loop(
+            cases=400, seconds=60, seed=21, compare_every=5, note=None
+        )
+    assert done > 100
+    assert done * 0.3 < readable < done * 0.95
+
+
+def test_reading_past_the_guarded_buffer_kills(repository: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TOUCH_THE_PAGE, str(repository / "tests" / "fuzz")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == str(ord("c"))
+    assert done.returncode < 0
