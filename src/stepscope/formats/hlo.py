@@ -1,0 +1,297 @@
+"""The few fields of a serialized HLO module that tools need, read without protobuf.
+
+Field numbers are those of XLA's `hlo.proto` and `xla_data.proto` (HloProto,
+HloModuleProto, HloComputationProto, HloInstructionProto, OpMetadata, ShapeProto,
+StackFrameIndexProto). Every length is checked against the end of its message.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.formats.wire import fields_of, numbers_of, packed, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["HloInstruction", "parse_module"]
+
+#: PrimitiveType → (name, bits) of the types with elements.
+_ELEMENTS: Final = {
+    1: ("pred", 8),
+    2: ("s8", 8),
+    3: ("s16", 16),
+    4: ("s32", 32),
+    5: ("s64", 64),
+    6: ("u8", 8),
+    7: ("u16", 16),
+    8: ("u32", 32),
+    9: ("u64", 64),
+    10: ("f16", 16),
+    11: ("f32", 32),
+    12: ("f64", 64),
+    15: ("c64", 64),
+    16: ("bf16", 16),
+    18: ("c128", 128),
+    19: ("f8e5m2", 8),
+    20: ("f8e4m3fn", 8),
+    21: ("s4", 4),
+    22: ("u4", 4),
+    23: ("f8e4m3b11fnuz", 8),
+    24: ("f8e5m2fnuz", 8),
+    25: ("f8e4m3fnuz", 8),
+    26: ("s2", 2),
+    27: ("u2", 2),
+    28: ("f8e4m3", 8),
+    29: ("f8e3m4", 8),
+    30: ("s1", 1),
+    31: ("u1", 1),
+    32: ("f4e2m1fn", 4),
+    33: ("f8e8m0fnu", 8),
+}
+
+_PRODUCTS: Final = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
+
+#: What the names of library calls for products contain.
+_PRODUCT_CALL: Final = re.compile(
+    r"gemm|matmul|conv(?!ert)|fmha|attention", re.IGNORECASE
+)
+
+#: Computations that call computations deeper than this are not followed.
+_DEEPEST: Final = 16
+
+
+class HloInstruction(NamedTuple):
+    """One instruction; None where the module does not tell."""
+
+    name: str
+    opcode: str
+    op_name: str | None
+    op_type: str | None
+    source_file: str | None
+    source_line: int | None
+    operand_type: str | None
+    custom_call: str | None
+    matmul: bool
+
+
+class _Raw(NamedTuple):
+    """An instruction before names and types are looked up."""
+
+    id: int
+    name: str
+    opcode: str
+    element: int
+    metadata: tuple[str | None, str | None, str | None, int, int]
+    operands: tuple[int, ...]
+    calls: tuple[int, ...]
+    custom_call: str | None
+
+
+class _Frame(NamedTuple):
+    file: str | None
+    line: int | None
+
+
+#: An instruction without metadata.
+_NO_METADATA: Final = (None, None, None, 0, 0)
+
+
+def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
+    """Read a serialized HloProto: the module's name and all its instructions.
+
+    Instructions of called computations (fusions, loop bodies) are listed too, in
+    stored order.
+
+    Raises:
+        MalformedMessage: A length or a number runs beyond its message.
+    """
+    name = ""
+    computations: dict[int, list[_Raw]] = {}
+    frames: list[_Frame] = []
+    for number, value in fields_of(data):
+        if number == 1 and isinstance(value, memoryview):
+            for inner, part in fields_of(value):
+                if inner == 1:
+                    name = text_of(part)
+                elif inner == 3 and isinstance(part, memoryview):
+                    computation, instructions = _computation(part)
+                    computations[computation] = instructions
+                elif inner == 17 and isinstance(part, memoryview):
+                    frames = _stack_frames(part)
+    resolver = _Resolver(computations, frames)
+    return name, [
+        resolver.resolve(raw)
+        for instructions in computations.values()
+        for raw in instructions
+    ]
+
+
+class _Resolver:
+    """Looks up operands, called computations and source frames of one module."""
+
+    def __init__(
+        self, computations: dict[int, list[_Raw]], frames: Sequence[_Frame]
+    ) -> None:
+        self._computations = computations
+        self._frames = frames
+        # Ids are unique in a module.
+        self._elements = {
+            raw.id: raw.element for raws in computations.values() for raw in raws
+        }
+        self._products: dict[int, tuple[_Raw, ...]] = {}
+
+    def resolve(self, raw: _Raw) -> HloInstruction:
+        op_type, op_name, file, line, frame = raw.metadata
+        if not file and 0 < frame <= len(self._frames):
+            file, found_line = self._frames[frame - 1]
+            line = found_line or 0
+        products = self._products_of(raw)
+        deciding = products or (raw,)
+        return HloInstruction(
+            name=raw.name,
+            opcode=raw.opcode,
+            op_name=op_name or None,
+            op_type=op_type or None,
+            source_file=file or None,
+            source_line=line or None if file else None,
+            operand_type=self._widest(deciding),
+            custom_call=raw.custom_call or None,
+            matmul=bool(products),
+        )
+
+    def _products_of(self, raw: _Raw) -> tuple[_Raw, ...]:
+        """The instruction itself, or those in its fusion, that multiply."""
+        if _multiplies(raw):
+            return (raw,)
+        if raw.opcode != "fusion":
+            return ()
+        return tuple(found for called in raw.calls for found in self._inside(called))
+
+    def _inside(self, computation: int, depth: int = 0) -> tuple[_Raw, ...]:
+        if computation in self._products or depth > _DEEPEST:
+            return self._products.get(computation, ())
+        # Set first: a damaged module may call itself.
+        self._products[computation] = ()
+        found: list[_Raw] = []
+        for raw in self._computations.get(computation, []):
+            if _multiplies(raw):
+                found.append(raw)
+            for called in raw.calls:
+                found.extend(self._inside(called, depth + 1))
+        self._products[computation] = tuple(found)
+        return self._products[computation]
+
+    def _widest(self, raws: Sequence[_Raw]) -> str | None:
+        elements = [
+            _ELEMENTS[element]
+            for raw in raws
+            for operand in raw.operands
+            if (element := self._elements.get(operand, 0)) in _ELEMENTS
+        ]
+        if not elements:
+            return None
+        # Of equal widths a floating type says more than an index or a mask.
+        return max(elements, key=lambda it: (it[1], it[0][0] in "fbc", it[0]))[0]
+
+
+def _multiplies(raw: _Raw) -> bool:
+    if raw.opcode in _PRODUCTS:
+        return True
+    return bool(raw.custom_call and _PRODUCT_CALL.search(raw.custom_call))
+
+
+def _computation(view: memoryview) -> tuple[int, list[_Raw]]:
+    number = 0
+    instructions = []
+    for field, value in fields_of(view):
+        if field == 5 and isinstance(value, int):
+            number = value
+        elif field == 2 and isinstance(value, memoryview):
+            instructions.append(_instruction(value))
+    return number, instructions
+
+
+def _instruction(view: memoryview) -> _Raw:
+    number = element = 0
+    metadata: tuple[str | None, str | None, str | None, int, int] = _NO_METADATA
+    texts = {1: "", 2: "", 28: ""}
+    lists: dict[int, list[int]] = {36: [], 38: []}
+    for field, value in fields_of(view):
+        if field in texts:
+            texts[field] = text_of(value)
+        elif field in lists:
+            lists[field].extend(packed(value))
+        elif field == 35 and isinstance(value, int):
+            number = value
+        elif field == 3 and isinstance(value, memoryview):
+            element = _element(value)
+        elif field == 7 and isinstance(value, memoryview):
+            metadata = _op_metadata(value)
+    return _Raw(
+        id=number,
+        name=texts[1],
+        opcode=texts[2],
+        element=element,
+        metadata=metadata,
+        operands=tuple(lists[36]),
+        calls=tuple(lists[38]),
+        custom_call=texts[28] or None,
+    )
+
+
+def _op_metadata(
+    view: memoryview,
+) -> tuple[str | None, str | None, str | None, int, int]:
+    op_type = op_name = file = None
+    line = frame = 0
+    for field, value in fields_of(view):
+        if field == 1:
+            op_type = text_of(value)
+        elif field == 2:
+            op_name = text_of(value)
+        elif field == 3:
+            file = text_of(value)
+        elif field == 4 and isinstance(value, int):
+            line = value
+        elif field == 15 and isinstance(value, int):
+            frame = value
+    return op_type, op_name, file, line, frame
+
+
+def _element(view: memoryview) -> int:
+    for field, value in fields_of(view):
+        if field == 2 and isinstance(value, int):
+            return value
+    return 0
+
+
+def _stack_frames(view: memoryview) -> list[_Frame]:
+    """File and line of each frame, by frame number less one."""
+    files: list[str] = []
+    locations: list[tuple[int, int]] = []
+    frames: list[int] = []
+    for field, value in fields_of(view):
+        if isinstance(value, int):
+            continue
+        if field == 1:
+            files.append(text_of(value))
+        elif field == 3:
+            numbers = numbers_of(value)
+            locations.append((numbers.get(1, 0), numbers.get(3, 0)))
+        elif field == 4:
+            frames.append(numbers_of(value).get(1, 0))
+    return [_frame(files, locations, location) for location in frames]
+
+
+def _frame(
+    files: Sequence[str], locations: Sequence[tuple[int, int]], location: int
+) -> _Frame:
+    # All three lists are numbered from 1; 0 is none.
+    if not 0 < location <= len(locations):
+        return _Frame(file=None, line=None)
+    file, line = locations[location - 1]
+    return _Frame(
+        file=files[file - 1] if 0 < file <= len(files) else None, line=line or None
+    )

@@ -1,0 +1,275 @@
+"""From paths to the traces of a run's hosts."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.errors import BadInput
+from stepscope.formats import sniff
+from stepscope.formats.reader import READERS
+from stepscope.rundir import HostFiles, Run, Scan, host_name, run_of_file, scan
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.trace.model import TraceData
+
+__all__ = ["open_hosts", "read"]
+
+#: So many files of a directory without runs are looked at.
+_MOST_FILES: Final = 1024
+#: And so many kinds of them are named in the one line.
+_MOST_KINDS: Final = 3
+
+
+def read(path: str | os.PathLike[str]) -> TraceData:
+    """Read one file of any format that has a reader.
+
+    Raises:
+        BadInput: The file cannot be read as a profile; the message names it, what is
+            wrong and the way out.
+    """
+    return _read(run_of_file(_existing(path)).hosts[0])
+
+
+def open_hosts(
+    *paths: str | os.PathLike[str],
+) -> tuple[str, dict[str, TraceData]]:
+    """Read every host of a run, each in a thread of its own.
+
+    A path is a log directory (its newest run), a run directory or a file; several are
+    several workers of one run. Equal host names are told apart by their runs. A host
+    that cannot be read is left out, which is noted with the others.
+
+    Returns:
+        Shown name of the run, and host → trace in the order of the paths.
+
+    Raises:
+        BadInput: No host can be read; the message names the path, what is wrong and
+            the way out.
+    """
+    runs = [_resolve(_existing(path)) for path in paths]
+    hosts = _distinct_hosts(runs)
+    workers = min(len(hosts), os.cpu_count() or 1)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        outcomes = list(pool.map(_attempt, hosts))
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
+    if len(failures) == len(outcomes):
+        raise failures[0]
+    notes = [*_duplicates(hosts), *(_unread(failure) for failure in failures)]
+    traces = [outcome for outcome in outcomes if not isinstance(outcome, BadInput)]
+    traces = _with_host_notes(traces)
+    names = list(dict.fromkeys(run.name for run in runs))
+    return " + ".join(names), {
+        trace.host: trace.with_notes(notes) if notes else trace for trace in traces
+    }
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    text = os.fspath(path)
+    found = Path(text)
+    if found.exists():
+        return found
+    if "://" in text:
+        raise BadInput.at(
+            text,
+            "lies in an object store, which is not read",
+            "Copy the run directory to this machine first.",
+        )
+    raise BadInput.at(
+        text, "does not exist", "Give a log directory, a run directory or a trace file."
+    )
+
+
+def _resolve(path: Path) -> Run:
+    if not path.is_dir():
+        return run_of_file(path)
+    found = scan(path)
+    if found.runs:
+        return found.runs[0]
+    formats = _formats_of_files(path)
+    readable = {reader.format for reader in READERS} & set(formats.values())
+    if readable and not found.results_only:
+        return _loose_run(path, formats, readable)
+    raise _nothing_found(path, found, Counter(formats.values()))
+
+
+def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
+    """The trace files that lie in a directory under names of their own.
+
+    Sources of different kinds are never merged: the most frequent one is the run.
+    """
+    counts = Counter(it for it in formats.values() if it in readable)
+    chosen = max(sorted(counts), key=counts.__getitem__)
+    files = sorted(file for file, found in formats.items() if found == chosen)
+    return Run(
+        name=path.absolute().name,
+        directory=path,
+        hosts=tuple(HostFiles(host=host_name(it.name), paths=(it,)) for it in files),
+        unix_s=max(file.stat().st_mtime for file in files),
+    )
+
+
+def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
+    if found.results_only:
+        newest = found.results_only[-1]
+        return BadInput.at(
+            newest,
+            "holds results that TensorFlow computed while recording, but no trace "
+            "(*.xplane.pb), so nothing more can be computed from it",
+            "Give the run's .xplane.pb, or record again.",
+        )
+    seen = [f"directories looked into: {found.directories:,}"]
+    seen += [
+        f"found {count} x {sniff.FOREIGN[kind].what}"
+        for kind, count in files.most_common(_MOST_KINDS)
+    ]
+    seen += [f"{entry}: {why}" for entry, why in found.refused[:_MOST_KINDS]]
+    return BadInput.at(
+        path,
+        "holds no profile (" + "; ".join(seen) + ")",
+        "Give a directory with plugins/profile/<run>/<host>.xplane.pb below it, or one "
+        "such file.",
+    )
+
+
+def _formats_of_files(directory: Path) -> dict[Path, str]:
+    """What the files of a directory itself are, where that can be told."""
+    try:
+        files = sorted(entry for entry in directory.iterdir() if entry.is_file())
+    except OSError:
+        return {}
+    formats = {}
+    for file in files[:_MOST_FILES]:
+        with suppress(BadInput):
+            formats[file] = sniff.detect(file)
+    return formats
+
+
+def _distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
+    """Every host of all runs once, under a name of its own."""
+    of_files = {host.paths: (run, host) for run in runs for host in run.hosts}
+    counts = Counter(host.host for _, host in of_files.values())
+    taken: Counter[str] = Counter()
+    distinct = []
+    for run, host in of_files.values():
+        name = host.host if counts[host.host] == 1 else f"{run.name}/{host.host}"
+        taken[name] += 1
+        if taken[name] > 1:
+            name = f"{name} ({taken[name]})"
+        distinct.append(msgspec.structs.replace(host, host=name))
+    return distinct
+
+
+def _attempt(host: HostFiles) -> TraceData | BadInput:
+    try:
+        return _read(host)
+    except BadInput as error:
+        return error
+
+
+def _read(host: HostFiles) -> TraceData:
+    found = sniff.detect(host.paths[0])
+    for reader in READERS:
+        if reader.format == found:
+            return reader.read(host)
+    raise sniff.foreign(host.paths[0], found)
+
+
+def _unread(failure: BadInput) -> QualityNote:
+    return QualityNote(
+        kind="host_unreadable",
+        severity="error",
+        scope="run",
+        message=f"One host is missing from all sums: {failure}",
+        count=1,
+    )
+
+
+def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
+    """Files of one run with equal bytes, which sums over hosts count twice."""
+    of_size: dict[tuple[int, ...], list[HostFiles]] = {}
+    for host in hosts:
+        sizes = tuple(path.stat().st_size for path in host.paths)
+        of_size.setdefault(sizes, []).append(host)
+    equal = [
+        (one, other)
+        for candidates in of_size.values()
+        for one, other in combinations(candidates, 2)
+        if _same_bytes(one, other)
+    ]
+    return [
+        QualityNote(
+            kind="duplicate_hosts",
+            severity="warning",
+            scope="run",
+            message=f"The files of {one.host} and {other.host} are equal byte by byte: "
+            "sums over hosts count the same work twice.",
+            count=2,
+            remedy="Look at one of them, or copy the right file of the other host.",
+        )
+        for one, other in equal
+    ]
+
+
+def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
+    return all(
+        filecmp.cmp(mine, theirs, shallow=False)
+        for mine, theirs in zip(one.paths, other.paths, strict=True)
+    )
+
+
+def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
+    """Note where the names inside the files are not those of the files."""
+    inside = [_name_inside(trace) for trace in traces]
+    counts = Counter(name for name in inside if name is not None)
+    return [
+        trace.with_notes([_host_note(trace.host, name, counts[name])])
+        if name is not None and (counts[name] > 1 or _differs(trace.host, name))
+        else trace
+        for trace, name in zip(traces, inside, strict=True)
+    ]
+
+
+def _host_note(host: str, inside: str, count: int) -> QualityNote:
+    if count > 1:
+        return QualityNote(
+            kind="host_name_collides",
+            severity="info",
+            scope=host,
+            message=f"{count} files of this run say {inside!r} inside; the names of "
+            "the files tell the hosts apart.",
+            count=count,
+        )
+    return QualityNote(
+        kind="host_name_differs",
+        severity="info",
+        scope=host,
+        message=f"The file says {inside!r} inside; the host is named after the file.",
+    )
+
+
+def _differs(host: str, inside: str) -> bool:
+    # In file names, what is neither letter, digit, point, dash nor underscore
+    # becomes an underscore.
+    return re.sub(r"[^A-Za-z0-9._-]", "_", inside) != host.rsplit("/", 1)[-1]
+
+
+def _name_inside(trace: TraceData) -> str | None:
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable):
+        return None
+    name: str | None = environment["hostname"][0]
+    return name

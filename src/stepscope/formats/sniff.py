@@ -1,0 +1,313 @@
+"""What a file is, told by its first bytes; its name decides only between equals.
+
+Every known format has a name here, also those without a reader: they are refused by
+one line that says what the file is and what to do with it (spec: formats, section 2).
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import zlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.errors import BadInput, UnknownFormat
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["FOREIGN", "Foreign", "detect", "foreign", "head_of"]
+
+#: So much of the (unpacked) content is looked at. Traces in JSON may open with tens
+#: of kilobytes about the devices before their first event.
+_HEAD_BYTES: Final = 256 * 1024
+
+
+#: A file is damaged by a text conversion when more of its characters than this were
+#: replaced. Profiles have bytes above 7F in a fifth of their places.
+_MUCH_REPLACED: Final = 0.02
+
+
+class Foreign(NamedTuple):
+    """A format without a reader: what it is, and the way out."""
+
+    what: str
+    way_out: str
+
+
+_XSPACE_WAY: Final = (
+    "Record an XSpace profile (*.xplane.pb) with the TensorFlow or JAX profiler"
+)
+_PERFETTO_WAY: Final = "https://ui.perfetto.dev opens it"
+
+#: Formats that are recognised and have no reader.
+FOREIGN: Final = {
+    "empty": Foreign(
+        "the file is empty (0 bytes): the disk was full, or the program passed the "
+        "2 GiB limit of its message format",
+        "Record again for fewer steps.",
+    ),
+    "text_damaged": Foreign(
+        "damaged by a text conversion: every byte above 7F became EF BF BD, which "
+        "cannot be undone",
+        "Copy the original again in binary mode.",
+    ),
+    "lfs_pointer": Foreign(
+        "a Git LFS pointer, not the file itself", "Run `git lfs pull` beside it."
+    ),
+    "html": Foreign(
+        "an HTML page, not a profile (a download that was answered by a web page)",
+        "Download the raw file.",
+    ),
+    "kineto": Foreign(
+        "a PyTorch profiler trace (Kineto JSON), which has no reader yet",
+        f"{_PERFETTO_WAY}.",
+    ),
+    "chrome_trace": Foreign(
+        "a Chrome trace (JSON), which has no reader yet",
+        f"Give the .xplane.pb beside it, if there is one; {_PERFETTO_WAY}.",
+    ),
+    "execution_trace": Foreign(
+        "a PyTorch execution trace: a graph of operators without a timeline",
+        "Record with torch.profiler for times.",
+    ),
+    "memory_timeline": Foreign(
+        "a raw PyTorch memory timeline, which has no reader",
+        "Export the memory snapshot instead (torch.cuda.memory._dump_snapshot).",
+    ),
+    "speedscope": Foreign(
+        "sampled stacks in speedscope's format, which has no reader yet",
+        "https://www.speedscope.app opens it.",
+    ),
+    "nsight_compute_csv": Foreign(
+        "an Nsight Compute table (CSV), which has no reader yet", f"{_XSPACE_WAY}."
+    ),
+    "nsys_stats_csv": Foreign(
+        "a table of `nsys stats`: totals without a timeline", f"{_XSPACE_WAY}."
+    ),
+    "memory_snapshot": Foreign(
+        "a PyTorch memory snapshot (pickle), which has no reader yet",
+        "https://pytorch.org/memory_viz shows it.",
+    ),
+    "pickle": Foreign(
+        "a Python pickle, which is never loaded: it could run code", f"{_XSPACE_WAY}."
+    ),
+    "pprof": Foreign(
+        "a pprof profile (JAX's device memory profile is one), which has no reader yet",
+        "`pprof -http : FILE` shows it.",
+    ),
+    "nsight_systems": Foreign(
+        "an Nsight Systems database (SQLite), which has no reader yet",
+        "Nsight Systems opens it.",
+    ),
+    "sqlite": Foreign("an SQLite database of another program", f"{_XSPACE_WAY}."),
+    "nsys_rep": Foreign(
+        "an Nsight Systems report, which only Nsight Systems can open",
+        "`nsys export --type sqlite FILE` writes a database.",
+    ),
+    "ncu_rep": Foreign(
+        "an Nsight Compute report, which only Nsight Compute can open",
+        "`ncu --import FILE --csv --page raw` writes a table.",
+    ),
+    "riegeli": Foreign(
+        "an XSpace in Riegeli records, which has no reader",
+        "Record with the output format .xplane.pb.",
+    ),
+    "perfetto": Foreign("a Perfetto trace, which has no reader", f"{_PERFETTO_WAY}."),
+    "capture_results": Foreign(
+        "results that TensorFlow computed while recording, not a trace",
+        "Give the .xplane.pb of the same run; without it nothing more can be computed.",
+    ),
+    "json": Foreign("a JSON file of no known profiler", f"{_XSPACE_WAY}."),
+}
+
+_RESULT_NAME: Final = re.compile(
+    r"\.(overview_page|input_pipeline|kernel_stats|tensorflow_stats|op_stats\w*)"
+    r"\.pb\Z|\.memory_profile\.json(\.gz)?\Z|\.hlo_proto\.pb\Z"
+)
+
+
+def detect(path: Path) -> str:
+    """Name the format of a file: `xspace`, or a key of `FOREIGN`.
+
+    Raises:
+        BadInput: The file cannot be opened, or its compression is broken.
+        UnknownFormat: The content is of no known kind.
+    """
+    head = head_of(path)
+    found = _of_name(path.name) or _of_content(head)
+    if found is not None:
+        return found
+    start = head[:12].hex(" ")
+    raise UnknownFormat.at(
+        path,
+        f"no known profile format (it begins with the bytes {start})",
+        f"{_XSPACE_WAY}.",
+    )
+
+
+def foreign(path: Path, found: str) -> UnknownFormat:
+    """The error that says what a recognised file without a reader is."""
+    entry = FOREIGN[found]
+    return UnknownFormat.at(path, entry.what, entry.way_out)  # type: ignore[return-value]
+
+
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file's content, unpacked where it is gzip."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if not head.startswith(b"\x1f\x8b"):
+            return head
+        with gzip.open(path) as file:
+            return file.read(_HEAD_BYTES)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        # Cut or damaged behind the head: what can be unpacked tells the format.
+        return _unpack(head)
+    except OSError as error:
+        raise BadInput.at(
+            path,
+            f"cannot be opened ({error.strerror})",
+            "Give a log directory, a run directory or a trace file.",
+        ) from error
+
+
+def _unpack(packed: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(packed, _HEAD_BYTES)
+    except zlib.error:
+        return packed
+
+
+def _of_name(name: str) -> str | None:
+    """Formats whose bytes could be taken for another's."""
+    if _RESULT_NAME.search(name):
+        return "capture_results"
+    return "riegeli" if name.endswith(".riegeli") else None
+
+
+def _of_content(head: bytes) -> str | None:
+    if not head:
+        return "empty"
+    return _of_magic(head) or _of_message(head) or _of_text(head)
+
+
+_MAGIC: Final = (
+    (b"NVIDIA Tegra Pro", "nsys_rep"),
+    (b"NVR\0", "ncu_rep"),
+    (b"version https://git-lfs", "lfs_pointer"),
+)
+
+
+def _of_magic(head: bytes) -> str | None:
+    if head.startswith(b"SQLite format 3\0"):
+        names = (b"StringIds", b"CUPTI_ACTIVITY_KIND_")
+        known = any(name in head for name in names)
+        return "nsight_systems" if known else "sqlite"
+    for magic, found in _MAGIC:
+        if head.startswith(magic):
+            return found
+    if len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5:
+        known = b"segments" in head or b"device_traces" in head
+        return "memory_snapshot" if known else "pickle"
+    if re.match(rb"\s*<(!doctype html|html|head)\b", head[:256], re.IGNORECASE):
+        return "html"
+    return None
+
+
+def _of_text(head: bytes) -> str | None:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] in (b"{", b"["):
+        return _of_json(text)
+    if re.search(rb'^"ID","Process ID"', head, re.MULTILINE):
+        return "nsight_compute_csv"
+    if re.search(rb"Time ?\(%\)", head[:4096]) and b"Total Time (ns)" in head[:4096]:
+        return "nsys_stats_csv"
+    return None
+
+
+def _of_json(text: bytes) -> str | None:
+    if b"speedscope" in text[:4096] and b'"$schema"' in text:
+        return "speedscope"
+    marks = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
+    categories = rb'"cat"\s*:\s*"(cpu_op|Operator|kernel|Kernel|cuda_runtime|Runtime)"'
+    if any(mark in text for mark in marks) or re.search(categories, text):
+        return "kineto"
+    if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
+        return "chrome_trace"
+    if b'"nodes"' in text and b'"schema"' in text:
+        return "execution_trace"
+    if re.match(rb"\[\s*\[\s*-?\d+\s*,\s*-?\d+\s*,", text):
+        return "memory_timeline"
+    return "json"
+
+
+def _of_message(head: bytes) -> str | None:
+    """Formats that are protobuf messages, told by the fields they open with."""
+    if head[0] in _SPACE_TAGS and _is_damaged_text(head):
+        return "text_damaged"
+    at = 0
+    while at < len(head) and head[at] in _SPACE_TAGS:
+        length, begin = _varint(head, at + 1)
+        if begin < 0:
+            return None
+        if head[at] == _PLANE:
+            return _of_first_message(head, begin, length)
+        # Errors, warnings and host names may stand before the first plane.
+        at = begin + length
+    return "xspace" if at == len(head) else None
+
+
+#: Tags of XSpace's fields: planes 1, errors 2, warnings 3, hostnames 4, all messages
+#: or texts.
+_SPACE_TAGS: Final = frozenset({0x0A, 0x12, 0x1A, 0x22})
+_PLANE: Final = 0x0A
+#: Tags of XPlane's fields: id 1 (a number), name 2, lines 3, metadata 4 and 5, stats 6.
+_PLANE_ID: Final = 0x08
+_PLANE_NAME: Final = 0x12
+_PLANE_TAGS: Final = frozenset({_PLANE_ID, _PLANE_NAME, 0x1A, 0x22, 0x2A, 0x32})
+
+
+def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
+    if length == 0 or begin >= len(head):
+        return "xspace"
+    at = begin
+    if head[at] == _PLANE_ID:
+        _, at = _varint(head, at + 1)
+        # A pprof opens with a pair of numbers, kind and unit, in a message of 4 bytes.
+        if 0 <= at < len(head) and head[at] == 0x10:
+            return "pprof" if length < 16 else "perfetto"
+    if 0 <= at < len(head) and at < begin + length and head[at] not in _PLANE_TAGS:
+        return None
+    if 0 <= at < len(head) and head[at] == _PLANE_NAME:
+        size, at = _varint(head, at + 1)
+        name = head[at : at + min(size, 64)] if at >= 0 else b"\0"
+        if any(byte < 0x20 for byte in name):
+            return None
+    return "xspace"
+
+
+def _is_damaged_text(head: bytes) -> bool:
+    """Whether binary data was saved as text: valid UTF-8, much of it replaced."""
+    try:
+        # Not final: the head may end within a character.
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    # A text with a few damaged letters has no control characters.
+    has_control = any(character in text for character in "\0\x01\x02\x08")
+    return has_control and text.count("\ufffd") > len(text) * _MUCH_REPLACED
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number and the place behind it; the place is -1 where the number is broken."""
+    value = 0
+    for count in range(10):
+        if at + count >= len(data):
+            return 0, -1
+        byte = data[at + count]
+        value |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            return value, at + count + 1
+    return 0, -1

@@ -1,0 +1,109 @@
+"""Allocator events of host threads become the table `allocations`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.xplane.columns import nullable
+from stepscope.formats.xplane.damaged import or_lost
+from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.formats.xplane.columns import Values
+    from stepscope.formats.xplane.recording import Recording
+
+__all__ = ["allocations"]
+
+_NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
+
+#: Column → stat that holds the number.
+_BYTES: Final = {
+    "allocated_bytes": "allocation_bytes",
+    "requested_bytes": "requested_bytes",
+    "heap_bytes": "bytes_allocated",
+    "stack_bytes": "bytes_reserved",
+    "free_bytes": "bytes_available",
+    "peak_bytes": "peak_bytes_in_use",
+}
+_TEXTS: Final = {"op": "tf_op", "region": "region_type", "shape": "shape"}
+_KEYS: Final = (
+    *_BYTES.values(),
+    *_TEXTS.values(),
+    "allocator_name",
+    "index_on_host",
+    "device_ordinal",
+    "addr",
+    "data_type",
+    "group_id",
+    "fragmentation",
+)
+
+_NONE_RECORDED: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
+    remedy="Record at host tracer level 2 a program whose allocator reports: "
+    "TensorFlow on GPU or CPU, JAX on AMD GPUs or TPUs.",
+)
+
+
+def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Every allocation and deallocation in order of time, ties in file order."""
+    rows = recording.host_rows(lambda name: name in _NAMES)
+    if not len(rows):
+        return or_lost(recording, _NONE_RECORDED)
+    # Tracks follow each other in the table of events; time must not.
+    rows = rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+    stats = recording.values_at(_KEYS, rows)
+    numbers = {
+        column: nullable(column, *stats[key].integers())
+        for column, key in (
+            *_BYTES.items(),
+            ("dtype", "data_type"),
+            ("group", "group_id"),
+        )
+    }
+    address, has_address = stats["addr"].integers()
+    fragmentation, has_fragmentation = stats["fragmentation"].reals()
+    names = recording.type_names[recording.timeline.type[rows]]
+    frame = pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "start_ps": recording.timeline.start_ps[rows],
+            "kind": [_NAMES[name] for name in names],
+            "allocator": _memories(recording, stats),
+            "address": nullable("address", address.view(np.uint64), has_address),
+            "fragmentation": nullable(
+                "fragmentation", fragmentation, has_fragmentation
+            ),
+            **numbers,
+            **{
+                column: recording.texts(column, recording.handles(stats[key]))
+                for column, key in _TEXTS.items()
+            },
+        }
+    )
+    # With nothing free there is no largest free chunk to compare with.
+    meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
+    frame = frame.with_columns(
+        fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
+    )
+    return frame.select(
+        pl.col(column).cast(dtype) for column, dtype in ALLOCATIONS.dtypes().items()
+    )
+
+
+def _memories(recording: Recording, stats: dict[str, Values]) -> pl.Series:
+    """The name of the memory: its allocator, else index and device, as recorded."""
+    named = recording.texts("name", recording.handles(stats["allocator_name"]))
+    parts = [
+        nullable(key, *stats[key].integers()).cast(pl.String)
+        for key in ("index_on_host", "device_ordinal")
+    ]
+    numbered = pl.select(
+        pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
+    ).to_series()
+    return named.zip_with(named.is_not_null(), numbered).fill_null("unknown")

@@ -1,0 +1,64 @@
+"""Host events that put work on a device: those with a correlation id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.xplane.damaged import or_lost
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.recording import Recording
+
+__all__ = ["launches"]
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The profile holds no device, so nothing was launched on one.",
+    remedy="Run on a machine with a GPU or TPU to see launches.",
+)
+_NO_CALLS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No host event carries a correlation id, so launch calls are unknown.",
+    remedy="Record with the host tracer on (host_tracer_level 1 or above) in the "
+    "process that launches the work.",
+)
+
+
+def launches(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Every launch call in the order of `events`; told by its id, never by its name."""
+    rows, values = recording.host_values("correlation_id")
+    number, present = values.integers()
+    if not present.all():
+        rows, number = rows[present], number[present]
+    if not len(rows):
+        return _absent(recording)
+    line = recording.timeline
+    track = line.track[rows]
+    columns: dict[str, NDArray[np.generic] | pl.Series] = {
+        "event": rows.astype(np.int32),
+        "track": track,
+        "type": line.type[rows],
+        "start_ps": line.start_ps[rows],
+        "dur_ps": line.dur_ps[rows],
+        "correlation": number,
+    }
+    processes = [it.role.process for it in recording.tracks]
+    if any(it is not None for it in processes):
+        process = pl.Series("process", processes, dtype=pl.Int64)
+        columns["process"] = process.gather(track)
+    else:
+        unknown = pl.Series("process", [None], dtype=pl.Int64)
+        columns["process"] = unknown.new_from_index(0, len(rows))
+    return pl.DataFrame(columns)
+
+
+def _absent(recording: Recording) -> Unavailable:
+    if not recording.activity_tracks:
+        return or_lost(recording, _NO_DEVICE)
+    return or_lost(recording, _NO_CALLS)

@@ -1,0 +1,327 @@
+"""One decoded file, and what several of its tables need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.xplane.columns import Values
+from stepscope.formats.xplane.device_activity import collect_activity
+from stepscope.formats.xplane.launches import launches
+from stepscope.formats.xplane.timeline import Timeline, build_timeline, time_base
+from stepscope.formats.xplane.tracks import activity_tracks, plane_roles, tracks_of
+from stepscope.trace.stats import PLACE_TEXT, REF
+from stepscope.xspace.pivot import intern_places, pivot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.device_activity import Activity
+    from stepscope.formats.xplane.tracks import PlaneRole, Track
+    from stepscope.unavailable import Unavailable
+    from stepscope.xspace.columns import XSpace
+
+__all__ = ["EventStats", "Recording"]
+
+#: Texts that stand for "unknown" (spec: tools, section 1.2). ROCm under JAX names its
+#: module this way where it does not know the op.
+_NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
+
+
+@dataclass(frozen=True, slots=True)
+class EventStats:
+    """Stats by final row of events; columns as in `stats`."""
+
+    event: NDArray[np.int32]
+    key: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+
+    def part(self, first: int, last: int) -> EventStats:
+        """Some consecutive rows, without copying."""
+        rows = slice(first, last)
+        return EventStats(
+            self.event[rows],
+            self.key[rows],
+            self.kind[rows],
+            self.value[rows],
+            self.length[rows],
+        )
+
+    def taken(self, rows: NDArray[Any], event: NDArray[np.int32]) -> EventStats:
+        """Some rows, under other event rows."""
+        return EventStats(
+            event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
+        )
+
+
+class Recording:
+    """A decoded file with its tracks and its timeline.
+
+    Attributes:
+        host: Name of the host.
+        paths: The files that were read.
+        space: The decoded message; its events' offsets have become starts.
+        roles: What each plane is.
+        tracks: Every track, in file order.
+        base: Where time 0 lies.
+        timeline: The events in their final rows.
+        strings: Handle → text. Grows when texts that stand in place are interned.
+    """
+
+    def __init__(self, host: str, paths: tuple[Path, ...], space: XSpace) -> None:
+        self.host = host
+        self.paths = paths
+        self.space = space
+        self.roles: list[PlaneRole] = plane_roles(space.planes)
+        self.tracks: list[Track] = tracks_of(space, self.roles)
+        self.base = time_base(space.lines)
+        self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
+        self.strings = space.strings
+
+    @cached_property
+    def _handles(self) -> dict[str, int]:
+        return {text: handle for handle, text in enumerate(self.strings)}
+
+    @cached_property
+    def stats(self) -> EventStats:
+        """Stats by final row of events, ascending."""
+        given = self.space.stats
+        stats = EventStats(
+            given.event, given.key, given.kind, given.value, given.length
+        )
+        rows = self.timeline.rows
+        if rows is None:
+            return stats
+        final = np.full(self.timeline.file_rows, -1, dtype=np.int32)
+        final[rows] = np.arange(len(rows), dtype=np.int32)
+        event = final[stats.event]
+        order = np.argsort(event, kind="stable")
+        order = order[np.searchsorted(event[order], np.int32(0)) :]
+        return stats.taken(order, event[order])
+
+    @cached_property
+    def activity_tracks(self) -> list[int]:
+        """Rows of the tracks that hold what ran on a device."""
+        return activity_tracks(self.tracks)
+
+    @cached_property
+    def activity(self) -> Activity:
+        """What ran on the devices; empty where nothing did."""
+        return collect_activity(self)
+
+    @cached_property
+    def hull(self) -> tuple[int, int] | None:
+        """First start and last end of all events but counters; None without any."""
+        counted = [
+            row for row, track in enumerate(self.tracks) if track.kind != "counters"
+        ]
+        return self.timeline.hull(counted)
+
+    @cached_property
+    def launches(self) -> pl.DataFrame | Unavailable:
+        """The table `launches`."""
+        return launches(self)
+
+    def handle(self, text: str) -> int:
+        """The handle of a text, -1 where the file does not hold it."""
+        return self._handles.get(text, -1)
+
+    def intern(self, text: str) -> int:
+        """The handle of a text, which is added where the file does not hold it."""
+        handle = self._handles.setdefault(text, len(self.strings))
+        if handle == len(self.strings):
+            self.strings.append(text)
+        return handle
+
+    @cached_property
+    def no_text(self) -> NDArray[np.int32]:
+        """Handles of the texts that stand for unknown."""
+        found = [self.handle(text) for text in _NO_TEXT]
+        return np.array([it for it in found if it >= 0], dtype=np.int32)
+
+    @cached_property
+    def type_names(self) -> NDArray[np.object_]:
+        """The name of every event type."""
+        names = np.empty(len(self.space.event_types), dtype=object)
+        strings = self.strings
+        names[:] = [strings[handle] for handle in self.space.event_types.name.tolist()]
+        return names
+
+    def types_named(self, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """By event type: whether its name is wanted; each name is asked for once."""
+        return np.array([wanted(name) for name in self.type_names], dtype=np.bool_)
+
+    def host_rows(self, wanted: Callable[[str], bool]) -> NDArray[np.int64]:
+        """Rows of the events on host threads whose names are wanted, ascending."""
+        chosen = self.types_named(wanted)
+        if not chosen.any():
+            return np.zeros(0, dtype=np.int64)
+        line = self.timeline
+        found = [
+            begin + np.flatnonzero(chosen[line.type[begin:end]])
+            for begin, end in self.ranges(self.host_tracks)
+        ]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
+    def host_values(self, key: str) -> tuple[NDArray[np.int64], Values]:
+        """One stat of the events on host threads: the rows that carry it, ascending."""
+        handle = self.handle(key)
+        stats = [
+            self._stats_of(begin, end) for begin, end in self.ranges(self.host_tracks)
+        ]
+        counts = [int(np.count_nonzero(part.key == handle)) for part in stats]
+        total = sum(counts)
+        rows, values = np.empty(total, np.int64), Values.none(total)
+        at = 0
+        for part, count in zip(stats, counts, strict=True):
+            here, chosen = slice(at, at + count), part.key == handle
+            rows[here] = part.event[chosen]
+            values.kind[here] = part.kind[chosen]
+            values.value[here] = part.value[chosen]
+            values.length[here] = part.length[chosen]
+            at += count
+        # Of several values of one event the last one counts.
+        last = np.ones(total, dtype=np.bool_)
+        last[:-1] = rows[1:] != rows[:-1]
+        if last.all():
+            return rows, values
+        kept = Values(values.kind[last], values.value[last], values.length[last])
+        return rows[last], kept
+
+    @cached_property
+    def host_tracks(self) -> list[int]:
+        """Rows of the tracks that are threads of a host."""
+        return [
+            row
+            for row, track in enumerate(self.tracks)
+            if track.kind == "thread" and track.role.device_type is None
+        ]
+
+    def ranges(self, tracks: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """First and last (exclusive) row of events of each of some tracks."""
+        for track in tracks:
+            yield (
+                int(self.timeline.event_begin[track]),
+                int(self.timeline.event_end[track]),
+            )
+
+    def values_in(self, keys: Sequence[str], begin: int, end: int) -> dict[str, Values]:
+        """The stats of some names for the events [begin, end), own or of their type."""
+        return self._values(
+            keys, self._stats_of(begin, end), begin, self.timeline.type[begin:end]
+        )
+
+    def values_at(
+        self, keys: Sequence[str], rows: NDArray[np.int64]
+    ) -> dict[str, Values]:
+        """The stats of some names for the events in some rows, own or of their type."""
+        needles = rows.astype(np.int32)
+        low = np.searchsorted(self.stats.event, needles, side="left")
+        high = np.searchsorted(self.stats.event, needles, side="right")
+        counts = high - low
+        ends = np.cumsum(counts)
+        chosen = np.arange(int(counts.sum())) + np.repeat(low - (ends - counts), counts)
+        event = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        return self._values(
+            keys, self.stats.taken(chosen, event), 0, self.timeline.type[rows]
+        )
+
+    def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
+        """The stats of some names that event types carry, by type."""
+        given = self.space.type_stats
+        stats = EventStats(given.type, given.key, given.kind, given.value, given.length)
+        count = len(self.space.event_types)
+        return self._pivoted(keys, stats, begin=0, count=count)
+
+    def handles(self, values: Values) -> NDArray[np.int32]:
+        """Handles of texts; -1 where there is none."""
+        handles = np.full(len(values.kind), -1, dtype=np.int32)
+        np.copyto(handles, values.value, where=values.kind == REF, casting="same_kind")
+        placed = np.flatnonzero(values.kind == PLACE_TEXT)
+        if len(placed):
+            places, lengths = values.value[placed], values.length[placed]
+            interned = intern_places(self.space.data, places, lengths)
+            of_number = [
+                self.intern(self.space.text(int(places[row]), int(lengths[row])))
+                for row in interned.firsts.tolist()
+            ]
+            handles[placed] = np.array(of_number, dtype=np.int32)[interned.ids]
+        return handles
+
+    def texts(self, name: str, handles: NDArray[np.int32]) -> pl.Series:
+        """A series of texts; null where there is none or it stands for unknown."""
+        distinct, inverse = np.unique(handles, return_inverse=True)
+        texts = [
+            None if one < 0 or self.strings[one] in _NO_TEXT else self.strings[one]
+            for one in distinct.tolist()
+        ]
+        return pl.Series(name, texts, dtype=pl.String).gather(inverse)
+
+    def _stats_of(self, begin: int, end: int) -> EventStats:
+        # The needles have the type of the column, which is not copied then.
+        low, high = np.searchsorted(
+            self.stats.event, np.array([begin, end], dtype=np.int32)
+        ).tolist()
+        return self.stats.part(low, high)
+
+    def _values(
+        self,
+        keys: Sequence[str],
+        stats: EventStats,
+        begin: int,
+        types: NDArray[np.int32],
+    ) -> dict[str, Values]:
+        own = self._pivoted(keys, stats, begin=begin, count=len(types))
+        shared = self._shared(tuple(keys))
+        return {
+            key: values
+            if (of_types := shared[key]) is None
+            else _or_shared(values, of_types, types)
+            for key, values in own.items()
+        }
+
+    def _shared(self, keys: tuple[str, ...]) -> dict[str, Values | None]:
+        """What types carry, None for a name that none does; kept for the next block."""
+        kept = self._shared_values
+        missing = [key for key in keys if key not in kept]
+        if missing:
+            for key, values in self.type_values(missing).items():
+                kept[key] = values if values.kind.any() else None
+        return {key: kept[key] for key in keys}
+
+    @cached_property
+    def _shared_values(self) -> dict[str, Values | None]:
+        return {}
+
+    def _pivoted(
+        self, keys: Sequence[str], stats: EventStats, *, begin: int, count: int
+    ) -> dict[str, Values]:
+        found = pivot(
+            stats,
+            [self.handle(key) for key in keys],
+            event_begin=begin,
+            event_end=begin + count,
+        )
+        return {
+            key: Values(found.kind[slot], found.value[slot], found.length[slot])
+            for slot, key in enumerate(keys)
+        }
+
+
+def _or_shared(values: Values, shared: Values, types: NDArray[np.int32]) -> Values:
+    """An event's own value, else that of its type."""
+    own = values.kind != 0
+    return Values(
+        np.where(own, values.kind, shared.kind[types]),
+        np.where(own, values.value, shared.value[types]),
+        np.where(own, values.length, shared.length[types]),
+    )

@@ -1,0 +1,144 @@
+"""A host's XSpace files become the tables of a trace."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.xplane.allocations import allocations
+from stepscope.formats.xplane.environment import devices, environment
+from stepscope.formats.xplane.iterators import iterators
+from stepscope.formats.xplane.missing_devices import why_no_activity
+from stepscope.formats.xplane.programs import hlo_ops
+from stepscope.formats.xplane.quality import quality
+from stepscope.formats.xplane.recording import Recording
+from stepscope.formats.xplane.tracks import tracks_frame
+from stepscope.trace.events import EVENT_TYPES
+from stepscope.trace.model import TraceData
+from stepscope.trace.stats import STATS, TYPE_STATS
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.decode import decode, decode_bytes
+from stepscope.xspace.source import open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.rundir import HostFiles
+    from stepscope.xspace.columns import XSpace
+
+__all__ = ["read"]
+
+_NO_PARAMETERS = Unavailable(
+    code="FORMAT",
+    reason="This format does not record the variables of the model.",
+    remedy="Count the parameters in the program itself.",
+)
+
+
+def read(source: HostFiles) -> TraceData:
+    """Read one host's profile; its parts, where there are several, are one message.
+
+    Raises:
+        BadInput: Nothing can be read; the message names the file, what was wrong and
+            the way out.
+    """
+    recording = Recording(source.host, source.paths, _decoded(source))
+    builders: dict[str, Callable[[Recording], pl.DataFrame | Unavailable]] = {
+        "tracks": _tracks,
+        "events": lambda it: it.timeline.frame(),
+        "event_types": _event_types,
+        "aggregates": lambda it: it.timeline.aggregates(),
+        "stats": _stats,
+        "type_stats": _type_stats,
+        "device_activity": _device_activity,
+        "geometries": _geometries,
+        "launches": lambda it: it.launches,
+        "allocations": allocations,
+        "iterators": iterators,
+        "parameters": lambda _: _NO_PARAMETERS,
+        "hlo_ops": hlo_ops,
+        "devices": devices,
+        "environment": environment,
+        "quality": quality,
+    }
+    return TraceData(
+        source.host,
+        {name: partial(build, recording) for name, build in builders.items()},
+        strings=recording.strings,
+        data=recording.space.data,
+    )
+
+
+def _decoded(source: HostFiles) -> XSpace:
+    if len(source.paths) == 1:
+        return decode(source.paths[0])
+    # Messages of one kind written one after the other are one message.
+    parts = [open_bytes(path)[0] for path in source.paths]
+    whole = np.concatenate(parts).tobytes()
+    return decode_bytes(whole, " + ".join(str(path) for path in source.paths))
+
+
+def _tracks(recording: Recording) -> pl.DataFrame:
+    line = recording.timeline
+    return tracks_frame(recording.tracks, line.event_begin, line.event_end)
+
+
+def _event_types(recording: Recording) -> pl.DataFrame:
+    types = recording.space.event_types
+    return pl.DataFrame(
+        {
+            "name": pl.Series(recording.type_names.tolist(), dtype=pl.String),
+            "display_name": recording.texts("display_name", types.display_name),
+            "known": ~types.unknown,
+        },
+        schema=EVENT_TYPES.dtypes(),
+    )
+
+
+def _stats(recording: Recording) -> pl.DataFrame:
+    stats = recording.stats
+    return pl.DataFrame(
+        {
+            "event": stats.event,
+            "key": stats.key,
+            "kind": stats.kind,
+            "value": stats.value,
+            "length": stats.length,
+        },
+        schema=STATS.dtypes(),
+    )
+
+
+def _type_stats(recording: Recording) -> pl.DataFrame:
+    stats = recording.space.type_stats
+    return pl.DataFrame(
+        {
+            "type": stats.type,
+            "key": stats.key,
+            "kind": stats.kind,
+            "value": stats.value,
+            "length": stats.length,
+        },
+        schema=TYPE_STATS.dtypes(),
+    )
+
+
+def _device_activity(recording: Recording) -> pl.DataFrame | Unavailable:
+    return why_no_activity(recording) or recording.activity.frame
+
+
+def _geometries(recording: Recording) -> pl.DataFrame | Unavailable:
+    absent = why_no_activity(recording)
+    if absent is not None:
+        return absent
+    if recording.activity.geometries.is_empty():
+        return Unavailable(
+            code="NO_KERNEL_DETAILS",
+            reason="No kernel carries launch details.",
+            remedy="Record on a GPU with the device tracer on; TPUs have no such "
+            "details.",
+        )
+    return recording.activity.geometries

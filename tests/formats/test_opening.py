@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stepscope.errors import BadInput, UnknownFormat
+from stepscope.formats import open_hosts, read
+from stepscope.xspace.write import XSpaceBuilder
+from xspace_literal import event, line, plane, space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def recorded(name: str, *, host: str = "vm") -> bytes:
+    lines = line(1, "main", event(name, 0, 5))
+    return space(plane("/host:CPU", lines), hostnames=(host,))
+
+
+def put(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def kinds(traces: dict[str, object], host: str) -> list[str]:
+    return [note.kind for note in traces[host].quality_notes()]  # type: ignore[attr-defined]
+
+
+def names(trace: object) -> list[str]:
+    return trace.table("event_types")["name"].to_list()  # type: ignore[attr-defined]
+
+
+def test_a_log_directory_opens_its_newest_run(tmp_path: Path) -> None:
+    runs = tmp_path / "fit" / "plugins" / "profile"
+    put(runs / "2025_01_01_00_00_00" / "vm.xplane.pb", recorded("old"))
+    put(runs / "2026_01_01_00_00_00" / "vm.xplane.pb", recorded("new"))
+    run, traces = open_hosts(tmp_path)
+    assert run == "fit/2026_01_01_00_00_00"
+    assert list(traces) == ["vm"]
+    assert names(traces["vm"]) == ["new"]
+
+
+def test_a_run_directory_opens_all_its_hosts(tmp_path: Path) -> None:
+    directory = tmp_path / "plugins" / "profile" / "r1"
+    put(directory / "b.xplane.pb", recorded("on b", host="b"))
+    put(directory / "a.xplane.pb.gz", gzip.compress(recorded("on a", host="a")))
+    run, traces = open_hosts(directory)
+    assert run == "r1"
+    assert {host: names(trace) for host, trace in traces.items()} == {
+        "a": ["on a"],
+        "b": ["on b"],
+    }
+    assert all(
+        "host_name" not in kind for host in traces for kind in kinds(traces, host)
+    )
+
+
+def test_several_paths_are_workers_of_one_run(tmp_path: Path) -> None:
+    first = put(tmp_path / "x" / "a.xplane.pb", recorded("one", host="a"))
+    second = put(tmp_path / "y" / "b.xplane.pb", recorded("two", host="b"))
+    run, traces = open_hosts(first, second)
+    assert run == "a.xplane.pb + b.xplane.pb"
+    assert list(traces) == ["a", "b"]
+
+
+def test_equal_host_names_are_told_apart_by_their_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "plugins" / "profile"
+    put(runs / "before" / "vm.xplane.pb", recorded("one"))
+    put(runs / "after" / "vm.xplane.pb", recorded("another"))
+    _, traces = open_hosts(runs / "before", runs / "after")
+    assert list(traces) == ["before/vm", "after/vm"]
+
+
+def test_the_same_path_twice_is_one_host(tmp_path: Path) -> None:
+    path = put(tmp_path / "vm.xplane.pb", recorded("one"))
+    _, traces = open_hosts(path, path)
+    assert list(traces) == ["vm"]
+
+
+def test_files_with_equal_bytes_are_named_on_every_host(tmp_path: Path) -> None:
+    put(tmp_path / "a.xplane.pb", recorded("work"))
+    put(tmp_path / "b.xplane.pb", recorded("work"))
+    put(tmp_path / "c.xplane.pb", recorded("wirk"))  # as long, not equal
+    _, traces = open_hosts(tmp_path)
+    notes = [
+        note for note in traces["c"].quality_notes() if note.kind == "duplicate_hosts"
+    ]
+    assert [(note.severity, note.count) for note in notes] == [("warning", 2)]
+    assert "files of a and b are equal" in notes[0].message
+    assert "duplicate_hosts" in kinds(traces, "a")
+
+
+def test_names_inside_that_collide_are_noted(tmp_path: Path) -> None:
+    put(tmp_path / "localhost_6009.xplane.pb", recorded("one"))
+    put(tmp_path / "localhost_6010.xplane.pb", recorded("another"))
+    _, traces = open_hosts(tmp_path)
+    assert list(traces) == ["localhost_6009", "localhost_6010"]
+    assert kinds(traces, "localhost_6009").count("host_name_collides") == 1
+
+
+@pytest.mark.parametrize(
+    ("inside", "noted"),
+    [
+        ("vm", []),
+        ("10.0.0.1:6003", []),
+        ("elsewhere", ["host_name_differs"]),
+        ("", []),
+    ],
+)
+def test_a_name_inside_that_differs_is_noted(
+    tmp_path: Path, inside: str, noted: list[str]
+) -> None:
+    file = "10.0.0.1_6003" if ":" in inside else "vm"
+    hostnames = (inside,) if inside else ()
+    data = space(plane("/host:CPU", line(1, "main")), hostnames=hostnames)
+    put(tmp_path / f"{file}.xplane.pb", data)
+    _, traces = open_hosts(tmp_path)
+    assert [it for it in kinds(traces, file) if "host_name" in it] == noted
+
+
+def test_one_broken_host_does_not_hide_the_others(tmp_path: Path) -> None:
+    put(tmp_path / "good.xplane.pb", recorded("work", host="good"))
+    put(tmp_path / "bad.xplane.pb", b"")
+    _, traces = open_hosts(tmp_path)
+    assert list(traces) == ["good"]
+    (note,) = [
+        note
+        for note in traces["good"].quality_notes()
+        if note.kind == "host_unreadable"
+    ]
+    assert note.severity == "error"
+    assert "bad.xplane.pb" in note.message
+
+
+def test_when_no_host_can_be_read_the_first_error_is_raised(tmp_path: Path) -> None:
+    put(tmp_path / "bad.xplane.pb", b"")
+    with pytest.raises(BadInput, match=r"bad\.xplane\.pb: the file is empty"):
+        open_hosts(tmp_path)
+
+
+def test_parts_of_one_file_are_one_trace(tmp_path: Path) -> None:
+    builder = XSpaceBuilder("vm", start_ns=10, stop_ns=900)
+    plane_of_threads = builder.plane("/host:CPU")
+    for thread in range(4):
+        added = plane_of_threads.line(thread + 1, name=f"thread {thread}")
+        for number in range(50):
+            added.event("work", offset_ps=number * 10, dur_ps=5)
+    parts = builder.write(tmp_path / "vm.xplane.pb", budget_bytes=1100)
+    assert len(parts) > 1
+    _, traces = open_hosts(tmp_path)
+    assert list(traces) == ["vm"]
+    assert traces["vm"].table("events").height == 200
+    assert traces["vm"].table("tracks")["name"].to_list() == [
+        "thread 0",
+        "thread 1",
+        "thread 2",
+        "thread 3",
+    ]
+
+
+def test_a_missing_path_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not exist"):
+        open_hosts(tmp_path / "gone")
+
+
+def test_an_object_store_is_named_as_what_it_is() -> None:
+    with pytest.raises(BadInput, match="object store"):
+        open_hosts("gs://bucket/logs")
+
+
+def test_a_directory_of_another_profiler_says_whose_files_these_are(
+    tmp_path: Path,
+) -> None:
+    for rank in range(3):
+        put(tmp_path / f"rank{rank}.json", b'{"schemaVersion": 1, "traceEvents": []}')
+    put(tmp_path / "notes.txt", b"words")
+    with pytest.raises(BadInput) as caught:
+        open_hosts(tmp_path)
+    assert "3 x a PyTorch profiler trace" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_traces_under_names_of_their_own_are_the_hosts_of_their_directory(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path / "first.pb", recorded("one", host="first"))
+    put(tmp_path / "second.bin", recorded("two", host="second"))
+    put(tmp_path / "notes.txt", b"words")
+    put(tmp_path / "snapshot.sqlite", b"SQLite format 3\0StringIds")
+    run, traces = open_hosts(tmp_path)
+    assert run == tmp_path.name
+    assert list(traces) == ["first", "second"]
+
+
+def test_results_without_a_trace_are_named_as_such(tmp_path: Path) -> None:
+    run = tmp_path / "plugins" / "profile" / "GPU-input-bound"
+    put(run / "localhost.overview_page.pb", b"\x0a\x02\x08\x01")
+    with pytest.raises(BadInput, match=r"GPU-input-bound: holds results .* no trace"):
+        open_hosts(tmp_path)
+
+
+def test_one_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
+    path = put(tmp_path / "report.sqlite", b"SQLite format 3\0StringIds")
+    with pytest.raises(UnknownFormat, match="an Nsight Systems database"):
+        read(path)
+
+
+def test_the_real_old_results_are_refused_by_name(
+    shared_profile: Callable[[str], Path],
+) -> None:
+    with pytest.raises(BadInput, match="no trace"):
+        open_hosts(shared_profile("gpu_tf_legacy/xprof_gpu_compute_bound"))
+
+
+def test_the_real_copies_are_named_as_duplicates(
+    shared_profile: Callable[[str], Path],
+) -> None:
+    run, traces = open_hosts(shared_profile("gpu_tf/xprof_gpu_multi_worker"))
+    assert run == "GPU-multi-worker"
+    assert list(traces) == ["34.83.195.179_6003", "34.83.195.180_6003"]
+    assert all("duplicate_hosts" in kinds(traces, host) for host in traces)
+
+
+def test_the_two_real_workers_keep_the_names_of_their_files(
+    shared_profile: Callable[[str], Path],
+) -> None:
+    _, traces = open_hosts(shared_profile("tf_cpu/two_workers"))
+    assert {host: trace.table("events").height for host, trace in traces.items()} == {
+        "localhost_6009": 202_846,
+        "localhost_6010": 92_410,
+    }
+    assert all("host_name_collides" in kinds(traces, host) for host in traces)
