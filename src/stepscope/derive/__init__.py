@@ -1,0 +1,279 @@
+"""Derivations: what the tables imply, each computed once and by name.
+
+A derivation is added by one file and one line in `DERIVATIONS`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepscope.derive.activity_classes import activity_classes
+from stepscope.derive.attribution import activity_ops
+from stepscope.derive.blame import blame
+from stepscope.derive.breakdown import breakdown
+from stepscope.derive.class_totals import class_totals
+from stepscope.derive.collectives import collectives
+from stepscope.derive.consistency import consistency
+from stepscope.derive.correlate import correlation
+from stepscope.derive.derivation import Derivation
+from stepscope.derive.device_sets import device_sets
+from stepscope.derive.device_timeline import device_timeline
+from stepscope.derive.event_kinds import event_kinds
+from stepscope.derive.event_nesting import event_nesting
+from stepscope.derive.executions import device_executions
+from stepscope.derive.exposure import exposure
+from stepscope.derive.function_calls import function_calls
+from stepscope.derive.host_classes import host_classes
+from stepscope.derive.host_op_events import host_op_events
+from stepscope.derive.host_values import host_values
+from stepscope.derive.input_between_steps import input_between_steps
+from stepscope.derive.kernels import kernels
+from stepscope.derive.launch_facts import launch_facts
+from stepscope.derive.launching_ops import launching_ops
+from stepscope.derive.op_database import device_ops, host_ops
+from stepscope.derive.op_placement import op_placement
+from stepscope.derive.phases import phases
+from stepscope.derive.precision import precision
+from stepscope.derive.step_assignment import activity_steps
+from stepscope.derive.steps import step_candidates, steps
+from stepscope.derive.tensor_cores import tensor_cores
+from stepscope.derive.windows import windows
+
+__all__ = ["DERIVATIONS"]
+
+DERIVATIONS: Final[tuple[Derivation, ...]] = (
+    Derivation("event_kinds", ("event_types",), event_kinds),
+    Derivation("nesting", ("tracks", "events", "host_values?"), event_nesting),
+    Derivation(
+        "host_classes",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "nesting",
+            "stats",
+            "host_values",
+            "launches?",
+            "correlation?",
+            "device_activity?",
+            "steps?",
+            "activity_steps?",
+            "windows",
+        ),
+        host_classes,
+    ),
+    Derivation(
+        "device_sets",
+        ("device_activity", "precision", "correlation?", "launches?", "devices?"),
+        device_sets,
+    ),
+    Derivation("breakdown", ("windows", "device_sets?", "host_classes?"), breakdown),
+    Derivation(
+        "phases",
+        (
+            "windows",
+            "tracks",
+            "events",
+            "device_activity?",
+            "activity_ops?",
+            "host_classes",
+            "host_op_events",
+        ),
+        phases,
+    ),
+    Derivation(
+        "step_candidates",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "stats",
+            "type_stats",
+            "host_values?",
+            "device_activity?",
+            "launches?",
+            "correlation?",
+        ),
+        step_candidates,
+    ),
+    Derivation("steps", ("step_candidates",), steps),
+    Derivation(
+        "activity_steps",
+        ("steps", "device_activity", "launches?", "correlation?"),
+        activity_steps,
+    ),
+    Derivation(
+        "windows",
+        (
+            "trace",
+            "events",
+            "event_types",
+            "event_kinds",
+            "host_values?",
+            "environment",
+            "steps?",
+            "activity_steps?",
+            "device_activity?",
+            "launches?",
+            "correlation?",
+        ),
+        windows,
+    ),
+    Derivation("device_timeline", ("device_activity",), device_timeline),
+    Derivation(
+        "correlation",
+        ("device_activity", "launches", "device_timeline"),
+        correlation,
+    ),
+    Derivation(
+        "host_values",
+        ("trace", "tracks", "events", "stats", "type_stats"),
+        host_values,
+    ),
+    Derivation(
+        "host_op_events",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "host_values?",
+            "hlo_ops?",
+        ),
+        host_op_events,
+    ),
+    Derivation(
+        "launching_ops", ("launches", "nesting", "host_op_events"), launching_ops
+    ),
+    Derivation(
+        "activity_ops",
+        ("device_activity", "strings", "hlo_ops?", "correlation?", "launching_ops?"),
+        activity_ops,
+    ),
+    Derivation(
+        "activity_classes", ("device_activity", "activity_ops"), activity_classes
+    ),
+    Derivation("exposure", ("device_timeline", "activity_ops"), exposure),
+    Derivation(
+        "class_totals",
+        ("device_activity", "activity_classes", "exposure", "activity_steps?"),
+        class_totals,
+    ),
+    Derivation(
+        "precision",
+        ("activity_classes", "event_types", "strings", "hlo_ops?"),
+        precision,
+    ),
+    Derivation(
+        "tensor_cores",
+        (
+            "activity_classes",
+            "activity_ops",
+            "event_types",
+            "strings",
+            "devices?",
+            "hlo_ops?",
+        ),
+        tensor_cores,
+    ),
+    Derivation(
+        "kernels",
+        (
+            "activity_classes",
+            "class_totals",
+            "activity_ops",
+            "event_types",
+            "geometries?",
+            "devices?",
+            "precision",
+            "tensor_cores",
+        ),
+        kernels,
+    ),
+    Derivation(
+        "device_executions",
+        (
+            "trace",
+            "device_activity",
+            "activity_classes",
+            "activity_ops",
+            "correlation?",
+            "launching_ops?",
+            "host_op_events?",
+            "stats?",
+        ),
+        device_executions,
+    ),
+    Derivation(
+        "device_ops",
+        (
+            "activity_classes",
+            "class_totals",
+            "activity_ops",
+            "exposure",
+            "device_executions",
+            "tensor_cores?",
+            "steps?",
+        ),
+        device_ops,
+    ),
+    Derivation(
+        "host_ops",
+        (
+            "host_op_events",
+            "event_types",
+            "launching_ops?",
+            "correlation?",
+            "windows?",
+        ),
+        host_ops,
+    ),
+    Derivation("op_placement", ("host_ops?", "device_ops?"), op_placement),
+    Derivation(
+        "function_calls",
+        ("trace", "events", "event_types", "host_values"),
+        function_calls,
+    ),
+    Derivation(
+        "collectives",
+        ("activity_classes", "class_totals", "activity_ops", "event_types"),
+        collectives,
+    ),
+    Derivation(
+        "launch_facts",
+        ("device_activity", "launches", "correlation", "event_types"),
+        launch_facts,
+    ),
+    Derivation(
+        "blame",
+        (
+            "device_activity",
+            "launches",
+            "correlation",
+            "launch_facts",
+            "device_sets",
+            "host_classes",
+            "windows",
+            "activity_steps?",
+        ),
+        blame,
+    ),
+    Derivation("input_between_steps", ("steps", "host_classes"), input_between_steps),
+    Derivation(
+        "consistency",
+        (
+            "tracks",
+            "nesting?",
+            "correlation?",
+            "steps?",
+            "activity_steps?",
+            "input_between_steps?",
+        ),
+        consistency,
+    ),
+)

@@ -1,0 +1,112 @@
+"""`consistency`: doubts that show only when the tables are put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.correlate import Correlation
+    from stepscope.derive.input_between_steps import InputBetweenSteps
+    from stepscope.derive.nesting import Nesting
+    from stepscope.derive.steps import Steps
+
+__all__ = ["consistency"]
+
+
+def consistency(  # noqa: PLR0917 - a derivation's inputs come in order
+    tracks: pl.DataFrame,
+    nesting: Nesting | Unavailable,
+    correlation: Correlation | Unavailable,
+    steps: Steps | Unavailable,
+    activity_steps: NDArray[np.int32] | Unavailable,
+    input_between_steps: InputBetweenSteps | Unavailable | None,
+) -> tuple[QualityNote, ...]:
+    """Notes in the form of the rows of `quality`, to be shown beside them."""
+    notes = []
+    if not isinstance(nesting, Unavailable):
+        notes += _overhangs(tracks, nesting.overhangs)
+    if not isinstance(correlation, Unavailable):
+        notes += correlation.notes
+    if not isinstance(steps, Unavailable):
+        notes += _inferred(steps)
+        if not isinstance(activity_steps, Unavailable):
+            notes += _without_step(activity_steps)
+    if input_between_steps is not None and not isinstance(
+        input_between_steps, Unavailable
+    ):
+        notes += _input_outside(input_between_steps)
+    return tuple(notes)
+
+
+def _overhangs(tracks: pl.DataFrame, overhangs: NDArray[np.int64]) -> list[QualityNote]:
+    count = int(overhangs.sum())
+    if not count:
+        return []
+    worst = int(overhangs.argmax())
+    return [
+        QualityNote(
+            kind="event_outlives_parent",
+            severity="info",
+            count=count,
+            scope=str(tracks["name"][worst]),
+            message=f"{count:,} events end after their parent, most on the track "
+            "named here; each instant counts for the event that started last.",
+        )
+    ]
+
+
+def _inferred(steps: Steps) -> list[QualityNote]:
+    if not steps.inferred:
+        return []
+    return [
+        QualityNote(
+            kind="steps_inferred",
+            severity="info",
+            count=len(steps.rows),
+            scope="steps",
+            message="The program marked no steps; they are inferred from "
+            f"{steps.candidates[0].what} with a confidence of "
+            f"{steps.confidence:.2f}.",
+            remedy="Mark each step with Trace(name, step_num=i, _r=1).",
+        )
+    ]
+
+
+def _without_step(activity_steps: NDArray[np.int32]) -> list[QualityNote]:
+    count = int((activity_steps < 0).sum())
+    if not count:
+        return []
+    return [
+        QualityNote(
+            kind="activity_without_step",
+            severity="info",
+            count=count,
+            scope="device activity",
+            message=f"{count:,} of {len(activity_steps):,} device activities belong "
+            "to no step: nothing ties them to one.",
+        )
+    ]
+
+
+def _input_outside(found: InputBetweenSteps) -> list[QualityNote]:
+    if not found.outside:
+        return []
+    return [
+        QualityNote(
+            kind="input_outside_steps",
+            severity="warning",
+            count=found.gaps_with_wait,
+            scope="steps",
+            message=f"The program waits for input in {found.gaps_with_wait:,} of "
+            f"{found.gaps:,} gaps between step markers and in no marker: the dataset "
+            "iterator stands outside the marker.",
+            remedy="Move the call that fetches the batch inside the marker's context.",
+        )
+    ]

@@ -1,0 +1,141 @@
+"""Small dense numbers for what is distinct: grouping without sorting or hashing rows.
+
+Handles, types, devices and the like are whole numbers from narrow ranges. Numbering
+those that occur from 0 up takes one table of the range, and pairs of such numbers
+are such numbers again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope._core import groups, numbering
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Codes", "Totals", "combined", "dense", "totals_by"]
+
+#: A table of the whole range is worth its memory up to this many entries per row.
+_ENTRIES_PER_ROW: Final = 4
+#: … and always up to this many.
+_SMALL_TABLE: Final = 1 << 16
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Codes:
+    """Rows numbered by what is distinct in them.
+
+    Attributes:
+        code: int32 by row, from 0 up to `count - 1`; every number occurs. The order
+            of the numbers is no promise.
+        first: int64 by code; the first row that has it.
+    """
+
+    code: NDArray[np.int32]
+    first: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """How many distinct rows there are."""
+        return len(self.first)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Totals:
+    """Exact sums by code; a code without rows has zeros.
+
+    Attributes:
+        count: Rows.
+        total: Sum of the values.
+        least: Smallest value.
+        greatest: Largest value.
+    """
+
+    count: NDArray[np.int64]
+    total: NDArray[np.int64]
+    least: NDArray[np.int64]
+    greatest: NDArray[np.int64]
+
+
+def dense(values: NDArray[np.signedinteger]) -> Codes:
+    """Number the distinct values in the order of their first rows."""
+    return _paired(None, values)
+
+
+def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
+    """Number the distinct rows of several columns of equal length."""
+    together: Codes | None = None
+    for column in columns:
+        # A column with one value tells nothing apart.
+        if len(column) and together is not None and column.min() == column.max():
+            continue
+        together = _paired(together, column)
+    if together is None:
+        raise ValueError("no column to number")
+    return together
+
+
+def _paired(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
+    """Number the distinct pairs of a code and a value."""
+    rows = len(inner)
+    if not rows:
+        return Codes(np.empty(0, np.int32), np.empty(0, np.int64))
+    least, greatest = int(inner.min()), int(inner.max())
+    width = greatest - least + 1
+    groups_outside = outer.count if outer is not None else 1
+    fits = least >= -(2**31) and greatest < 2**31
+    if not fits or width * groups_outside > max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows):
+        return _paired_by_sorting(outer, inner)
+    places = width * groups_outside
+    out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
+    count = numbering.number(
+        outer.code if outer is not None else np.zeros(rows, np.int32),
+        np.ascontiguousarray(inner, np.int32),
+        least,
+        width,
+        np.full(places, -1, np.int32),
+        out,
+        first,
+    )
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    return Codes(out, first[:count].copy())
+
+
+def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
+    """The same for values from a wide range, of which few may be distinct."""
+    distinct = pl.Series(inner).unique().sort().to_numpy()
+    ranks = np.searchsorted(distinct, inner).astype(np.int64)
+    groups_outside = outer.count if outer is not None else 1
+    if len(distinct) * groups_outside <= max(
+        _SMALL_TABLE, _ENTRIES_PER_ROW * len(inner)
+    ):
+        return _paired(outer, ranks)
+    key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
+    _, first, code = np.unique(key, return_index=True, return_inverse=True)
+    return Codes(code.astype(np.int32), first.astype(np.int64))
+
+
+def totals_by(
+    code: NDArray[np.int32], values: NDArray[np.int64], *, count: int
+) -> Totals:
+    """Sum values by code; codes lie in [0, count)."""
+    found = Totals(*(np.zeros(count, np.int64) for _ in range(4)))
+    answer = groups.totals(
+        np.ascontiguousarray(code, np.int32),
+        np.ascontiguousarray(values),
+        found.count,
+        found.total,
+        found.least,
+        found.greatest,
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return found

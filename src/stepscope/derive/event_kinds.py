@@ -1,0 +1,379 @@
+"""`event_kinds`: what an event is, as far as its name alone can say.
+
+Everything here is decided once per distinct name, by tables of patterns. What needs
+more than the name (the thread, what an event encloses, its values) is decided by the
+derivations that ask here first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["EventFlag", "EventKinds", "HostClass", "OpCategory", "event_kinds"]
+
+
+class OpCategory(IntEnum):
+    """Whose vocabulary an event's name belongs to (spec: tools, section 2.4)."""
+
+    UNKNOWN = 0
+    TENSORFLOW = 1
+    DATASET = 2
+    JAX = 3
+    TORCH = 4
+    MEMCPY_H2D = 5
+    MEMCPY_D2H = 6
+    MEMCPY_D2D = 7
+    MEMCPY_H2H = 8
+    MEMCPY_P2P = 9
+    MEMCPY_OTHER = 10
+    MEMSET = 11
+
+
+class HostClass(IntEnum):
+    """What a host event does, as far as its name says (spec: tools, section 4.4).
+
+    `OP`, `EXECUTOR`, `DATASET`, `EXECUTABLE` and `DISPATCH` become launch, host
+    compute, input wait or nothing once it is known what they enclose and where they
+    ran. `BLOCKING` is a call that mostly waits for what other threads do for it.
+    """
+
+    NONE = 0
+    INPUT_WAIT = 1
+    COMPILE = 2
+    LAUNCH = 3
+    HOST_COMPUTE = 4
+    SYNC = 5
+    PYTHON = 6
+    OP = 7
+    EXECUTOR = 8
+    DATASET = 9
+    EXECUTABLE = 10
+    DISPATCH = 11
+    BLOCKING = 12
+
+
+class EventFlag(IntFlag):
+    """Facts about a name that more than one derivation asks for."""
+
+    FUNCTION_CALL = 1  # calls a graph function; has no class of its own
+    CONTROL_FLOW = 2  # While, If, Case: likewise
+    EAGER_WRAPPER = 4  # around an op that runs at once; repeats its time
+    EAGER_OP = 8  # one op that runs at once, named by its type
+    DATASET = 16  # an iterator of an input pipeline
+    CONSUMER_WAIT = 32  # asks an input pipeline for its next element
+    PRODUCER = 64  # hands elements from one pipeline thread to another
+    ALLOCATOR = 128  # memory taken or given back
+    THREADPOOL = 256  # bookkeeping of a thread pool
+    END_THUNK = 512  # marks the end of another event
+    PYTHON_FRAME = 1024  # a frame of the Python tracer
+    EXECUTOR = 2048  # the graph executor at work
+    CAPTURED_FUNCTION = 4096  # a function that an input pipeline runs
+    FUNCTION_RUN = 8192  # FunctionRun, SessionRun, RunGraph
+    LOOP_OP = 16384  # iterations of a loop inside a graph
+    EXECUTABLE = 32768  # runs a compiled program
+    PJIT = 65536  # a call of a compiled function from Python
+    PROFILER_STEP = 131072  # a step range that carries its number in its name
+    TRACE_CONTEXT = 262144  # a root without a level of its own
+    SERVING = 524288  # a request or a batch of requests
+    USER_INPUT = 1048576  # a range that the user named as fetching input
+    POOL_RECORD = 2097152  # a task is handed to a thread pool
+    POOL_START = 4194304  # a thread of the pool begins with it
+    POOL_STOP = 8388608  # and is done with it
+
+
+class _ClassRule(NamedTuple):
+    host_class: HostClass
+    pattern: str
+
+
+class _FlagRule(NamedTuple):
+    flag: EventFlag
+    pattern: str
+
+
+#: The first pattern found in the name decides; (?i) where spelling varies.
+_CLASS_RULES: Final = (
+    _ClassRule(HostClass.PYTHON, r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "),
+    _ClassRule(
+        HostClass.INPUT_WAIT,
+        r"^(?:MultiDevice)?IteratorGetNext"
+        r"|^Eager(?:Local)?Execute: (?:MultiDevice)?IteratorGetNext"
+        r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
+        r"|^InfeedEnqueue|:InfeedEnqueue[A-Za-z0-9]*$"
+        r"|^enumerate\(DataLoader\)#.*__next__",
+    ),
+    _ClassRule(
+        HostClass.COMPILE,
+        r"XlaCompile|XlaPass|XlaAutotuner|XlaCreateGpuExecutable|XlaBufferAssignment"
+        r"|XlaCompilationCache|backend_compile|compile_or_get_cached"
+        r"|PyClient::Compile|LoadedExecutable.*Compile|TraceFunction"
+        r"|dynamo_timed|compile_fx|(?i:(?:dynamo|inductor|triton)\w*[ ._:]*compil)"
+        r"|^(?:cu|hip|cuda)(?:Module|Library)Load",
+    ),
+    _ClassRule(
+        HostClass.SYNC,
+        r"^(?:cu|cuda|hip)[A-Za-z]*Synchronize|^(?:cu|cuda|hip)EventQuery"
+        r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"
+        r"|\(wait for completion\)$",
+    ),
+    _ClassRule(HostClass.EXECUTOR, r"^ExecutorState::Process"),
+    _ClassRule(HostClass.DATASET, r"^Iterator::|^Iterator$"),
+    _ClassRule(
+        HostClass.EXECUTABLE,
+        r"PjRt\w*Execut\w*::\w*Execute|^PJRT_LoadedExecutable_Execute$"
+        r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:",
+    ),
+    _ClassRule(
+        HostClass.DISPATCH,
+        r"^Eager(?:Local|Kernel)?Execute(?:$|: __)|^EagerCopyToDevice|^TFE_"
+        r"|^ValidateInputTypeAndPlacement$|^tf\.constant$|^convert_to_tensor$"
+        r"|^PjitFunction\(|^ParseArguments$|^DevicePut$",
+    ),
+    _ClassRule(
+        HostClass.BLOCKING,
+        r"^(?:FunctionRun|SessionRun|RunGraph|KernelAndDeviceFunc::Run)$",
+    ),
+)
+
+#: Where several apply, all are set.
+_FLAG_RULES: Final = (
+    _FlagRule(
+        EventFlag.FUNCTION_CALL,
+        r"^(?:EagerLocalExecute: )?__(?:inference|forward|backward)_"
+        r"|:(?:__(?:inference|forward|backward)_\w*|(?:Stateful)?PartitionedCall|RemoteCall)$",
+    ),
+    _FlagRule(
+        EventFlag.CONTROL_FLOW,
+        r":_?(?:Stateless)?(?:While|If|Case)$|:(?:ParallelFor|For)$",
+    ),
+    _FlagRule(
+        EventFlag.EAGER_WRAPPER,
+        r"^EagerExecute|^EagerKernelExecute|^KernelAndDeviceFunc::Run",
+    ),
+    _FlagRule(
+        EventFlag.EAGER_OP, r"^EagerLocalExecute: [^_]|^EagerLocalExecute: _[A-Z]"
+    ),
+    _FlagRule(EventFlag.DATASET, r"^Iterator::|^Iterator$"),
+    _FlagRule(
+        EventFlag.CONSUMER_WAIT,
+        r"^(?:EagerLocalExecute: )?(?:MultiDevice)?IteratorGetNext"
+        r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
+        r"|^enumerate\(DataLoader\)#.*__next__",
+    ),
+    _FlagRule(
+        EventFlag.PRODUCER,
+        r"^(?:Prefetch|ParallelInterleave|ParallelMap|MapAndBatch|ParseExample"
+        r"|ParallelBatch)(?:Produce|Consume)$|^ParallelInterleaveInitializeInput",
+    ),
+    _FlagRule(EventFlag.ALLOCATOR, r"^Memory(?:Allocation|Deallocation)$"),
+    _FlagRule(EventFlag.THREADPOOL, r"^ThreadpoolListener::"),
+    _FlagRule(EventFlag.POOL_RECORD, r"^ThreadpoolListener::Record$"),
+    _FlagRule(EventFlag.POOL_START, r"^ThreadpoolListener::StartRegion$"),
+    _FlagRule(EventFlag.POOL_STOP, r"^ThreadpoolListener::StopRegion$"),
+    _FlagRule(EventFlag.END_THUNK, r"^end: "),
+    _FlagRule(
+        EventFlag.PYTHON_FRAME,
+        r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: ",
+    ),
+    _FlagRule(EventFlag.EXECUTOR, r"^ExecutorState::Process"),
+    _FlagRule(EventFlag.CAPTURED_FUNCTION, r"^InstantiatedCapturedFunction::Run"),
+    _FlagRule(EventFlag.FUNCTION_RUN, r"^(?:FunctionRun|SessionRun|RunGraph)$"),
+    _FlagRule(
+        EventFlag.LOOP_OP,
+        r"^(?:ParallelForOp|ForeverOp|ForOp|WhileOp-EvalCond|WhileOp-StartBody)$",
+    ),
+    _FlagRule(
+        EventFlag.EXECUTABLE,
+        r"PjRt\w*Execut\w*::\w*Execute|^PJRT_LoadedExecutable_Execute$"
+        r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:",
+    ),
+    _FlagRule(EventFlag.PJIT, r"^PjitFunction\("),
+    _FlagRule(EventFlag.PROFILER_STEP, r"^ProfilerStep#\d+"),
+    _FlagRule(EventFlag.TRACE_CONTEXT, r"^TraceContext$"),
+    _FlagRule(
+        EventFlag.SERVING,
+        r"^(?:BatchingSessionRun|ProcessBatch|TfrtModelRun|ServingModelRun)$",
+    ),
+    _FlagRule(
+        EventFlag.USER_INPUT,
+        r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"
+        r"|^(?:load|get|fetch|read|prepare)_?(?:next_?)?(?:batch|data|input)s?$"
+        r"|^(?:data|input)_?(?:load|loader|loading|wait|pipeline|fetch)$",
+    ),
+)
+
+_COPY_CATEGORIES: Final = (
+    (OpCategory.MEMCPY_H2D, r"(?i)^memcpy(?:h2d|htod)"),
+    (OpCategory.MEMCPY_D2H, r"(?i)^memcpy(?:d2h|dtoh)"),
+    (OpCategory.MEMCPY_D2D, r"(?i)^memcpy(?:d2d|dtod)|^__amd_rocclr_copyBuffer"),
+    (OpCategory.MEMCPY_H2H, r"(?i)^memcpy(?:h2h|htoh)"),
+    (OpCategory.MEMCPY_P2P, r"(?i)^memcpy(?:p2p|ptop)"),
+    (OpCategory.MEMCPY_OTHER, r"^MemcpyOther"),
+    (OpCategory.MEMSET, r"(?i)^memset|^__amd_rocclr_fillBuffer"),
+)
+_TORCH_OP: Final = (
+    r"^(?:aten|prim|prims|quantized|torchvision|torch_\w+|fbgemm|xformers|flash_attn"
+    r"|c10|c10d|_c10d_functional|autograd::engine)::"
+)
+#: Text that stands before a colon without being an op's name.
+_NOT_AN_OP: Final = r"^NVTX:|^XlaModule:|^XlaCompile:|^\$|^end: "
+_EAGER_OP: Final = r"^EagerLocalExecute: (.+)$"
+
+
+@dataclass(frozen=True, slots=True)
+class EventKinds:
+    """One entry per row of `event_types`; arrays over types.
+
+    Attributes:
+        category: `OpCategory` codes, uint8; `UNKNOWN` is no op.
+        op_name: Text; null where the name is no op. For `DATASET` the whole name.
+        op_type: Text; null where the name is no op.
+        host_class: `HostClass` codes, uint8.
+        flags: `EventFlag` bits, uint32.
+    """
+
+    category: NDArray[np.uint8]
+    op_name: pl.Series
+    op_type: pl.Series
+    host_class: NDArray[np.uint8]
+    flags: NDArray[np.uint32]
+
+    def has(self, flag: EventFlag) -> NDArray[np.bool_]:
+        """True for the types that carry at least one of the flags given."""
+        chosen: NDArray[np.bool_] = (self.flags & np.uint32(int(flag))) != 0
+        return chosen
+
+    def is_op(self) -> NDArray[np.bool_]:
+        """True for types whose name is an op of a framework, copies excluded."""
+        return (self.category >= OpCategory.TENSORFLOW) & (
+            self.category <= OpCategory.TORCH
+        )
+
+
+def event_kinds(event_types: pl.DataFrame) -> EventKinds:
+    """Read every distinct event name once (spec: tools, sections 2.2, 2.4, 4.4)."""
+    names = event_types.select("name")
+    # `split once at the first colon`; no colon leaves `right` null.
+    split = names.with_columns(
+        pl.col("name")
+        .str.splitn(":", 2)
+        .struct.rename_fields(["left", "right"])
+        .alias("parts")
+    ).unnest("parts")
+    parsed = split.select(_category(), _flags(), _host_class(), *_op_texts())
+    category = parsed["category"].to_numpy()
+    host_class = parsed["host_class"].to_numpy().copy()
+    flags = parsed["flags"].to_numpy()
+    plain_op = (
+        (host_class == HostClass.NONE)
+        & (category >= OpCategory.TENSORFLOW)
+        & (category <= OpCategory.TORCH)
+        & (category != OpCategory.DATASET)
+        & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
+    )
+    host_class[plain_op] = HostClass.OP
+    named_input = (flags & int(EventFlag.USER_INPUT)) != 0
+    host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
+    is_op = pl.Series(
+        (category >= OpCategory.TENSORFLOW) & (category <= OpCategory.TORCH)
+    )
+    nothing = pl.lit(None, pl.String)
+    texts = parsed.select(
+        op_name=pl.when(is_op).then("op_name").otherwise(nothing),
+        op_type=pl.when(is_op).then("op_type").otherwise(nothing),
+    )
+    return EventKinds(category, texts["op_name"], texts["op_type"], host_class, flags)
+
+
+def _category() -> pl.Expr:
+    """First match of the rules of section 2.4, copies before ops."""
+    name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
+    has_colon = right.is_not_null()
+    # Type candidate of rule 4: the right part or, where it is empty, the last path
+    # segment of the left part without a trailing `_<integer>`.
+    candidate = (
+        pl.when(right == "")
+        .then(left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", ""))
+        .otherwise(right)
+    )
+    rules = [
+        *((name.str.contains(text), code) for code, text in _COPY_CATEGORIES),
+        (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
+        (name.str.contains(_TORCH_OP), OpCategory.TORCH),
+        (~has_colon | name.str.contains(_NOT_AN_OP), OpCategory.UNKNOWN),
+        (left == "Iterator", OpCategory.DATASET),
+        (
+            right.str.contains(r"^__(?:inference|forward|backward)_"),
+            OpCategory.TENSORFLOW,
+        ),
+        (
+            left.str.contains(r"^[A-Za-z0-9.][A-Za-z0-9_./>-]*$")
+            & right.str.contains(r"^[A-Z_][a-zA-Z0-9_]*$"),
+            OpCategory.TENSORFLOW,
+        ),
+        (candidate.str.contains(r"^[a-z_][a-z0-9_]*(?:\[.*\])?$"), OpCategory.JAX),
+        (right == "", OpCategory.TENSORFLOW),
+    ]
+    return _first_match(rules).alias("category")
+
+
+def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
+    """The code of the first condition that holds, else 0."""
+    codes = [
+        pl.when(condition).then(pl.lit(int(code), pl.UInt8))
+        for condition, code in rules
+    ]
+    return pl.coalesce(*codes, pl.lit(0, pl.UInt8))
+
+
+def _op_texts() -> tuple[pl.Expr, pl.Expr]:
+    """Name and type of the op, meaningful where the category says that it is one."""
+    name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
+    eager = name.str.extract(_EAGER_OP)
+    whole = name.str.contains(_TORCH_OP)
+    dataset = left == "Iterator"
+    derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
+    given = pl.when(right == "").then(derived).otherwise(right)
+    op_type = (
+        pl.when(eager.is_not_null())
+        .then(eager)
+        .when(whole)
+        .then(name)
+        .when(dataset)
+        .then(pl.lit("Dataset"))
+        .otherwise(given.str.replace(r"^([a-z_][a-z0-9_]*)\[.*\]$", "$1"))
+    )
+    op_name = (
+        pl.when(eager.is_not_null())
+        .then(eager)
+        .when(whole | dataset)
+        .then(name)
+        .otherwise(left)
+    )
+    return op_name.alias("op_name"), op_type.alias("op_type")
+
+
+def _host_class() -> pl.Expr:
+    name = pl.col("name")
+    return _first_match(
+        [(name.str.contains(rule.pattern), rule.host_class) for rule in _CLASS_RULES]
+    ).alias("host_class")
+
+
+def _flags() -> pl.Expr:
+    name = pl.col("name")
+    bits = [
+        name.str.contains(rule.pattern).cast(pl.UInt32) * int(rule.flag)
+        for rule in _FLAG_RULES
+    ]
+    return pl.sum_horizontal(bits).cast(pl.UInt32).alias("flags")

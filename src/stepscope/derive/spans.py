@@ -1,0 +1,244 @@
+"""`Spans`: a set of instants as disjoint intervals, with the algebra on it."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import spans as kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["LIMIT_PS", "Spans"]
+
+#: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
+LIMIT_PS: Final = 2**62 - 1
+
+#: Sorted stretches that are shorter on average than this are sorted as a whole.
+_WORTHWHILE_RUN: Final = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """A set of half-open intervals (spec: tools, section 0.2).
+
+    Neighbours neither overlap nor touch, so equal sets have equal arrays. The
+    constructor takes what already is so; the class methods take anything.
+
+    Attributes:
+        start_ps: int64, ascending.
+        end_ps: int64, each above its start and below the next start.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls) -> Spans:
+        """The set without an instant."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> Spans:
+        """The union of (start, end) pairs in any order; empty ones cover nothing."""
+        listed = sorted(pairs)
+        for start, end in listed:
+            if not -LIMIT_PS <= start <= end <= LIMIT_PS:
+                raise ValueError(f"[{start}, {end}) is no interval within ±{LIMIT_PS}")
+        bounds = np.array(listed, np.int64).reshape(-1, 2)
+        start_ps = np.ascontiguousarray(bounds[:, 0])
+        return cls.from_events(start_ps, bounds[:, 1] - start_ps)
+
+    @classmethod
+    def from_events(cls, start_ps: ArrayLike, dur_ps: ArrayLike) -> Spans:
+        """The union of events in any order; those shorter than 1 ps cover nothing.
+
+        Sorted stretches (the tracks of a table, say) are united one by one and then
+        with each other, so that only real disorder is sorted. What lies beyond
+        ±LIMIT_PS is cut off.
+        """
+        starts, durs = _int64(start_ps), _int64(dur_ps)
+        if len(starts) != len(durs):
+            raise ValueError(f"{len(starts)} starts for {len(durs)} durations")
+        turns = np.flatnonzero(starts[1:] < starts[:-1]) + 1
+        if len(turns) * _WORTHWHILE_RUN > len(starts):
+            order = np.argsort(starts, kind="stable")
+            return _united(starts[order], durs[order], 0, len(starts))
+        edges = [0, *turns.tolist(), len(starts)]
+        return cls.union_of(
+            _united(starts, durs, begin, end) for begin, end in pairwise(edges)
+        )
+
+    @classmethod
+    def union_of(cls, sets: Iterable[Spans]) -> Spans:
+        """The union of any number of sets, the smallest first."""
+        waiting = [(len(spans), turn, spans) for turn, spans in enumerate(sets)]
+        heapq.heapify(waiting)
+        turn = len(waiting)
+        while len(waiting) > 1:
+            merged = heapq.heappop(waiting)[2] | heapq.heappop(waiting)[2]
+            turn += 1
+            heapq.heappush(waiting, (len(merged), turn, merged))
+        return waiting[0][2] if waiting else cls.empty()
+
+    def self_check(self) -> None:
+        """Raise ValueError where the arrays break the class's promise."""
+        for name, array in (("start_ps", self.start_ps), ("end_ps", self.end_ps)):
+            if array.dtype != np.int64 or array.ndim != 1:
+                raise ValueError(f"{name} is {array.dtype} in {array.ndim} dimensions")
+        if len(self.start_ps) != len(self.end_ps):
+            raise ValueError(f"{len(self.start_ps)} starts, {len(self.end_ps)} ends")
+        if not (self.start_ps < self.end_ps).all():
+            raise ValueError("an interval is empty or reversed")
+        if not (self.end_ps[:-1] < self.start_ps[1:]).all():
+            raise ValueError("neighbours overlap, touch or descend")
+        if len(self) and not (
+            self.start_ps[0] >= -LIMIT_PS and self.end_ps[-1] <= LIMIT_PS
+        ):
+            raise ValueError(f"a time lies beyond ±{LIMIT_PS}")
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spans):
+            return NotImplemented
+        return np.array_equal(self.start_ps, other.start_ps) and np.array_equal(
+            self.end_ps, other.end_ps
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
+
+    def __repr__(self) -> str:
+        pairs = zip(self.start_ps[:4].tolist(), self.end_ps[:4].tolist(), strict=True)
+        shown = ", ".join(f"({start}, {end})" for start, end in pairs)
+        more = f", … {len(self)} in all" if len(self) > 4 else ""
+        return f"Spans.of([{shown}{more}])"
+
+    def __or__(self, other: Spans) -> Spans:
+        if not len(other):
+            return self
+        if not len(self):
+            return other
+        return _merged(kernels.union, self, other)
+
+    def __and__(self, other: Spans) -> Spans:
+        if not len(self) or not len(other):
+            return Spans.empty()
+        # A window against millions of intervals must not visit them all.
+        mine, others = self._beside(other), other._beside(self)
+        return _merged(kernels.intersection, mine, others)
+
+    def __sub__(self, other: Spans) -> Spans:
+        if not len(self) or not len(other):
+            return self
+        return _merged(kernels.difference, self, other._beside(self))
+
+    @cached_property
+    def length_ps(self) -> int:
+        """How long all intervals are together."""
+        return int(np.sum(self.end_ps - self.start_ps, dtype=np.int64))
+
+    @property
+    def hull(self) -> tuple[int, int] | None:
+        """From the first start to the last end; None of an empty set."""
+        if not len(self):
+            return None
+        return int(self.start_ps[0]), int(self.end_ps[-1])
+
+    def clip(self, start_ps: int, end_ps: int) -> Spans:
+        """The part within one window; costs two searches and a copy of that part."""
+        if end_ps <= start_ps:
+            return Spans.empty()
+        first = int(np.searchsorted(self.end_ps, start_ps, side="right"))
+        last = int(np.searchsorted(self.start_ps, end_ps, side="left"))
+        starts, ends = self.start_ps[first:last].copy(), self.end_ps[first:last].copy()
+        if len(starts):
+            starts[0] = max(int(starts[0]), start_ps)
+            ends[-1] = min(int(ends[-1]), end_ps)
+        return Spans(starts, ends)
+
+    def gaps(self, start_ps: int, end_ps: int) -> Spans:
+        """The part of one window that is not covered."""
+        if end_ps <= start_ps:
+            return Spans.empty()
+        inside = self.clip(start_ps, end_ps)
+        starts = np.concatenate(([start_ps], inside.end_ps))
+        ends = np.concatenate((inside.start_ps, [end_ps]))
+        some = starts < ends
+        return Spans(starts[some], ends[some])
+
+    def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
+        """How much is covered before each time; ascending times are fastest."""
+        times = _int64(times_ps)
+        covered = np.empty(len(times), np.int64)
+        _checked(
+            kernels.covered_before(
+                self.start_ps, self.end_ps, self._lengths_before, times, covered
+            )
+        )
+        return covered
+
+    def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> NDArray[np.int64]:
+        """How much of each window is covered; windows may overlap, none is reversed."""
+        starts, ends = _int64(starts_ps), _int64(ends_ps)
+        if len(starts) != len(ends):
+            raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
+        if (ends < starts).any():
+            raise ValueError("a window ends before it starts")
+        return self.covered_before(ends) - self.covered_before(starts)
+
+    @cached_property
+    def _lengths_before(self) -> NDArray[np.int64]:
+        """For each interval, and for the end, the length of all earlier intervals."""
+        lengths = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.end_ps - self.start_ps, out=lengths[1:])
+        return lengths
+
+    def _beside(self, other: Spans) -> Spans:
+        """The intervals, whole and uncopied, that meet the hull of a non-empty set."""
+        first = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
+        last = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
+        if first == 0 and last == len(self):
+            return self
+        return Spans(self.start_ps[first:last], self.end_ps[first:last])
+
+
+def _int64(values: ArrayLike) -> NDArray[np.int64]:
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _checked(count: int) -> int:
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    return count
+
+
+def _united(
+    starts: NDArray[np.int64], durs: NDArray[np.int64], begin: int, end: int
+) -> Spans:
+    out = np.empty((2, end - begin), np.int64)
+    return _trimmed(out, kernels.union_events(starts, durs, begin, end, out))
+
+
+def _merged(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
+    out = np.empty((2, len(a) + len(b)), np.int64)
+    count = kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out)
+    return _trimmed(out, count)
+
+
+def _trimmed(out: NDArray[np.int64], count: int) -> Spans:
+    found = out[:, : _checked(count)]
+    # A view of a nearly full array is free; a view of a nearly empty one would keep
+    # all of its memory alive.
+    if 2 * count < out.shape[1]:
+        found = found.copy()
+    return Spans(found[0], found[1])
