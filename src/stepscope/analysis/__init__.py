@@ -1,0 +1,106 @@
+"""Tools: the data of a profile becomes one frozen result.
+
+A tool is added by one file and one line in `TOOLS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepscope.analysis import framework_op_stats, kernel_stats, overview_page
+from stepscope.analysis.tool import Tool
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.unavailable import Unavailable
+
+__all__ = ["TOOLS", "analyse", "find_tool"]
+
+TOOLS: Final[tuple[Tool, ...]] = (
+    Tool(
+        "overview_page",
+        ("overview",),
+        "Overview page",
+        overview_page.Options,
+        overview_page.analyse,
+    ),
+    Tool(
+        "framework_op_stats",
+        ("ops", "tensorflow_stats"),
+        "TensorFlow stats",
+        framework_op_stats.Options,
+        framework_op_stats.analyse,
+    ),
+    Tool(
+        "kernel_stats",
+        ("kernels", "gpu_kernel_stats"),
+        "GPU kernel stats",
+        kernel_stats.Options,
+        kernel_stats.analyse,
+    ),
+)
+
+#: Names that users of other programs know and that no tool here answers yet.
+_ELSEWHERE: Final = frozenset(
+    {
+        "input_pipeline_analyzer",
+        "input_pipeline",
+        "input",
+        "trace_viewer",
+        "trace",
+        "memory_profile",
+        "memory",
+        "pod_viewer",
+        "pod",
+        "tf_data_bottleneck_analysis",
+        "tf_data",
+        "tfdata",
+        "model_views",
+        "model",
+        "inference_profile",
+        "inference",
+    }
+)
+
+
+def find_tool(name: str) -> Tool:
+    """The tool of a name or a short name.
+
+    Raises:
+        BadUsage: There is none; the message names those there are.
+    """
+    for tool in TOOLS:
+        if name == tool.name or name in tool.aliases:
+            return tool
+    known = [f"{tool.name} ({', '.join(tool.aliases)})" for tool in TOOLS]
+    if name in _ELSEWHERE:
+        message = f"this version has no tool {name!r} yet; it has: {', '.join(known)}"
+        raise BadUsage(message)
+    raise BadUsage.unknown_name("tool", name, known)
+
+
+def analyse(
+    profile: ProfileData, name: str, options: Mapping[str, Any]
+) -> msgspec.Struct | Unavailable:
+    """Run a tool with options by name.
+
+    Raises:
+        BadUsage: There is no such tool or option, or an option has a value that it
+            cannot have.
+    """
+    tool = find_tool(name)
+    known = tool.options.__struct_fields__
+    for option in options:
+        if option not in known:
+            raise BadUsage.unknown_name(f"option of {tool.name}", option, known)
+    try:
+        chosen = msgspec.convert(dict(options), tool.options)
+    except msgspec.ValidationError as error:
+        message = f"{tool.name}: {error}"
+        raise BadUsage(message) from error
+    return tool.analyse(profile, chosen)

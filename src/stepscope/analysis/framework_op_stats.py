@@ -1,0 +1,349 @@
+"""`framework_op_stats`: the time of every op, on the host and on the devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.op_rows import (
+    Side,
+    device_side,
+    host_side,
+    launch_latency_ps,
+    without_steps,
+)
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["OP_ROWS", "FrameworkOpStatsResult", "Options", "Pie", "Pies", "analyse"]
+
+#: Columns of `FrameworkOpStatsResult.rows`, in order (spec: tools, section 10).
+OP_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "host_or_device": pl.String(),
+    "type": pl.String(),
+    "name": pl.String(),
+    "occurrences": pl.Int64(),
+    "total_time_us": pl.Float64(),
+    "avg_time_us": pl.Float64(),
+    "total_self_time_us": pl.Float64(),
+    "avg_self_time_us": pl.Float64(),
+    "device_self_percent": pl.Float64(),
+    "device_cumulative_percent": pl.Float64(),
+    "host_self_percent": pl.Float64(),
+    "host_cumulative_percent": pl.Float64(),
+    "measured_flop_rate": pl.Float64(),
+    "model_flop_rate": pl.Float64(),
+    "measured_memory_bw": pl.Float64(),
+    "operational_intensity": pl.Float64(),
+    "tensor_core_utilization_percent": pl.Float64(),
+    "bound_by": pl.String(),
+    "eager": pl.String(),
+    "exposed_time_us": pl.Float64(),
+    "module": pl.String(),
+    "hosts": pl.List(pl.String()),
+    "per_step_us": pl.Float64(),
+    "activities": pl.Int64(),
+    "small_op": pl.Boolean(),
+    "tensor_core_eligible": pl.Boolean(),
+    "framework_op": pl.String(),
+    "source": pl.String(),
+}
+_SLICES: Final = 10
+#: An op that runs so often per step, and so briefly, costs more to launch than to run.
+_MANY_PER_STEP: Final = 50
+_LATENCIES: Final = 2
+_IDLE: Final = "IDLE"
+
+_NO_COSTS: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="tensor shapes were not recorded, so the work of an op is not known.",
+    remedy="Record shapes with the profiler of the framework where it can.",
+)
+_NO_EAGER: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="no execution tells whether it ran eagerly or as part of a function.",
+    remedy="Record with host tracer level 2.",
+)
+_NO_PROGRAM: Final = Unavailable(
+    code="NO_HLO",
+    reason="modules, source lines and what an instruction came from stand in the HLO "
+    "of compiled programs, and the profile holds none.",
+    remedy="Compile the step (`jit_compile=True`, `jax.jit`) to see source lines.",
+)
+_NO_UNITS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="the names of the kernels do not tell whether they use Tensor Cores.",
+    remedy="Measure the kernels with a counter of matrix instructions.",
+)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        include_idle: Give idle time rows of its own, and count it in percentages.
+        op: Only the op with this name.
+        scope: Only ops whose name begins with this path.
+    """
+
+    include_idle: bool = False
+    op: str | None = None
+    scope: str | None = None
+
+
+class Pie(msgspec.Struct, frozen=True, kw_only=True):
+    """One distribution of self time: columns `name`, `self_time_us`, `percent`.
+
+    Attributes:
+        without_idle: The ten largest slices and `other`.
+        with_idle: The same with idle time among them.
+    """
+
+    without_idle: pl.DataFrame
+    with_idle: pl.DataFrame
+
+
+class Pies(msgspec.Struct, frozen=True, kw_only=True):
+    """Self time by op and by op type; None for a side that was not recorded."""
+
+    host_by_op: Pie | None
+    host_by_type: Pie | None
+    device_by_op: Pie | None
+    device_by_type: Pie | None
+
+
+class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Ops of all selected hosts and devices.
+
+    Attributes:
+        rows: Device ops by self time, then host ops, columns `OP_ROWS`. Percentages
+            are of all ops of the side, shown or not.
+        pies: The four distributions.
+        device_idle_us: Added up over devices; null without device activity.
+        host_idle_us: Added up over hosts; null without host ops.
+        launch_latency_us: What small ops are measured against.
+        missing: Columns, sides and hosts that could not be looked at.
+        inputs: Host → host and device op executions that were read.
+    """
+
+    rows: pl.DataFrame
+    pies: Pies
+    device_idle_us: float | None
+    host_idle_us: float | None
+    launch_latency_us: float
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+def analyse(
+    profile: ProfileData, options: Options
+) -> FrameworkOpStatsResult | Unavailable:
+    """Merge the ops of all hosts (spec: tools, sections 10 and 7.5)."""
+    host, device = host_side(profile), device_side(profile)
+    if not len(host.rows) and not len(device.rows):
+        return next(iter((*host.absent.values(), *device.absent.values())), _NO_OPS)
+    latency_ps = launch_latency_ps(profile)
+    shown = [
+        _rows(side, name, idle=options.include_idle, latency_ps=latency_ps)
+        for side, name in ((device, "Device"), (host, "Host"))
+        if len(side.rows)
+    ]
+    rows = pl.concat(shown).with_row_index("rank", offset=1)
+    rows = rows.select(pl.col(name).cast(dtype) for name, dtype in OP_ROWS.items())
+    return FrameworkOpStatsResult(
+        rows=rows.filter(_chosen(options)),
+        pies=Pies(
+            host_by_op=_pie(host, "name"),
+            host_by_type=_pie(host, "type"),
+            device_by_op=_pie(device, "name"),
+            device_by_type=_pie(device, "type"),
+        ),
+        device_idle_us=device.idle_ps / PS_PER_US if len(device.rows) else None,
+        host_idle_us=host.idle_ps / PS_PER_US if len(host.rows) else None,
+        launch_latency_us=latency_ps / PS_PER_US,
+        missing=tuple(_missing(profile, rows, host, device)),
+        inputs=_inputs(profile),
+    )
+
+
+_NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="the profile holds no execution of an op, on a host or on a device.",
+    remedy="Record with host tracer level 2, and some steps of the program.",
+)
+
+
+def _rows(side: Side, name: str, *, idle: bool, latency_ps: float) -> pl.DataFrame:
+    """The rows of one side in rank order, without the rank."""
+    merged = side.rows
+    whole = int(merged["self_ps"].sum())
+    if idle:
+        whole += side.idle_ps
+        row = {"name": [_IDLE], "type": [_IDLE], "category": [_IDLE]}
+        times = {"total_ps": [side.idle_ps], "self_ps": [side.idle_ps]}
+        own = pl.DataFrame(row | times | {"occurrences": [0]})
+        merged = pl.concat([merged, own], how="diagonal_relaxed").sort(
+            "self_ps", "name", "module", descending=[True, False, False]
+        )
+    on_device = name == "Device"
+    percent = share(pl.col("self_ps"), whole)
+    cumulative = share(pl.col("self_ps").cum_sum(), whole)
+    zero = pl.lit(0.0)
+    return merged.select(
+        pl.lit(name).alias("host_or_device"),
+        "type",
+        "name",
+        "occurrences",
+        (pl.col("total_ps") / PS_PER_US).alias("total_time_us"),
+        _average("total_ps").alias("avg_time_us"),
+        (pl.col("self_ps") / PS_PER_US).alias("total_self_time_us"),
+        _average("self_ps").alias("avg_self_time_us"),
+        (percent if on_device else zero).alias("device_self_percent"),
+        (cumulative if on_device else zero).alias("device_cumulative_percent"),
+        (zero if on_device else percent).alias("host_self_percent"),
+        (zero if on_device else cumulative).alias("host_cumulative_percent"),
+        *(pl.lit(None, OP_ROWS[column]).alias(column) for column in _COSTS),
+        _utilization().alias("tensor_core_utilization_percent"),
+        _eager().alias("eager"),
+        (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
+        "module",
+        "hosts",
+        _per_step(side.step_count).alias("per_step_us"),
+        "activities",
+        _small(side.step_count, latency_ps).alias("small_op"),
+        "tensor_core_eligible",
+        "framework_op",
+        (
+            pl.col("source_file")
+            + pl.concat_str(
+                [pl.lit(":"), pl.col("source_line").cast(pl.String)]
+            ).fill_null("")
+        ).alias("source"),
+    )
+
+
+#: Columns that need the work of an op, which shapes alone would tell.
+_COSTS: Final = (
+    *("measured_flop_rate", "model_flop_rate", "measured_memory_bw"),
+    *("operational_intensity", "bound_by"),
+)
+
+
+#: Columns that the names of kernels tell.
+_TENSOR_CORES: Final = ("tensor_core_utilization_percent", "tensor_core_eligible")
+
+
+def _average(column: str) -> pl.Expr:
+    """Per execution, in µs; null without executions."""
+    ran = pl.col("occurrences") > 0
+    return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
+
+
+def _utilization() -> pl.Expr:
+    """Share of the kernel time that uses matrix units; null where names are silent."""
+    known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
+    return pl.when(known).then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
+
+
+def _eager() -> pl.Expr:
+    eager, function = pl.col("eager") > 0, pl.col("function") > 0
+    return (
+        pl.when(eager & function)
+        .then(pl.lit("Mixed"))
+        .when(eager)
+        .then(pl.lit("Eager"))
+        .when(function)
+        .then(pl.lit("Function"))
+    )
+
+
+def _per_step(step_count: int | None) -> pl.Expr:
+    if not step_count:
+        return pl.lit(None, pl.Float64)
+    return pl.col("step_ps") / (PS_PER_US * step_count)
+
+
+def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
+    """Many short kernels per step; null on the host and without steps."""
+    if not step_count:
+        return pl.lit(None, pl.Boolean)
+    many = pl.col("occurrences") / step_count >= _MANY_PER_STEP
+    short = pl.col("total_ps") / pl.col("activities") < _LATENCIES * latency_ps
+    return pl.when(pl.col("activities").is_not_null()).then(many & short)
+
+
+def _chosen(options: Options) -> pl.Expr:
+    chosen = pl.lit(value=True)
+    if options.op is not None:
+        chosen = pl.col("name") == options.op
+    if options.scope is not None:
+        path = options.scope.rstrip("/")
+        chosen &= (pl.col("name") == path) | pl.col("name").str.starts_with(f"{path}/")
+    return chosen
+
+
+def _pie(side: Side, label: str) -> Pie | None:
+    if not len(side.rows):
+        return None
+    ops = side.rows.select(label, "self_ps")
+    idle = pl.DataFrame({label: [_IDLE], "self_ps": [side.idle_ps]})
+
+    def slices(frame: pl.DataFrame) -> pl.DataFrame:
+        found = other_slices(frame, label=label, value="self_ps", slices=_SLICES)
+        times = (pl.col("self_ps") / PS_PER_US).alias("self_time_us")
+        return found.select("name", times, "percent")
+
+    return Pie(without_idle=slices(ops), with_idle=slices(pl.concat([ops, idle])))
+
+
+def _missing(
+    profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
+) -> list[Missing]:
+    reasons = dict.fromkeys(_COSTS, _NO_COSTS) | {"eager": _NO_EAGER}
+    reasons |= dict.fromkeys(("source", "module", "framework_op"), _NO_PROGRAM)
+    no_device = next(iter(device.absent.values()), _NO_UNITS)
+    no_steps = without_steps(profile)
+    reasons["per_step_us"] = no_steps
+    reasons["small_op"] = no_steps if len(device.rows) else no_device
+    reasons |= dict.fromkeys(("exposed_time_us", "activities"), no_device)
+    units = _NO_UNITS if len(device.rows) else no_device
+    reasons |= dict.fromkeys(_TENSOR_CORES, units)
+    found = missing_columns(rows, reasons, prefix="rows.")
+    for side, word in ((device, "device"), (host, "host")):
+        if side.absent and not len(side.rows):
+            why = next(iter(side.absent.values()))
+            names = (f"rows[{word}]", f"pies.{word}_by_op", f"pies.{word}_by_type")
+            found += [why.for_field(name) for name in (*names, f"{word}_idle_us")]
+        else:
+            found += [
+                why.for_field(f"rows[{word}, {name}]")
+                for name, why in side.absent.items()
+            ]
+    for name in profile.hosts:
+        ops = profile.derived(name, "host_ops")
+        if not isinstance(ops, Unavailable) and ops.without_values is not None:
+            field = f"rows[host, {name}, compiled programs]"
+            found.append(ops.without_values.for_field(field))
+    return found
+
+
+def _inputs(profile: ProfileData) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name in profile.hosts:
+        host, device = (
+            profile.derived(name, which) for which in ("host_ops", "device_ops")
+        )
+        read = {}
+        if not isinstance(host, Unavailable):
+            read["host_op_executions"] = int(host.rows["occurrences"].sum())
+        if not isinstance(device, Unavailable):
+            read["device_activities"] = int(device.rows["activities"].sum())
+        found[name] = read
+    return found

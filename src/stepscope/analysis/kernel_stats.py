@@ -1,0 +1,327 @@
+"""`kernel_stats`: which kernels the device time went to, and how they were launched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.op_rows import without_steps
+from stepscope.derive.kernels import KERNEL_KEY
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.derive.kernels import Kernels
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["KERNEL_ROWS", "KernelStatsResult", "Options", "analyse"]
+
+#: Columns of `KernelStatsResult.rows`, in order (spec: tools, section 12).
+KERNEL_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "kernel_name": pl.String(),
+    "op_name": pl.String(),
+    "registers": pl.Int32(),
+    "shared_memory_bytes": pl.Int64(),
+    "block_dim": pl.String(),
+    "grid_dim": pl.String(),
+    "occupancy_percent": pl.Float64(),
+    "occupancy_limiter": pl.String(),
+    "tensor_core_eligible": pl.Boolean(),
+    "uses_tensor_core": pl.Boolean(),
+    "occurrences": pl.Int64(),
+    "total_us": pl.Float64(),
+    "avg_us": pl.Float64(),
+    "min_us": pl.Float64(),
+    "max_us": pl.Float64(),
+    "static_shared_memory_bytes": pl.Int64(),
+    "dynamic_shared_memory_bytes": pl.Int64(),
+    "occupancy_max_percent": pl.Float64(),
+    "tensor_core_evidence": pl.String(),
+    "precision": pl.String(),
+    "precision_evidence": pl.String(),
+    "device_time_percent": pl.Float64(),
+    "exposed_time_us": pl.Float64(),
+    "per_step_us": pl.Float64(),
+    "hosts": pl.List(pl.String()),
+    "devices": pl.List(pl.Int32()),
+}
+#: Columns of `KernelStatsResult.by_pair`: the same by kernel and op alone.
+PAIR_ROWS: Final = (
+    *("rank", "kernel_name", "op_name", "tensor_core_eligible", "uses_tensor_core"),
+    *("occurrences", "total_us", "avg_us", "min_us", "max_us", "device_time_percent"),
+    "launch_shapes",
+)
+_SLICES: Final = 10
+_MIXED: Final = "mixed"
+
+#: Legacy recordings tell shared memory only as a whole, so it belongs to the key.
+_KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
+_ORDER: Final = (
+    "kernel_name",
+    *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
+    *("registers", "static_shared_memory_bytes", "dynamic_shared_memory_bytes"),
+    *("uses_tensor_core", "tensor_core_eligible", "op_name"),
+)
+
+_NO_DETAILS: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="no kernel carries this launch detail.",
+    remedy="Record with the device tracer of a newer release of the framework.",
+)
+_NO_OCCUPANCY: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="occupancy was not recorded, and registers, shared memory, block or the "
+    "limits of the device are not known.",
+    remedy="Record with the device tracer of a newer release of the framework.",
+)
+_REASONS: Final[dict[str, Unavailable]] = {
+    "registers": _NO_DETAILS,
+    "shared_memory_bytes": _NO_DETAILS,
+    "static_shared_memory_bytes": _NO_DETAILS,
+    "dynamic_shared_memory_bytes": _NO_DETAILS,
+    "block_dim": _NO_DETAILS,
+    "grid_dim": _NO_DETAILS,
+    "occupancy_percent": _NO_OCCUPANCY,
+    "occupancy_max_percent": _NO_OCCUPANCY,
+    "occupancy_limiter": Unavailable(
+        code="NO_KERNEL_DETAILS",
+        reason="registers, shared memory, block or the limits of the device are not "
+        "known.",
+        remedy="Record with the device tracer of a newer release of the framework.",
+    ),
+    "tensor_core_eligible": Unavailable(
+        code="NOT_RECORDED",
+        reason="neither the device's compute capability nor the ops of its kernels "
+        "are known.",
+        remedy="Record with the framework's own profiler, which writes both.",
+    ),
+    "uses_tensor_core": Unavailable(
+        code="NOT_RECORDED",
+        reason="no kernel's name tells whether it uses Tensor Cores.",
+        remedy="Measure the kernels with a counter of matrix instructions.",
+    ),
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        op: Only kernels of the op with this name.
+        scope: Only kernels of ops whose name begins with this path.
+    """
+
+    op: str | None = None
+    scope: str | None = None
+
+
+class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels of all selected hosts and devices.
+
+    Attributes:
+        rows: One row per kernel, op and launch shape, columns `KERNEL_ROWS`; by total
+            time. Percentages are of the time of all kernels, shown or not.
+        by_pair: One row per kernel and op, with the launch shapes as a list.
+        pie: The kernels with the highest total time and `other`.
+        kernel_count: Kernels that ran, shown or not.
+        kernel_time_us: Their durations added up.
+        missing: Columns and hosts that could not be looked at.
+        inputs: Host → kernels, devices and launch shapes that were read.
+    """
+
+    rows: pl.DataFrame
+    by_pair: pl.DataFrame
+    pie: pl.DataFrame
+    kernel_count: int
+    kernel_time_us: float
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unavailable:
+    """Merge the kernels of all hosts (spec: tools, sections 12 and 7.5)."""
+    found: dict[str, Kernels] = {}
+    absent: dict[str, Unavailable] = {}
+    for host in profile.hosts:
+        kernels = profile.derived(host, "kernels")
+        if isinstance(kernels, Unavailable):
+            absent[host] = kernels
+        else:
+            found[host] = kernels
+    everything = _everything(found)
+    if everything is None or not len(everything):
+        return next(iter(absent.values()), _NO_KERNELS)
+    step_count = _step_count(profile, found)
+    whole = int(everything["total_ps"].sum())
+    merged = _merged(everything)
+    chosen = merged.filter(_chosen(options))
+    rows = _rows(chosen, whole=whole, step_count=step_count)
+    reasons = _REASONS | {"per_step_us": without_steps(profile)}
+    missing = missing_columns(rows, reasons, prefix="rows.")
+    missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    return KernelStatsResult(
+        rows=rows,
+        by_pair=_pairs(chosen, whole=whole),
+        pie=_pie(everything),
+        kernel_count=int(everything["count"].sum()),
+        kernel_time_us=whole / PS_PER_US,
+        missing=tuple(missing),
+        inputs={host: _inputs(kernels) for host, kernels in found.items()},
+    )
+
+
+_NO_KERNELS: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="a device is listed, but none of its kernels was recorded.",
+    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+)
+
+
+def _everything(found: dict[str, Kernels]) -> pl.DataFrame | None:
+    frames = [
+        kernels.rows.with_columns(host=pl.lit(host)) for host, kernels in found.items()
+    ]
+    return pl.concat(frames) if frames else None
+
+
+def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
+    """Steps of all hosts with kernels; None without any."""
+    steps = [profile.derived(host, "steps") for host in found]
+    known = [each for each in steps if not isinstance(each, Unavailable)]
+    return sum(len(each.rows) for each in known) or None
+
+
+def _merged(everything: pl.DataFrame) -> pl.DataFrame:
+    """One row per key over hosts and devices."""
+    return everything.group_by(_KEY).agg(
+        pl.col("count").sum(),
+        pl.col("total_ps").sum(),
+        pl.col("min_ps").min(),
+        pl.col("max_ps").max(),
+        pl.col("exposed_ps").sum(),
+        _sum_of_known("step_ps"),
+        pl.col("occupancy_percent").min(),
+        pl.col("occupancy_percent").max().alias("occupancy_max_percent"),
+        *(
+            _only_value(column)
+            for column in (
+                *("occupancy_limiter", "tensor_core_evidence"),
+                *("precision", "precision_evidence"),
+            )
+        ),
+        pl.col("host").unique().sort().alias("hosts"),
+        pl.col("device").unique().sort().alias("devices"),
+    )
+
+
+def _sum_of_known(column: str) -> pl.Expr:
+    """The sum of what is known; null where nothing is."""
+    values = pl.col(column)
+    return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
+
+
+def _only_value(column: str) -> pl.Expr:
+    """The value that all rows share; a word for several; null for none."""
+    values = pl.col(column).drop_nulls().unique()
+    return (
+        pl.when(values.len() > 1)
+        .then(pl.lit(_MIXED))
+        .otherwise(values.first())
+        .alias(column)
+    )
+
+
+def _chosen(options: Options) -> pl.Expr:
+    chosen = pl.lit(value=True)
+    if options.op is not None:
+        chosen = pl.col("op_name") == options.op
+    if options.scope is not None:
+        path = options.scope.rstrip("/")
+        inside = pl.col("op_name").str.starts_with(f"{path}/")
+        chosen &= inside | (pl.col("op_name") == path)
+    return chosen
+
+
+def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.DataFrame:
+    ordered = merged.sort(
+        "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
+    )
+    per_step = (
+        pl.col("step_ps") / (PS_PER_US * step_count)
+        if step_count
+        else pl.lit(None, pl.Float64)
+    )
+    return (
+        ordered.with_row_index("rank", offset=1)
+        .with_columns(
+            _dimensions("block"),
+            _dimensions("grid"),
+            *_times(whole),
+            per_step.alias("per_step_us"),
+            (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in KERNEL_ROWS.items())
+    )
+
+
+def _times(whole: int) -> list[pl.Expr]:
+    return [
+        pl.col("count").alias("occurrences"),
+        (pl.col("total_ps") / PS_PER_US).alias("total_us"),
+        (pl.col("total_ps") / pl.col("count") / PS_PER_US).alias("avg_us"),
+        (pl.col("min_ps") / PS_PER_US).alias("min_us"),
+        (pl.col("max_ps") / PS_PER_US).alias("max_us"),
+        share(pl.col("total_ps"), whole).alias("device_time_percent"),
+    ]
+
+
+def _dimensions(what: str) -> pl.Expr:
+    """`x,y,z`; null unless all three are known."""
+    axes = [pl.col(f"{what}_{axis}").cast(pl.String) for axis in "xyz"]
+    return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
+
+
+def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
+    """One row per kernel and op, whatever the launch shape."""
+    shape = pl.concat_str(
+        [pl.lit("grid "), _dimensions("grid"), pl.lit(" block "), _dimensions("block")]
+    )
+    pairs = merged.group_by("kernel_name", "op_name").agg(
+        pl.col("count").sum(),
+        pl.col("total_ps").sum(),
+        pl.col("min_ps").min(),
+        pl.col("max_ps").max(),
+        pl.col("tensor_core_eligible").any(ignore_nulls=False),
+        pl.col("uses_tensor_core").any(ignore_nulls=False),
+        shape.drop_nulls().unique().sort().alias("launch_shapes"),
+    )
+    return (
+        pairs.sort(
+            *("total_ps", "kernel_name", "op_name"), descending=[True, False, False]
+        )
+        .with_row_index("rank", offset=1)
+        .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
+        .select(PAIR_ROWS)
+    )
+
+
+def _pie(everything: pl.DataFrame) -> pl.DataFrame:
+    slices = other_slices(
+        everything, label="kernel_name", value="total_ps", slices=_SLICES
+    )
+    return slices.select(
+        "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
+    )
+
+
+def _inputs(kernels: Kernels) -> dict[str, int]:
+    rows = kernels.rows
+    return {
+        "kernels": int(rows["count"].sum()),
+        "devices": rows["device"].n_unique(),
+        "distinct_launches": len(rows),
+    }

@@ -1,0 +1,65 @@
+"""Columns of a result that hold nothing, each with the reason that it must state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.unavailable import Missing, Unavailable
+
+__all__ = ["missing_columns", "other_slices", "share"]
+
+
+def missing_columns(
+    frame: pl.DataFrame,
+    reasons: Mapping[str, Unavailable],
+    *,
+    prefix: str,
+    where: pl.Expr | None = None,
+) -> list[Missing]:
+    """One entry per column that is null in every row, if there is a row at all.
+
+    Args:
+        frame: The rows of a result.
+        reasons: Column → why it can be null as a whole.
+        prefix: What stands before the column's name in the entry.
+        where: Rows that could hold a value; all where it is left out.
+    """
+    rows = frame if where is None else frame.filter(where)
+    if not len(rows):
+        return []
+    return [
+        why.for_field(f"{prefix}{column}")
+        for column, why in reasons.items()
+        if rows[column].null_count() == len(rows)
+    ]
+
+
+def other_slices(
+    frame: pl.DataFrame, *, label: str, value: str, slices: int
+) -> pl.DataFrame:
+    """The largest slices of a whole and one for the rest (`other`).
+
+    Returns:
+        Columns `name`, the value's, and `percent`; null where the whole is zero.
+    """
+    sums = (
+        frame.group_by(pl.col(label).fill_null("(unknown)").alias("name"))
+        .agg(pl.col(value).sum())
+        .sort(value, "name", descending=[True, False])
+    )
+    whole = int(sums[value].sum())
+    largest, rest = sums.head(slices), sums.slice(slices)
+    if len(rest):
+        other = rest.select(pl.lit("other").alias("name"), pl.col(value).sum())
+        largest = pl.concat([largest, other])
+    return largest.with_columns(share(pl.col(value), whole).alias("percent"))
+
+
+def share(part: pl.Expr, whole: float) -> pl.Expr:
+    """A part in percent of a whole; null of a whole that is zero."""
+    return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)

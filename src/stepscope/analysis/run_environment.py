@@ -1,0 +1,229 @@
+"""What ran where: the environment part of a page (spec: tools, section 7.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.hardware import device_type
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.quality import QualityNote
+
+__all__ = ["DeviceEntry", "HostEntry", "RunEnvironment", "run_environment"]
+
+
+class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One accelerator that a capture listed.
+
+    Attributes:
+        host: Its host.
+        device: Its ordinal there.
+        type: What people call it; null where nothing identifies it.
+        cores: Multiprocessors.
+        compute_capability: Major and minor, `8.0`.
+        memory_bytes: Size of its memory.
+        memory_bandwidth_bytes_per_s: Peak rate.
+        used: It has recorded activity.
+    """
+
+    host: str
+    device: int
+    type: str | None
+    cores: int | None
+    compute_capability: str | None
+    memory_bytes: int | None
+    memory_bandwidth_bytes_per_s: int | None
+    used: bool
+
+
+class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the run and how it was recorded.
+
+    Attributes:
+        host: Name of the host in this profile.
+        hostname: As the file itself says.
+        file: Path that was read.
+        format: Format of the file.
+        file_bytes: Its size.
+        start_unix_ns: Absolute time of the profile's 0.
+        duration_ms: From the first event to the last.
+        events: How many events it holds.
+        host_tracer_level: As in force while recording.
+        device_tracer_level: Likewise.
+        python_tracer_level: Likewise.
+        grouped: The producer stored step groups.
+    """
+
+    host: str
+    hostname: str | None
+    file: str
+    format: str
+    file_bytes: int
+    start_unix_ns: int | None
+    duration_ms: float | None
+    events: int | None
+    host_tracer_level: int | None
+    device_tracer_level: int | None
+    python_tracer_level: int | None
+    grouped: bool
+
+
+class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """The run's hosts and devices.
+
+    Attributes:
+        hosts: Number of hosts used.
+        tasks: Number of files read.
+        hostnames: Names of the hosts.
+        device_type: Of all devices; `CPU` where no device is listed; null where it is
+            not known.
+        device_count: Devices listed; 0 on CPU.
+        used_device_count: Devices with recorded activity.
+        devices: One entry per device.
+        captures: One entry per file.
+        dropped_events: Events that the tracer says it lost; null where it does not.
+    """
+
+    hosts: int
+    tasks: int
+    hostnames: tuple[str, ...]
+    device_type: str | None
+    device_count: int | None
+    used_device_count: int | None
+    devices: tuple[DeviceEntry, ...]
+    captures: tuple[HostEntry, ...]
+    dropped_events: int | None
+
+
+def run_environment(
+    profile: ProfileData, hosts: Sequence[str]
+) -> tuple[RunEnvironment, tuple[Missing, ...]]:
+    """Describe the selected hosts, and what is not known about them."""
+    devices: list[DeviceEntry] = []
+    captures: list[HostEntry] = []
+    missing: list[Missing] = []
+    known = True
+    for host in hosts:
+        found = profile.table(host, "devices")
+        if isinstance(found, Unavailable) and found.code != "NO_DEVICE_PLANE":
+            known = False
+            missing += [found.for_field(f"environment.{name}") for name in _OF_DEVICES]
+        elif not isinstance(found, Unavailable):
+            devices += _devices(host, found)
+        capture = _capture(profile, host)
+        if isinstance(capture, Unavailable):
+            missing.append(capture.for_field("environment.captures"))
+        else:
+            captures.append(capture)
+    kind = _kind(devices) if known else None
+    if kind is None and known:
+        missing.append(_NAMELESS.for_field("environment.device_type"))
+    dropped = _dropped(profile, hosts)
+    if dropped is None:
+        missing.append(_NOT_COUNTED.for_field("environment.dropped_events"))
+    return RunEnvironment(
+        hosts=len(hosts),
+        tasks=len(captures) if len(captures) == len(hosts) else len(hosts),
+        hostnames=tuple(hosts),
+        device_type=kind,
+        device_count=len(devices) if known else None,
+        used_device_count=sum(entry.used for entry in devices) if known else None,
+        devices=tuple(devices),
+        captures=tuple(captures),
+        dropped_events=dropped,
+    ), tuple(missing)
+
+
+#: What is not known where the table of devices is not.
+_OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
+_NAMELESS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The capture lists devices without saying what they are.",
+    remedy="Record with a version that stores the device's name or capability.",
+)
+
+
+_NOT_COUNTED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The producer does not say how many events it lost.",
+    remedy="Keep recordings short, so that no buffer overflows.",
+)
+
+
+def _kind(devices: Sequence[DeviceEntry]) -> str | None:
+    if not devices:
+        return "CPU"
+    kinds = dict.fromkeys(entry.type for entry in devices if entry.type)
+    return ", ".join(kinds) or None
+
+
+def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
+    # One row per accelerator of a machine, of which there are a handful.
+    return [
+        DeviceEntry(
+            host=host,
+            device=row["device"],
+            type=device_type(
+                name=row["name"],
+                vendor=row["vendor"],
+                major=row["cc_major"],
+                minor=row["cc_minor"],
+            )
+            or (row["type"] if row["type"] != "GPU" else None),
+            cores=row["cores"],
+            compute_capability=None
+            if row["cc_major"] is None
+            else f"{row['cc_major']}.{row['cc_minor'] or 0}",
+            memory_bytes=row["memory_bytes"],
+            memory_bandwidth_bytes_per_s=row["memory_bandwidth"],
+            used=row["activities"] > 0,
+        )
+        for row in frame.iter_rows(named=True)
+    ]
+
+
+def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
+    frame = profile.table(host, "environment")
+    if isinstance(frame, Unavailable):
+        return frame
+    row = frame.row(0, named=True)
+    events = profile.table(host, "events")
+    duration_ms = None
+    if row["begin_ps"] is not None and row["end_ps"] is not None:
+        duration_ms = (row["end_ps"] - row["begin_ps"]) / PS_PER_MS
+    return HostEntry(
+        host=host,
+        hostname=row["hostname"],
+        file=row["file"],
+        format=row["format"],
+        file_bytes=row["file_bytes"],
+        start_unix_ns=row["start_unix_ns"],
+        duration_ms=duration_ms,
+        events=None if isinstance(events, Unavailable) else events.height,
+        host_tracer_level=row["host_tracer_level"],
+        device_tracer_level=row["device_tracer_level"],
+        python_tracer_level=row["python_tracer_level"],
+        grouped=bool(row["grouped"]),
+    )
+
+
+def _dropped(profile: ProfileData, hosts: Sequence[str]) -> int | None:
+    """Lost events as far as the tracers count them."""
+    notes: list[QualityNote] = []
+    for host in hosts:
+        notes += profile.trace(host).quality_notes()
+    counts = [
+        note.count
+        for note in notes
+        if note.kind == "dropped_events" and note.count is not None
+    ]
+    return sum(counts) if counts else None
