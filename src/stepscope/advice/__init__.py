@@ -1,0 +1,1 @@
+"""Judging: signals become findings."""

@@ -1,0 +1,64 @@
+"""From signals to the ordered list of findings (spec: advice, A8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.advice.rules import RULES
+from stepscope.advice.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.model import Signals
+    from stepscope.advice.thresholds import Thresholds
+
+__all__ = ["evaluate", "staged"]
+
+#: A later stage is worth going to first when its bound is this many times the sum of
+#: the current stage's.
+_OVERRIDE: Final = 2.0
+
+
+def evaluate(
+    signals: Signals, *, thresholds: Thresholds = THRESHOLDS
+) -> tuple[Finding, ...]:
+    """Run every rule and put the findings into the order in which to act."""
+    return staged(rule.evaluate(signals, thresholds) for rule in RULES)
+
+
+def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Mark what to settle first.
+
+    The current stage is the first with a warning or worse; what fails in a later one
+    is told to wait for it, unless it promises at least twice as much.
+    """
+    ordered = sorted(findings, key=lambda finding: finding.stage)
+    current = next(
+        (finding.stage for finding in ordered if _matters(finding)),
+        None,
+    )
+    if current is None:
+        return tuple(ordered)
+    at_stake = sum(_bound(finding) for finding in ordered if finding.stage == current)
+    return tuple(
+        msgspec.structs.replace(finding, after_stage=current)
+        if finding.status == "fail"
+        and finding.stage > current
+        and _bound(finding) < _OVERRIDE * at_stake
+        else finding
+        for finding in ordered
+    )
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.status == "fail" and finding.severity != "info"
+
+
+def _bound(finding: Finding) -> float:
+    if finding.status != "fail" or finding.saving_ms is None:
+        return 0.0
+    return finding.saving_ms.high

@@ -1,0 +1,256 @@
+"""`amp.share`: how much of the work is 16-bit (spec: advice, rule 6.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
+from stepscope.advice.rule import Rule
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.model import PrecisionSignals, Signals
+    from stepscope.advice.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ID: Final = "amp.share"
+_TITLE: Final = "work that could run in 16 bit runs in 32 bit"
+_STAGE: Final = 6
+#: First generation whose units take bfloat16.
+_BFLOAT16_CAPABILITY: Final = (8, 0)
+
+_ACTIONS: Final = (
+    Action(
+        cause="bfloat16",
+        framework="TensorFlow",
+        text="Switch the model to mixed precision.",
+        code="tf.keras.mixed_precision.set_global_policy('mixed_bfloat16')",
+    ),
+    Action(
+        cause="float16",
+        framework="TensorFlow",
+        text="Switch the model to mixed precision; Keras scales the loss itself.",
+        code="tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Compute in bfloat16 and keep the parameters in float32.",
+        code="model = Model(dtype=jnp.bfloat16, param_dtype=jnp.float32)",
+    ),
+    Action(
+        cause="bfloat16",
+        framework="PyTorch",
+        text="Run the forward pass under autocast.",
+        code="with torch.autocast('cuda', dtype=torch.bfloat16): …",
+    ),
+    Action(
+        cause="float16",
+        framework="PyTorch",
+        text="Run the forward pass under autocast and scale the loss.",
+        code="with torch.autocast('cuda', dtype=torch.float16): …  # with GradScaler",
+    ),
+)
+_CONFIRM: Final = (
+    "Switch one run to mixed precision and measure the step; compare the loss curves."
+)
+_REFUTE: Final = "If the step does not get shorter, these kernels wait for memory."
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the share of eligible kernel time that runs in 16 bit or narrower."""
+    excluded = _not_applicable(signals, thresholds)
+    if excluded is not None:
+        return excluded
+    found = signals.precision
+    if isinstance(found, Unavailable):
+        return _without("cannot_tell", found)
+    unseen = _unseen(found, thresholds)
+    if unseen is not None:
+        return _without("cannot_tell", unseen)
+    return _judge(signals, found, thresholds)
+
+
+def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
+    device = signals.device
+    if device.recorded == "host_only":
+        return _without(
+            "not_applicable",
+            Unavailable(
+                code="NO_DEVICE_PLANE",
+                reason="Every op ran on the host.",
+                remedy="Nothing to do.",
+            ),
+        )
+    capabilities = device.compute_capability
+    first = thresholds.tensor_core_generation.value
+    if capabilities and all(one is not None and one[0] < first for one in capabilities):
+        return _without(
+            "not_applicable",
+            Unavailable(
+                code="NO_PEAKS",
+                reason="No device that did work has units for 16-bit products "
+                f"(compute capability below {first:.1f}).",
+                remedy="Nothing to do on this hardware.",
+            ),
+        )
+    return None
+
+
+def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | None:
+    """Why the shares say nothing, where they do not."""
+    if found.compute_ps == 0:
+        return Unavailable(
+            code="NO_DEVICE_EVENTS",
+            reason="No compute kernel was recorded.",
+            remedy="Record a window in which the device computes.",
+        )
+    limit = thresholds.amp_unknown.value
+    unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
+    if found.eligible_ps and unknown >= limit:
+        return Unavailable(
+            code="NO_SHAPES",
+            reason=f"The element type of {unknown:.0f} % of the eligible kernel time "
+            "is unknown: neither shapes nor kernel names tell it.",
+            remedy="Record tensor shapes, or the HLO of the compiled program.",
+        )
+    undecided = _percent(found.undecided_ps, found.compute_ps)
+    if undecided >= limit:
+        return Unavailable(
+            code="NO_KERNEL_DETAILS",
+            reason=f"Whether {undecided:.0f} % of the kernel time could use 16-bit "
+            "units is unknown: the kernels carry no op.",
+            remedy="Record with op annotations on the kernels (device tracer level 1 "
+            "in a framework build with annotations).",
+        )
+    return None
+
+
+def _judge(
+    signals: Signals, found: PrecisionSignals, thresholds: Thresholds
+) -> Finding:
+    warn = thresholds.amp_warn.value
+    eligible = _percent(found.eligible_ps, found.compute_ps)
+    narrow_of_all = _percent(found.narrow_ps, found.compute_ps)
+    if found.eligible_ps == 0:
+        return _measured(signals, found, thresholds, status="pass")
+    narrow = _percent(found.eligible_narrow_ps, found.eligible_ps)
+    tf32 = _percent(found.eligible_tf32_ps, found.eligible_ps)
+    unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
+    if eligible >= thresholds.amp_eligible.value and narrow < warn:
+        if narrow + unknown >= warn:
+            return _without("cannot_tell", _could_flip(narrow, unknown, warn))
+        if narrow + tf32 >= warn:
+            return _measured(signals, found, thresholds, status="fail", note="tf32")
+        return _measured(signals, found, thresholds, status="fail", severity="warn")
+    if narrow_of_all < thresholds.amp_info.value:
+        note = "share_of_all"
+        return _measured(signals, found, thresholds, status="fail", note=note)
+    return _measured(signals, found, thresholds, status="pass")
+
+
+def _could_flip(narrow: float, unknown: float, warn: float) -> Unavailable:
+    return Unavailable(
+        code="NO_SHAPES",
+        reason=f"{narrow:.0f} % of the eligible kernel time is 16-bit, {unknown:.0f} % "
+        f"of unknown type, and the verdict changes at {warn:g} %.",
+        remedy="Record tensor shapes, or the HLO of the compiled program.",
+    )
+
+
+def _measured(
+    signals: Signals,
+    found: PrecisionSignals,
+    thresholds: Thresholds,
+    *,
+    status: Status,
+    severity: Severity = "info",
+    note: str | None = None,
+) -> Finding:
+    failed = status == "fail"
+    unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
+    wide, step = found.wide_per_step_ps, found.step_ps
+    return Finding(
+        id=_ID,
+        title=_TITLE,
+        stage=_STAGE,
+        status=status,
+        severity=severity,
+        note=note,
+        confidence=min(signals.record_grade, 1 - unknown / 100),
+        value=_share(found.eligible_narrow_ps, found.eligible_ps),
+        share_percent=None if wide is None or step is None else _share(wide, step),
+        ms_per_step=None if wide is None else wide / PS_PER_MS,
+        threshold=thresholds.amp_warn,
+        steps_clean=found.steps or None,
+        devices=found.devices,
+        facts=_facts(found),
+        evidence=found.evidence if failed else (),
+        inputs=("device_activity", "precision", "tensor_cores"),
+        confirm=_CONFIRM if failed else None,
+        refute=_REFUTE if failed else None,
+        saving_ms=_saving(found, thresholds) if failed else None,
+        floors=("kernels that wait for memory: not measured here",) if failed else (),
+        actions=_actions(signals) if failed else (),
+    )
+
+
+def _saving(found: PrecisionSignals, thresholds: Thresholds) -> Saving | None:
+    if found.wide_per_step_ps is None:
+        return None
+    wide = found.wide_per_step_ps / PS_PER_MS
+    return Saving(
+        low=wide * (1 - 1 / thresholds.amp_gain_low.value),
+        high=wide * (1 - 1 / thresholds.amp_gain_high.value),
+    )
+
+
+def _actions(signals: Signals) -> tuple[Action, ...]:
+    known = [one for one in signals.device.compute_capability if one is not None]
+    narrow = "bfloat16" if known and min(known) >= _BFLOAT16_CAPABILITY else "float16"
+    return tuple(action for action in _ACTIONS if action.cause in ("any", narrow))
+
+
+def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
+    shares = (
+        ("eligible_of_compute", found.eligible_ps, found.compute_ps),
+        ("narrow_of_compute", found.narrow_ps, found.compute_ps),
+        ("tf32_of_eligible", found.eligible_tf32_ps, found.eligible_ps),
+        ("unknown_of_eligible", found.eligible_unknown_ps, found.eligible_ps),
+    )
+    return (
+        *(
+            Fact(name=name, value=_share(part, whole), unit="percent")
+            for name, part, whole in shares
+        ),
+        Fact(name="narrow_kernels", value=found.narrow_kernels, unit="count"),
+        Fact(name="kernels", value=found.kernels, unit="count"),
+        *(
+            Fact(
+                name=f"decided_by_{kind}",
+                value=percent,
+                unit="percent",
+                note="evidence",
+            )
+            for kind, percent in found.evidence_percent.items()
+        ),
+        *found.largest,
+    )
+
+
+def _without(status: Status, why: Unavailable) -> Finding:
+    return Finding(id=_ID, title=_TITLE, stage=_STAGE, status=status, unavailable=why)
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+def _share(part: float, whole: float) -> float | None:
+    """Null where there is no whole: a share of nothing is not zero."""
+    return 100 * part / whole if whole else None
+
+
+RULE: Final = Rule(_ID, _STAGE, _TITLE, evaluate)

@@ -1,0 +1,1 @@
+"""Signals: named numbers taken from derivations and results."""

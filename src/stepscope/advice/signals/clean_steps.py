@@ -1,0 +1,87 @@
+"""Which steps are judged: closed, typical ones (spec: advice, A2 and A5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.windows import Windows
+
+__all__ = ["JudgedRows", "StepBasis", "clean_rows", "excess_ps", "step_basis"]
+
+#: Flags of windows that tell an untypical step.
+_UNTYPICAL = ("outlier", "cut")
+
+
+class StepBasis(NamedTuple):
+    """Where a host's steps come from.
+
+    Attributes:
+        source: Null where there are none.
+        confidence: 0 without steps.
+    """
+
+    source: str | None
+    confidence: float
+
+
+class JudgedRows(NamedTuple):
+    """Rows of a breakdown.
+
+    Attributes:
+        clean: Those that are judged.
+        all: Those that totals are formed of.
+        closed: Their windows end where the next step starts.
+    """
+
+    clean: pl.DataFrame
+    all: pl.DataFrame
+    closed: bool
+
+
+def step_basis(profile: ProfileData, host: str) -> StepBasis:
+    """The source of the steps of one host."""
+    steps = profile.derived(host, "steps")
+    if isinstance(steps, Unavailable):
+        return StepBasis(None, 0.0)
+    return StepBasis(steps.source, steps.confidence)
+
+
+def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
+    """How much idle time per step the loss of device records may have made up.
+
+    Each lost record counts as a long kernel (spec: advice, A7).
+    """
+    facts = profile.derived(host, "launch_facts")
+    if isinstance(facts, Unavailable) or facts.long_kernel_ps is None:
+        return 0
+    return int(facts.lost * facts.long_kernel_ps // max(steps, 1))
+
+
+def clean_rows(
+    charged: pl.DataFrame, windows: Windows, *, compile_percent: float
+) -> JudgedRows:
+    """Choose among the rows of one device's breakdown.
+
+    A lone open step is better than none; so are untypical steps where all are.
+    """
+    flags = windows.rows.select("open_end", "flags").with_row_index("window")
+    rows = charged.join(
+        flags.with_columns(pl.col("window").cast(pl.Int32)), on="window", how="left"
+    )
+    closed = rows.filter(~pl.col("open_end"))
+    if not closed.height:
+        return JudgedRows(rows, rows, closed=False)
+    untypical = pl.any_horizontal(
+        pl.col("flags").list.contains(one) for one in _UNTYPICAL
+    )
+    compiling = pl.col("compile_ps").fill_null(0) * 100 > (
+        pl.col("window_ps") * compile_percent
+    )
+    typical = closed.filter(~untypical & ~compiling)
+    return JudgedRows(typical if typical.height else closed, closed, closed=True)

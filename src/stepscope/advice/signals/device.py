@@ -1,0 +1,93 @@
+"""What is known about the accelerators of the program (spec: advice, A6 rule 1).
+
+"No device" is said only on evidence: ops that ran on the host, and no sign of a device
+anywhere. A program that uses a device whose work was not recorded is told apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.signals.model import DeviceSignals
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["collect"]
+
+#: Allocators of device memory carry the device in their name.
+_DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
+#: Pinned host memory is allocated for copies to a device, but also without one.
+_HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
+
+
+def collect(profile: ProfileData) -> DeviceSignals:
+    """Look at every host; a device recorded anywhere counts for the run."""
+    reasons: list[Unavailable] = []
+    capabilities: list[tuple[int, int] | None] = []
+    recorded = False
+    for host in profile.hosts:
+        activity = profile.table(host, "device_activity")
+        if isinstance(activity, Unavailable):
+            reasons.append(activity)
+        elif activity.height:
+            recorded = True
+            capabilities += _capabilities(profile, host)
+    if recorded:
+        return DeviceSignals(
+            recorded="recorded", compute_capability=tuple(dict.fromkeys(capabilities))
+        )
+    sign = next(
+        (sign for host in profile.hosts if (sign := _sign(profile, host))), None
+    )
+    reason = next(iter(reasons), _NO_ACTIVITY)
+    if sign is not None:
+        return DeviceSignals(recorded="silent", sign=sign, reason=reason)
+    ran = any(_ran_on_host(profile, host) for host in profile.hosts)
+    return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
+
+
+_NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="A device is listed, but none of its activity was recorded.",
+    remedy="Allow the device tracer and record again.",
+)
+
+
+def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | None]:
+    devices = profile.table(host, "devices")
+    if isinstance(devices, Unavailable):
+        return [None]
+    used = devices.filter(pl.col("activities") > 0)
+    return [
+        None if major is None else (major, minor or 0)
+        for major, minor in used.select("cc_major", "cc_minor").iter_rows()
+    ]
+
+
+def _sign(profile: ProfileData, host: str) -> str | None:
+    """What points at a device of which no work was recorded."""
+    devices = profile.table(host, "devices")
+    if not isinstance(devices, Unavailable) and devices.height:
+        return f"{devices['plane'][0]} is listed"
+    launches = profile.table(host, "launches")
+    if not isinstance(launches, Unavailable) and launches.height:
+        return f"the host made {launches.height:,} launch calls"
+    allocations = profile.table(host, "allocations")
+    if isinstance(allocations, Unavailable):
+        return None
+    names = allocations["allocator"].unique().sort()
+    on_device = names.filter(
+        names.str.contains(_DEVICE_MEMORY) & ~names.str.contains(_HOST_MEMORY)
+    )
+    return f"memory of {on_device[0]} was allocated" if len(on_device) else None
+
+
+def _ran_on_host(profile: ProfileData, host: str) -> bool:
+    charged = profile.derived(host, "breakdown")
+    if isinstance(charged, Unavailable):
+        return False
+    return bool(charged.rows["host_compute_ps"].fill_null(0).sum())

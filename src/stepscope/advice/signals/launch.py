@@ -1,0 +1,171 @@
+"""Signals about waiting for launches, from blame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.finding import Evidence
+from stepscope.advice.signals.clean_steps import clean_rows, excess_ps, step_basis
+from stepscope.advice.signals.model import LaunchSignals, StepSeries
+from stepscope.advice.signals.ranges import SHOWN, event_label
+from stepscope.derive.arrays import ints
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.blame import DeviceBlame
+    from stepscope.derive.launch_facts import LaunchFacts
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.spans import Spans
+    from stepscope.derive.windows import Windows
+
+__all__ = ["collect"]
+
+#: Cause of the signal → cause of blame.
+_PARTS: Final = {"latency": "latency", "launch_call": "launch", "python": "python"}
+
+
+def collect(
+    profile: ProfileData, *, compile_percent: float
+) -> LaunchSignals | Unavailable:
+    """Every device's starved time in every clean step."""
+    series: list[StepSeries] = []
+    evidence: dict[str, tuple[Evidence, ...]] = {}
+    drained: list[pl.Series] = []
+    facts: list[LaunchFacts] = []
+    steps = 0
+    reasons: list[Unavailable] = []
+    for host in profile.hosts:
+        blamed = profile.derived(host, "blame")
+        if isinstance(blamed, Unavailable):
+            reasons.append(blamed)
+            continue
+        facts.append(profile.derived(host, "launch_facts"))
+        for device in blamed.devices:
+            one = _series(profile, host, device, facts[-1], compile_percent)
+            series.append(one)
+            steps += _closed_windows(profile, host)
+            drained.append(device.starved["after_sync"])
+            evidence[one.label] = _evidence(profile, host, device)
+    measured = [one for one in facts if one.median_kernel_ps is not None]
+    if not series or not measured:
+        return reasons[0] if reasons else _NO_KERNELS
+    most = max(measured, key=lambda one: one.kernels)
+    starved = pl.concat(drained)
+    kernels = sum(one.kernels for one in facts)
+    return LaunchSignals(
+        series=tuple(series),
+        latency_ps=most.latency_ps,
+        latency_samples=most.latency_samples,
+        median_kernel_ps=most.median_kernel_ps or 0,
+        median_call_ps=most.median_call_ps,
+        kernels_per_step=kernels / steps if steps else None,
+        drained_percent=100 * int(starved.sum()) / len(starved)
+        if len(starved)
+        else None,
+        graph_percent=most.graph_percent or 0.0,
+        evidence=evidence,
+    )
+
+
+_NO_KERNELS: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="No kernel was recorded on any device.",
+    remedy="Record a window in which the device computes.",
+)
+
+
+def _series(
+    profile: ProfileData,
+    host: str,
+    device: DeviceBlame,
+    facts: LaunchFacts,
+    compile_percent: float,
+) -> StepSeries:
+    windows = profile.derived(host, "windows")
+    charged = profile.derived(host, "breakdown").rows
+    mine = charged.filter(pl.col("device") == device.device)
+    judged = clean_rows(mine, windows, compile_percent=compile_percent)
+    rows = judged.clean
+    starts, ends = _bounds(windows, rows)
+    all_starts, all_ends = _bounds(windows, judged.all)
+    begun = np.searchsorted(np.sort(ints(device.starved, "start_ps")), starts)
+    over = np.searchsorted(np.sort(ints(device.starved, "start_ps")), ends)
+    basis = step_basis(profile, host)
+    return StepSeries(
+        host=host,
+        device=device.device,
+        step_source=basis.source,
+        step_confidence=basis.confidence,
+        closed=judged.closed,
+        window_ps=tuple(rows["window_ps"]),
+        parts_ps={
+            name: _within(device.inside[cause], starts, ends)
+            for name, cause in _PARTS.items()
+        },
+        unknown_ps=_within(device.inside["unknown"], starts, ends),
+        doubt_ps=facts.clock_error_ps * int(np.median(over - begun)),
+        excess_ps=excess_ps(profile, host, steps=judged.all.height),
+        working_ps=tuple(rows["device_busy_ps"] - rows["collective_ps"]),
+        total_window_ps=int(judged.all["window_ps"].sum()),
+        total_parts_ps={
+            name: sum(_within(device.inside[cause], all_starts, all_ends))
+            for name, cause in _PARTS.items()
+        },
+        total_steps=judged.all.height,
+    )
+
+
+def _bounds(
+    windows: Windows, rows: pl.DataFrame
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    at = rows["window"].to_numpy()
+    return ints(windows.rows, "start_ps")[at], ints(windows.rows, "end_ps")[at]
+
+
+def _within(
+    spans: Spans, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[int, ...]:
+    return tuple(spans.within(starts, ends).tolist())
+
+
+def _closed_windows(profile: ProfileData, host: str) -> int:
+    windows = profile.derived(host, "windows")
+    return windows.rows.height if windows.has_steps else 0
+
+
+def _evidence(
+    profile: ProfileData, host: str, device: DeviceBlame
+) -> tuple[Evidence, ...]:
+    """The longest starved intervals, with what ended them and the call it came from."""
+    activity = profile.table(host, "device_activity")
+    launches = profile.table(host, "launches")
+    if isinstance(activity, Unavailable) or isinstance(launches, Unavailable):
+        return ()
+    lengths = pl.col("end_ps") - pl.col("start_ps")
+    found = []
+    for row in (
+        device.starved.sort(lengths, descending=True).head(SHOWN).rows(named=True)
+    ):
+        kernel = activity.row(row["activity"], named=True)
+        call = launches.row(row["launch"], named=True)
+        named = [
+            event_label(profile, host, one["event"])
+            for one in (kernel, call)
+            if one["event"] is not None
+        ]
+        found.append(
+            Evidence(
+                host=host,
+                device=device.device,
+                track=named[0][0] if named else None,
+                start_ps=row["start_ps"],
+                end_ps=row["end_ps"],
+                ops=tuple(name for _, name in named),
+            )
+        )
+    return tuple(found)

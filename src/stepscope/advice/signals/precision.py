@@ -1,0 +1,226 @@
+"""Signals about element types: device time by width, and by what could be narrower."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.finding import Evidence, Fact
+from stepscope.advice.signals.clean_steps import clean_rows, step_basis
+from stepscope.advice.signals.model import PrecisionSignals
+from stepscope.advice.signals.ranges import SHOWN, event_label
+from stepscope.derive.arrays import handles, ints
+from stepscope.derive.precision import PrecisionEvidence
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["collect"]
+
+#: A library's kernels for convolutions in single precision say so by their prefix
+#: alone; the same prefix with `fp16` is their narrow form (spec: advice, rule 6.1).
+_SINGLE: Final = "scudnn"
+_NOT_SINGLE: Final = "fp16"
+_NOTHING: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="No kernel was recorded on any device.",
+    remedy="Record a window in which the device computes.",
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Kernels:
+    """The compute kernels of one host; arrays over them."""
+
+    host: str
+    row: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    device: NDArray[np.int32]
+    narrow: NDArray[np.bool_]
+    tf32: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    evidence: NDArray[np.uint8]
+    eligible: NDArray[np.int8]
+
+    @property
+    def wide(self) -> NDArray[np.bool_]:
+        """Eligible, and known not to be narrow."""
+        found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
+        return found
+
+    def shares(self) -> dict[str, int]:
+        """Time of each choice that the signals tell."""
+        eligible = self.eligible == 1
+        chosen = {
+            "compute_ps": np.ones(len(self.row), np.bool_),
+            "narrow_ps": self.narrow,
+            "eligible_ps": eligible,
+            "eligible_narrow_ps": eligible & self.narrow,
+            "eligible_tf32_ps": eligible & self.tf32 & self.known,
+            "eligible_unknown_ps": eligible & ~self.known,
+            "undecided_ps": self.eligible < 0,
+        }
+        return {name: self.time(rows) for name, rows in chosen.items()}
+
+    def time(self, chosen: NDArray[np.bool_]) -> int:
+        """Durations of the chosen kernels added up."""
+        return int(self.dur_ps[chosen].sum())
+
+
+def collect(
+    profile: ProfileData, *, compile_percent: float
+) -> PrecisionSignals | Unavailable:
+    """Add up kernels of all hosts; the time per step is that of the busiest device."""
+    found: list[_Kernels] = []
+    reasons: list[Unavailable] = []
+    for host in profile.hosts:
+        kernels = _kernels(profile, host)
+        if isinstance(kernels, Unavailable):
+            reasons.append(kernels)
+        elif len(kernels.row):
+            found.append(kernels)
+    if not found:
+        return reasons[0] if reasons else _NOTHING
+    busiest = max(found, key=lambda one: int(one.dur_ps.sum()))
+    device = int(np.bincount(busiest.device, weights=busiest.dur_ps).argmax())
+    per_step = _per_step(profile, busiest, device, compile_percent)
+    shares = [one.shares() for one in found]
+    totals = {name: sum(one[name] for one in shares) for name in shares[0]}
+    return PrecisionSignals(
+        **totals,
+        wide_per_step_ps=None if per_step is None else per_step[0],
+        step_ps=None if per_step is None else per_step[1],
+        steps=0 if per_step is None else per_step[2],
+        step_confidence=step_basis(profile, busiest.host).confidence,
+        kernels=sum(len(one.row) for one in found),
+        narrow_kernels=sum(int(one.narrow.sum()) for one in found),
+        evidence_percent=_evidence_shares(found, totals["eligible_ps"]),
+        largest=_largest(profile, busiest),
+        devices=tuple(
+            f"{one.host}:{number}" for one in found for number in np.unique(one.device)
+        ),
+        evidence=_ranges(profile, busiest),
+    )
+
+
+def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
+    activity = profile.table(host, "device_activity")
+    types = profile.table(host, "event_types")
+    width = profile.derived(host, "precision")
+    cores = profile.derived(host, "tensor_cores")
+    if isinstance(activity, Unavailable):
+        return activity
+    if isinstance(types, Unavailable):
+        return types
+    if isinstance(width, Unavailable):
+        return width
+    if isinstance(cores, Unavailable):
+        return cores
+    row = np.flatnonzero(width.bits > 0)
+    name = types["name"].str.to_lowercase()
+    single = name.str.contains(_SINGLE, literal=True) & ~name.str.contains(
+        _NOT_SINGLE, literal=True
+    )
+    told = width.evidence[row] != PrecisionEvidence.DEFAULT
+    return _Kernels(
+        host=host,
+        row=row,
+        dur_ps=ints(activity, "dur_ps")[row],
+        start_ps=ints(activity, "start_ps")[row],
+        device=handles(activity, "device")[row],
+        narrow=width.bits[row] == 16,
+        tf32=width.tf32[row],
+        known=told | single.to_numpy()[handles(activity, "type")[row]],
+        evidence=width.evidence[row],
+        eligible=cores.eligible[row],
+    )
+
+
+def _per_step(
+    profile: ProfileData, kernels: _Kernels, device: int, compile_percent: float
+) -> tuple[int, int, int] | None:
+    """Eligible wide time per clean step, the median step, and how many there are."""
+    windows = profile.derived(kernels.host, "windows")
+    charged = profile.derived(kernels.host, "breakdown")
+    if isinstance(windows, Unavailable) or isinstance(charged, Unavailable):
+        return None
+    if not windows.has_steps:
+        return None
+    rows = clean_rows(
+        charged.rows.filter(pl.col("device") == device),
+        windows,
+        compile_percent=compile_percent,
+    ).clean
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    mine = kernels.wide & (kernels.device == device)
+    begun = kernels.start_ps[mine]
+    at = np.searchsorted(starts, begun, side="right") - 1
+    inside = (at >= 0) & (begun < ends[np.maximum(at, 0)])
+    times = np.zeros(len(starts), np.int64)
+    np.add.at(times, at[inside], kernels.dur_ps[mine][inside])
+    clean = rows["window"].to_numpy()
+    return (
+        int(np.median(times[clean])),
+        int(np.median(ints(rows, "window_ps"))),
+        len(clean),
+    )
+
+
+def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float]:
+    if not eligible_ps:
+        return {}
+    shares = {
+        kind.name.lower(): sum(
+            one.time((one.eligible == 1) & (one.evidence == kind)) for one in found
+        )
+        for kind in PrecisionEvidence
+    }
+    return {kind: 100 * time / eligible_ps for kind, time in shares.items() if time}
+
+
+def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
+    """The ops with most eligible time in 32 bit."""
+    named = profile.derived(kernels.host, "activity_ops")
+    if isinstance(named, Unavailable):
+        return ()
+    wide = kernels.wide
+    time = pl.DataFrame({"op": named.op[kernels.row[wide]], "ps": kernels.dur_ps[wide]})
+    top = time.group_by("op").sum().sort("ps", "op", descending=[True, False])
+    names = named.ops["name"]
+    return tuple(
+        Fact(name="largest_op", value=ps / PS_PER_US, unit="us", note=names[op])
+        for op, ps in top.head(SHOWN).iter_rows()
+    )
+
+
+def _ranges(profile: ProfileData, kernels: _Kernels) -> tuple[Evidence, ...]:
+    activity = profile.table(kernels.host, "device_activity")
+    if isinstance(activity, Unavailable):
+        return ()
+    wide = np.flatnonzero(kernels.wide)
+    order = np.argsort(-kernels.dur_ps[wide], kind="stable")
+    found = []
+    for at in wide[order[:SHOWN]]:
+        row = activity.row(int(kernels.row[at]), named=True)
+        track, name = None, ""
+        if row["event"] is not None:
+            track, name = event_label(profile, kernels.host, row["event"])
+        found.append(
+            Evidence(
+                host=kernels.host,
+                device=row["device"],
+                track=track,
+                start_ps=row["start_ps"],
+                end_ps=row["start_ps"] + row["dur_ps"],
+                ops=(name,) if name else (),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""Ranges of the timeline that show an effect, with the events to look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.finding import Evidence
+from stepscope.derive.arrays import handles, ints
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.spans import Spans
+
+__all__ = ["SHOWN", "event_label", "host_ranges", "longest"]
+
+#: Ranges shown per finding.
+SHOWN: Final = 3
+
+
+def longest(spans: Spans) -> list[tuple[int, int]]:
+    """The longest intervals of a set, longest first."""
+    lengths = spans.end_ps - spans.start_ps
+    order = np.argsort(-lengths, kind="stable")[:SHOWN]
+    return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
+
+
+def host_ranges(
+    profile: ProfileData,
+    host: str,
+    spans: Spans,
+    *,
+    device: int | None,
+    wanted: NDArray[np.bool_],
+    kinds: tuple[str, ...] = (),
+) -> tuple[Evidence, ...]:
+    """The longest intervals, each with the event that fills most of it.
+
+    Args:
+        profile: The profile.
+        host: Whose timeline.
+        spans: Where the effect is.
+        device: The device that waited meanwhile.
+        wanted: By row of event_types; which events of the host may explain a range.
+        kinds: Kinds of work on that device that may explain it as well.
+    """
+    events = profile.table(host, "events")
+    if isinstance(events, Unavailable) or not len(spans):
+        return ()
+    rows = np.concatenate(
+        (
+            _device_rows(profile, host, device=device, kinds=kinds),
+            np.flatnonzero(wanted[handles(events, "type")]),
+        )
+    )
+    starts = ints(events, "start_ps")[rows]
+    ends = starts + ints(events, "dur_ps")[rows]
+    found = []
+    for start, end in longest(spans):
+        shared = np.minimum(ends, end) - np.maximum(starts, start)
+        at = int(np.argmax(shared)) if len(shared) else -1
+        around = at >= 0 and shared[at] > 0
+        track, name = (
+            event_label(profile, host, int(rows[at])) if around else (None, "")
+        )
+        found.append(
+            Evidence(
+                host=host,
+                device=device,
+                track=track,
+                start_ps=start,
+                end_ps=end,
+                ops=(name,) if name else (),
+            )
+        )
+    return tuple(found)
+
+
+def _device_rows(
+    profile: ProfileData, host: str, *, device: int | None, kinds: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """Rows of events that are such work on the device."""
+    activity = profile.table(host, "device_activity")
+    if device is None or isinstance(activity, Unavailable):
+        return np.empty(0, np.int64)
+    mine = activity.filter(
+        (pl.col("device") == device)
+        & pl.col("kind").cast(pl.String).is_in(kinds)
+        & pl.col("event").is_not_null()
+    )
+    return ints(mine, "event")
+
+
+def event_label(profile: ProfileData, host: str, row: int) -> tuple[str | None, str]:
+    """The name of an event's track, and its own."""
+    events = profile.table(host, "events")
+    types = profile.table(host, "event_types")
+    tracks = profile.table(host, "tracks")
+    if (
+        isinstance(events, Unavailable)
+        or isinstance(types, Unavailable)
+        or isinstance(tracks, Unavailable)
+    ):
+        return None, ""
+    event = events.row(row, named=True)
+    return tracks["name"][event["track"]], types["name"][event["type"]]

@@ -1,0 +1,42 @@
+"""Whose vocabulary the ops of a profile speak: it decides which advice is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.event_kinds import EventFlag, OpCategory
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["seen"]
+
+_NAMES: Final = {
+    OpCategory.TENSORFLOW: "TensorFlow",
+    OpCategory.JAX: "JAX",
+    OpCategory.TORCH: "PyTorch",
+}
+#: Some names read like ops of another vocabulary by chance.
+_LEAST_SHARE: Final = 0.2
+
+
+def seen(profile: ProfileData) -> tuple[str, ...]:
+    """Frameworks whose ops are a good part of all distinct ops, most frequent first."""
+    counts = dict.fromkeys(_NAMES.values(), 0)
+    for host in profile.hosts:
+        kinds = profile.derived(host, "event_kinds")
+        if isinstance(kinds, Unavailable):
+            continue
+        if kinds.has(EventFlag.PJIT).any():
+            counts["JAX"] += len(kinds.category)
+        found = np.bincount(kinds.category, minlength=max(_NAMES) + 1)
+        for category, name in _NAMES.items():
+            counts[name] += int(found[category])
+    total = sum(counts.values())
+    ranked = sorted(counts, key=lambda name: -counts[name])
+    return tuple(
+        name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
+    )

@@ -1,0 +1,111 @@
+"""Every number that a verdict hangs on, once, with its source and its meaning.
+
+Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
+its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis; "ours" is a choice
+of this project that recorded runs have to confirm.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+__all__ = ["THRESHOLDS", "Threshold", "Thresholds"]
+
+
+class Threshold(msgspec.Struct, frozen=True, kw_only=True):
+    """One named number.
+
+    Attributes:
+        value: In `unit`.
+        unit: "percent", "ps", "count" or "ratio".
+        source: Where the number comes from.
+        meaning: What passing it says.
+    """
+
+    value: float
+    unit: str
+    source: str
+    meaning: str
+
+
+def _of(value: float, unit: str, source: str, meaning: str) -> Threshold:
+    return Threshold(value=value, unit=unit, source=source, meaning=meaning)
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """The defaults; `msgspec.structs.replace` makes a set with others."""
+
+    input_warn: Threshold = _of(
+        5, "percent", "xprof", "share of the step spent waiting for input: moderate"
+    )
+    input_critical: Threshold = _of(
+        20, "percent", "xprof", "share of the step spent waiting for input: high"
+    )
+    slow_fetch: Threshold = _of(
+        50_000_000, "ps", "profiler guide", "a fetch that found its buffer empty"
+    )
+    slow_fetch_steps: Threshold = _of(
+        80, "percent", "ours", "steps with slow fetches that make it a habit"
+    )
+    launch_warn: Threshold = _of(
+        3, "percent", "xprof", "share of the step spent waiting for launches: moderate"
+    )
+    launch_critical: Threshold = _of(
+        15, "percent", "xprof", "share of the step spent waiting for launches: high"
+    )
+    slow_launch_call: Threshold = _of(
+        50_000_000, "ps", "hta", "a launch call that keeps the host busy for long"
+    )
+    drained_queue: Threshold = _of(
+        50, "percent", "ours", "starved intervals after a synchronisation"
+    )
+    amp_warn: Threshold = _of(
+        50, "percent", "ours", "16-bit share of the work that could be 16-bit"
+    )
+    amp_eligible: Threshold = _of(
+        10, "percent", "ours", "eligible share of device time worth a change"
+    )
+    amp_info: Threshold = _of(
+        10, "percent", "xprof", "16-bit share of all compute that is called low"
+    )
+    amp_unknown: Threshold = _of(
+        30, "percent", "ours", "eligible time of unknown precision that hides a verdict"
+    )
+    amp_gain_low: Threshold = _of(
+        1.3, "ratio", "ours", "speed-up of eligible work in 16 bit, at least"
+    )
+    amp_gain_high: Threshold = _of(
+        3, "ratio", "guide", "speed-up of eligible work in 16 bit, at most"
+    )
+    tensor_core_generation: Threshold = _of(
+        7, "ratio", "guide", "first compute capability with Tensor Cores"
+    )
+    smallest_effect: Threshold = _of(
+        100_000_000, "ps", "ours", "time per step below which nothing is a finding"
+    )
+    steps_share: Threshold = _of(
+        60, "percent", "ours", "clean steps that must show at least half the effect"
+    )
+    few_steps: Threshold = _of(
+        3, "count", "ours", "clean steps below which nothing exceeds a warning"
+    )
+    many_steps: Threshold = _of(
+        10, "count", "ours", "clean steps that carry a critical finding"
+    )
+    dominant: Threshold = _of(
+        30, "percent", "ours", "share that is critical however few steps carry it"
+    )
+    dirty_compile: Threshold = _of(
+        5, "percent", "ours", "compile time that makes a step no typical one"
+    )
+    medium_confidence: Threshold = _of(
+        0.60, "ratio", "ours", "confidence from which inferred steps are used"
+    )
+    high_confidence: Threshold = _of(
+        0.80, "ratio", "ours", "confidence from which steps count as marked"
+    )
+
+
+THRESHOLDS: Final = Thresholds()

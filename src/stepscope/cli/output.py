@@ -1,0 +1,68 @@
+"""Where answers go: a file that is not overwritten unasked, or standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from stepscope.errors import BadUsage
+
+__all__ = ["check_free", "deliver"]
+
+
+def check_free(output: str | None, *, force: bool) -> None:
+    """Refuse early what could not be written after all the work.
+
+    Raises:
+        BadUsage: The file exists and may not be overwritten, or its folder does not
+            exist.
+    """
+    if output is None:
+        return
+    path = Path(output)
+    if _is_special(path):
+        return
+    if path.is_dir():
+        message = f"{path}: is a directory. Name a file in it"
+        raise BadUsage(message)
+    if path.exists() and not force:
+        message = f"{path}: exists already. Add --force to overwrite it"
+        raise BadUsage(message)
+    if not path.parent.is_dir():
+        message = f"{path.parent}: there is no such directory. Make it first"
+        raise BadUsage(message)
+
+
+def deliver(answer: str | bytes, output: str | None) -> None:
+    """Write an answer whole: into a new file that is then renamed, or to stdout."""
+    data = answer.encode() if isinstance(answer, str) else answer
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return
+    path = Path(output)
+    if _is_special(path):
+        path.write_bytes(data)
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _is_special(path: Path) -> bool:
+    """A terminal, a pipe: nothing is lost by writing, and renaming would replace it."""
+    return path.exists() and not path.is_dir() and not path.is_file()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

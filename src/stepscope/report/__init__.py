@@ -1,0 +1,1 @@
+"""Renderers: results and findings become text, JSON, CSV or Parquet."""

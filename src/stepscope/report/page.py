@@ -1,0 +1,140 @@
+"""Lines of text with roles, and the small drawings that a page of text is made of.
+
+A role says what a piece of text is; whoever draws the page decides what that looks
+like. Joined without roles the page reads the same.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "Align",
+    "Line",
+    "Piece",
+    "Role",
+    "bar",
+    "cut",
+    "cut_middle",
+    "line",
+    "plain_text",
+    "sparkline",
+    "table",
+    "wrapped",
+]
+
+Role = Literal[
+    "plain", "title", "heading", "dim", "good", "bad", "warn", "bar", "code", "number"
+]
+Align = Literal["<", ">"]
+
+_MEASURE: Final = re.compile(r"(\d) (%|[mµnp]?s\b|[KMG]?i?B\b)")
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+
+
+class Piece(NamedTuple):
+    """A piece of one line and what it is."""
+
+    text: str
+    role: Role = "plain"
+
+
+Line = tuple[Piece, ...]
+
+
+def line(*pieces: Piece | str) -> Line:
+    """A line from pieces and plain texts."""
+    return tuple(Piece(one) if isinstance(one, str) else one for one in pieces)
+
+
+def plain_text(lines: Iterable[Line]) -> str:
+    """The page without roles; no line ends in blanks."""
+    written = ("".join(piece.text for piece in one).rstrip() for one in lines)
+    return "\n".join(written) + "\n"
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of `share` (0 to 1) of the width, in eighths; what exists is seen."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    if share > 0:
+        eighths = max(eighths, 1)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def sparkline(values: Sequence[float], width: int) -> tuple[str, int]:
+    """Heights from zero to the largest value, and how many values a mark stands for.
+
+    Where a mark stands for several, it shows the largest of them.
+    """
+    if not values:
+        return "", 1
+    per_mark = -(-len(values) // width)
+    marks = [
+        max(values[begin : begin + per_mark])
+        for begin in range(0, len(values), per_mark)
+    ]
+    top = max(marks)
+    if top <= 0:
+        return _LEVELS[0] * len(marks), per_mark
+    scale = len(_LEVELS) - 1
+    return "".join(_LEVELS[round(mark / top * scale)] for mark in marks), per_mark
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` characters; an ellipsis shows that there was more."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def cut_middle(text: str, width: int) -> str:
+    """At most `width` characters of a name whose both ends tell it from others."""
+    if len(text) <= width or width < 5:
+        return cut(text, width)
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def wrapped(text: str, width: int, *, indent: int, role: Role = "plain") -> list[Line]:
+    """A text in lines of at most `width` characters, indented."""
+    # A number and its unit stay on one line.
+    tied = _MEASURE.sub("\\1\u00a0\\2", text)
+    lines = textwrap.wrap(
+        tied, max(width - indent, 20), break_long_words=False, break_on_hyphens=False
+    )
+    return [
+        line(" " * indent, Piece(one.replace("\u00a0", " "), role)) for one in lines
+    ]
+
+
+def table(
+    header: Sequence[str],
+    body: Sequence[Sequence[str]],
+    *,
+    align: Sequence[Align],
+    width: int,
+    stretch: int,
+    indent: int = 2,
+) -> list[Line]:
+    """Columns two blanks apart; the column `stretch` gives way where room is short."""
+    widths = [
+        max(len(row[column]) for row in (header, *body))
+        for column in range(len(header))
+    ]
+    others = sum(widths) - widths[stretch] + 2 * (len(widths) - 1) + indent
+    widths[stretch] = min(widths[stretch], max(width - others, 12))
+
+    def row_line(row: Sequence[str], role: Role) -> Line:
+        cells = [
+            f"{cut_middle(cell, size) if column == stretch else cell:{side}{size}}"
+            for column, (cell, size, side) in enumerate(
+                zip(row, widths, align, strict=True)
+            )
+        ]
+        return line(" " * indent, Piece("  ".join(cells), role))
+
+    return [row_line(header, "dim"), *(row_line(row, "plain") for row in body)]

@@ -1,0 +1,109 @@
+"""The tables that a result consists of: every one of them can be exported."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.errors import BadUsage
+from stepscope.report.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.report.plain import Plain
+
+__all__ = ["SUMMARY", "choose", "flat", "name_of_main", "tables"]
+
+#: The table of all values that stand alone.
+SUMMARY: Final = "summary"
+#: What a result's main table is called, most telling first.
+_MAIN: Final = ("rows", "steps")
+
+
+def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
+    """Every list of rows in a result by its field name, and the lone values.
+
+    Nested fields are joined by dots. Lone values stand in one table of the columns
+    `field` and `value`; both are text, an unknown value is null.
+    """
+    found: dict[str, pl.DataFrame] = {}
+    lone: list[tuple[str, str | None]] = []
+    for name, value in _leaves(result, ""):
+        if isinstance(value, pl.DataFrame):
+            found[name] = value
+        elif isinstance(value, tuple | list) and _is_rows(value):
+            table = [plain(one) for one in value]
+            found[name] = pl.DataFrame(table, infer_schema_length=None)
+        else:
+            lone.append((name, _text(plain(value))))
+    found[SUMMARY] = pl.DataFrame(
+        lone, schema={"field": pl.String, "value": pl.String}, orient="row"
+    )
+    return found
+
+
+def choose(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
+    """The table asked for, or the main one where no name is given."""
+    name = name or name_of_main(found)
+    if name not in found:
+        raise BadUsage.unknown_name("table", name, found)
+    return found[name]
+
+
+def name_of_main(found: dict[str, pl.DataFrame]) -> str:
+    """The table that is shown when none is asked for."""
+    return next((main for main in _MAIN if main in found), next(iter(found)))
+
+
+def flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame without nested columns: structs widen it, lists become text."""
+    while any(isinstance(dtype, pl.Struct) for dtype in frame.dtypes):
+        frame = pl.DataFrame([part for one in frame for part in _widened(one)])
+    return frame.with_columns(
+        pl.Series(one.name, [_text(_plain_cell(cell)) for cell in one], pl.String)
+        for one in frame
+        if isinstance(one.dtype, pl.List | pl.Array)
+    )
+
+
+def _plain_cell(cell: object) -> Plain:
+    return plain(cell.to_list() if isinstance(cell, pl.Series) else cell)
+
+
+def _widened(series: pl.Series) -> list[pl.Series]:
+    if not isinstance(series.dtype, pl.Struct):
+        return [series]
+    return [part.alias(f"{series.name}.{part.name}") for part in series.struct.unnest()]
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Fields of structs and objects, down to what is a table or a lone value."""
+    if isinstance(value, msgspec.Struct):
+        names = [(name, getattr(value, name)) for name in value.__struct_fields__]
+    elif isinstance(value, dict):
+        names = [(str(key), one) for key, one in value.items()]
+    else:
+        yield path, value
+        return
+    for name, one in names:
+        yield from _leaves(one, f"{path}.{name}" if path else name)
+
+
+def _is_rows(value: Sequence[object]) -> bool:
+    return len(value) > 0 and all(
+        isinstance(one, msgspec.Struct | dict) for one in value
+    )
+
+
+def _text(value: Plain) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else None
+    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+        return "; ".join(str(one) for one in value)
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,37 @@
+"""A table as CSV: RFC 4180, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.report.tables import flat
+
+__all__ = ["render"]
+
+#: A spreadsheet takes such a cell for a formula.
+_FORMULA: Final = r"^[=+\-@]"
+_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+
+def render(frame: pl.DataFrame) -> str:
+    """Header, then one line per row; an unknown value is an empty cell.
+
+    A text that begins like a formula and is no number gets an apostrophe before it
+    (spec: tools, section 0.4).
+    """
+    widened = flat(frame)
+    cells = [_cell(name, dtype) for name, dtype in widened.schema.items()]
+    return widened.select(cells).write_csv(line_terminator="\r\n")
+
+
+def _cell(name: str, dtype: pl.DataType) -> pl.Expr:
+    cell = pl.col(name)
+    if dtype.is_float():
+        return pl.when(cell.is_finite()).then(cell).otherwise(None).alias(name)
+    if isinstance(dtype, pl.String | pl.Categorical | pl.Enum):
+        text = cell.cast(pl.String)
+        risky = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
+        return pl.when(risky).then("'" + text).otherwise(text).alias(name)
+    return cell

@@ -1,0 +1,94 @@
+"""JSON of a tool's answer and of a whole report.
+
+Never NaN or infinity; integers that readers would round travel as text (spec: tools,
+section 0.4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.report.document import Doubt, Envelope
+from stepscope.report.plain import plain
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.report.document import Document, Profile
+    from stepscope.report.plain import Plain
+
+__all__ = ["doubts_of", "envelope", "render_document", "render_envelope"]
+
+#: Fields of a result that stand beside its data, not in it.
+_AROUND: Final = frozenset({"missing", "inputs", "quality"})
+
+
+def envelope(
+    tool: str,
+    result: msgspec.Struct | Unavailable,
+    *,
+    profile: Profile,
+    quality: tuple[Doubt, ...],
+) -> Envelope:
+    """Put a result, or the reason for its absence, into its circumstances."""
+    absent = result if isinstance(result, Unavailable) else None
+    return Envelope(
+        tool=tool,
+        profile=profile,
+        unavailable=absent,
+        missing=getattr(result, "missing", ()),
+        quality=(*quality, *doubts_of(result)),
+        inputs=dict(getattr(result, "inputs", {})),
+        data=None if absent else result,
+    )
+
+
+def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
+    """Doubts that a tool had about the run as a whole."""
+    return tuple(
+        Doubt(host=None, **msgspec.structs.asdict(note))
+        for note in getattr(result, "quality", ())
+    )
+
+
+def render_envelope(answer: Envelope) -> bytes:
+    """One object, two blanks of indentation, one newline at the end."""
+    return _written(_envelope(answer))
+
+
+def render_document(document: Document) -> bytes:
+    """The envelopes of all tools without their repetitions, and the findings."""
+    tools: dict[str, Plain] = {}
+    for name, result in document.tools.items():
+        answer = envelope(
+            name, result, profile=document.profile, quality=document.quality
+        )
+        written = _envelope(answer)
+        tools[name] = {
+            key: written[key] for key in ("unavailable", "missing", "inputs", "data")
+        }
+    return _written(
+        {
+            "schema": 1,
+            "profile": plain(document.profile),
+            "quality": plain(document.quality),
+            "tools": tools,
+            "findings": plain(document.findings),
+        }
+    )
+
+
+def _envelope(answer: Envelope) -> dict[str, Plain]:
+    data: Plain = None
+    if answer.data is not None:
+        names = (name for name in answer.data.__struct_fields__ if name not in _AROUND)
+        data = {name: plain(getattr(answer.data, name)) for name in names}
+    return {
+        name: data if name == "data" else plain(getattr(answer, name))
+        for name in answer.__struct_fields__
+    }
+
+
+def _written(value: Plain) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

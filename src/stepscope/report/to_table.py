@@ -1,0 +1,164 @@
+"""One table of a tool for the terminal: the columns that fit, and what was left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.report.page import Piece, line, plain_text, table, wrapped
+from stepscope.report.tables import flat
+from stepscope.report.words import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.report.page import Align, Line
+    from stepscope.unavailable import Missing, Unavailable
+
+__all__ = ["MOST_ROWS", "render", "render_unavailable"]
+
+#: Rows shown unless the whole table is asked for in another format.
+MOST_ROWS: Final = 50
+_NARROWEST_TEXT: Final = 24
+_WIDEST_TEXT: Final = 48
+#: Columns that are shown before others where room is short.
+_TELLING: Final = (
+    *("rank", "step", "host_or_device", "name", "kernel_name", "op_name", "type"),
+    *("occurrences", "total_us", "total_self_time_us", "avg_us", "duration_ms"),
+    *("device_time_percent", "device_self_percent", "host_self_percent"),
+    *("flags", "total_time_us", "tensor_core_eligible", "uses_tensor_core"),
+)
+_UNKNOWN: Final = "–"
+
+
+def render(
+    frame: pl.DataFrame,
+    *,
+    title: str,
+    missing: Sequence[Missing],
+    others: Sequence[str],
+    width: int,
+) -> str:
+    """The table, then the rows, columns and tables that are not in it.
+
+    Args:
+        frame: The table.
+        title: What it is.
+        missing: Why columns are null.
+        others: Names of the result's other tables.
+        width: Characters in a line.
+    """
+    widened = flat(frame)
+    shown = widened.head(MOST_ROWS)
+    names = _fitting(shown, width)
+    lines = [line(Piece(title, "heading")), line()]
+    lines += _body(shown.select(names), width)
+    left = [name for name in widened.columns if name not in names]
+    lines += _left_out(widened.height, left, others, width)
+    lines += _reasons(missing, width)
+    return plain_text(lines)
+
+
+def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
+    """Why there is no table, and what to do."""
+    return plain_text(
+        [
+            line(Piece(title, "heading")),
+            line(),
+            *wrapped(f"Not available: {why.reason}", width, indent=2),
+            *wrapped(f"To get it: {why.remedy}", width, indent=2),
+            line(Piece(f"  ({why.code})", "dim")),
+        ]
+    )
+
+
+def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
+    """The columns that fit, the telling ones first; in the order of the table."""
+    texts = [name for name in frame.columns if frame.schema[name] == pl.String]
+    used = 2
+    chosen: set[str] = set()
+    ranked = sorted(
+        frame.columns,
+        key=lambda name: _TELLING.index(name) if name in _TELLING else len(_TELLING),
+    )
+    for name in ranked:
+        needed = max(len(name), *(len(_cell(one)) for one in frame[name]), 1)
+        if name in texts:
+            least = _WIDEST_TEXT if name == texts[0] else _NARROWEST_TEXT
+            needed = min(needed, max(len(name), least))
+        if used + needed > width and chosen:
+            continue
+        used += needed + 2
+        chosen.add(name)
+    return [name for name in frame.columns if name in chosen]
+
+
+def _body(frame: pl.DataFrame, width: int) -> list[Line]:
+    align: list[Align] = [">" if dtype.is_numeric() else "<" for dtype in frame.dtypes]
+    columns = [[_cell(value) for value in frame[name]] for name in frame.columns]
+    texts = [at for at, dtype in enumerate(frame.dtypes) if dtype == pl.String]
+    # The longest text gives way where all do not fit.
+    longest = max(
+        texts or range(len(columns)),
+        key=lambda at: max((len(cell) for cell in columns[at]), default=0),
+    )
+    for at in texts:
+        if at != longest:
+            limit = max(len(frame.columns[at]), _NARROWEST_TEXT)
+            columns[at] = [_short(cell, limit) for cell in columns[at]]
+    return table(
+        frame.columns,
+        list(zip(*columns, strict=True)),
+        align=align,
+        width=width,
+        stretch=longest,
+    )
+
+
+def _short(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: width - 1] + "…"
+
+
+def _left_out(
+    height: int, columns: list[str], others: Sequence[str], width: int
+) -> list[Line]:
+    notes = []
+    if height == 0:
+        notes.append("No rows.")
+    if height > MOST_ROWS:
+        notes.append(
+            f"{height - MOST_ROWS:,} of {height:,} rows are not shown; "
+            "--format csv has all."
+        )
+    if columns:
+        notes.append(f"More columns: {', '.join(columns)}.")
+    if others:
+        notes.append(f"More tables (--table NAME): {', '.join(others)}.")
+    lines = [piece for note in notes for piece in wrapped(note, width, indent=2)]
+    return [line(), *lines] if lines else []
+
+
+def _reasons(missing: Sequence[Missing], width: int) -> list[Line]:
+    """Each reason once, with the fields that it explains."""
+    fields: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in missing:
+        fields[one.reason, one.remedy].append(one.field)
+    lines: list[Line] = []
+    for (reason, remedy), names in fields.items():
+        text = f"{_UNKNOWN} {', '.join(names)}: {sentence(reason)} {remedy}"
+        lines += wrapped(text, width, indent=2)
+    return [line(), *lines] if lines else []
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return _UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return " ".join(str(value).split())

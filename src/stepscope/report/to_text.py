@@ -1,0 +1,53 @@
+"""The report as a page of text: verdict first, then what it rests on.
+
+A section is a function from the document to lines; `SECTIONS` is their order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.page import Piece, line
+from stepscope.report.text_findings import findings, verdict
+from stepscope.report.text_header import damage, header, silent_device
+from stepscope.report.text_steps import hosts, steps, where_time_went
+from stepscope.report.text_tops import top_kernels, top_ops
+from stepscope.report.text_unseen import unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.report.document import Document
+    from stepscope.report.page import Line
+
+__all__ = ["SECTIONS", "render"]
+
+SECTIONS: Final[tuple[tuple[str, Callable[[Document, int], list[Line]]], ...]] = (
+    ("", header),
+    ("", damage),
+    ("", silent_device),
+    ("", verdict),
+    ("Where the step time went", where_time_went),
+    ("Steps", steps),
+    ("Hosts", hosts),
+    ("Findings", findings),
+    ("Top ops", top_ops),
+    ("Top kernels", top_kernels),
+    ("What could not be seen", unseen),
+)
+
+
+def render(document: Document, *, width: int) -> list[Line]:
+    """All sections that have something to say, in lines of at most `width`.
+
+    Names of ops and kernels are shortened to fit; commands to copy are not.
+    """
+    lines: list[Line] = []
+    for heading, section in SECTIONS:
+        body = section(document, width)
+        if not body:
+            continue
+        if heading:
+            lines += [line(Piece(heading, "heading"))]
+        lines += [*body, line()]
+    return lines

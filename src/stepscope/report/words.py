@@ -1,0 +1,103 @@
+"""Names and numbers of results in the words of the guides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
+
+__all__ = [
+    "CATEGORY_NAMES",
+    "CAUSE_WORDS",
+    "DETAIL_NAMES",
+    "SOURCE_WORDS",
+    "listed",
+    "ms",
+    "percent",
+    "range_ms",
+    "sentence",
+    "us",
+]
+
+#: The ten categories in display order (spec: design, section 3).
+CATEGORY_NAMES: Final = {
+    "compilation": "Compilation",
+    "input": "Input",
+    "output": "Output",
+    "kernel_launch": "Kernel launch",
+    "host_compute": "Host compute",
+    "device_collectives": "Device collectives",
+    "device_to_device": "Device to device",
+    "device_compute_16": "Device compute, 16-bit",
+    "device_compute_32": "Device compute, 32-bit",
+    "other": "All others",
+}
+#: Sub-buckets worth a line of their own under their category.
+DETAIL_NAMES: Final = {
+    "input": {
+        "host_wait": "waiting for a batch",
+        "h2d": "copying to the device",
+    },
+    "other": {
+        "device_internal": "inside replayed graphs",
+        "sync": "synchronising",
+        "between_steps": "between steps",
+        "python": "Python",
+        "unattributed": "unexplained",
+    },
+}
+CAUSE_WORDS: Final = {
+    "fetch": "fetching the batch",
+    "transfer": "copying the batch to the device",
+    "latency": "launches on their way",
+    "launch_call": "the launching code",
+    "python": "Python between launches",
+    "slow_host": "each launch call takes the host long",
+    "small_work": "kernels are shorter than two launches",
+    "drained_queue": "waiting for results empties the queue",
+}
+SOURCE_WORDS: Final = {
+    "marker": "from the program's step markers",
+    "device_line": "from the stored step line of the device",
+    "launch": "inferred: repeated launches of one program",
+    "period": "inferred: the work repeats",
+}
+
+
+def ms(value: float) -> str:
+    """Milliseconds in the unit that suits."""
+    return duration_text(value * PS_PER_MS)
+
+
+def us(value: float) -> str:
+    """Microseconds in the unit that suits."""
+    return duration_text(value * PS_PER_US)
+
+
+def range_ms(low: float, high: float) -> str:
+    """A range in one unit: `13.4 to 26.7 ms`."""
+    first, last = ms(low), ms(high)
+    if first == last:
+        return first
+    if first.rpartition(" ")[2] == last.rpartition(" ")[2]:
+        return f"{first.rpartition(' ')[0]} to {last}"
+    return f"{first} to {last}"
+
+
+def percent(value: float) -> str:
+    """A share; what exists never reads as 0."""
+    if 0 < value < 0.1:
+        return "<0.1 %"
+    return f"{value:.1f} %"
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def listed(names: list[str]) -> str:
+    """`a, b and c`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,335 @@
+"""Rules on whole traces: a fault, its clean twin, a near miss, and what is irrelevant.
+
+The bases are those of spec: advice, A12. `together` is B1s (a step is issued when the
+one before has ended on the device), `ahead` is B1 (launches run one step ahead).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+import blueprint
+from stepscope.advice.engine import evaluate
+from stepscope.advice.signals.collect import collect
+from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.trace.tables import TABLES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+
+BF16 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn"
+SGEMM = "ampere_sgemm_128x64_nn"
+MATMUL = "model/dense/MatMul:MatMul"
+#: (name, µs, op) of the 150 kernels of a step: 20 products and 130 fused ones.
+KERNELS = (
+    [(BF16, 300.0, MATMUL)] * 20
+    + [("fused_half_kernel", 30.0, "model/add/AddV2:AddV2")] * 80
+    + [("fused_half_kernel", 26.0, "model/relu/Relu:Relu")] * 50
+)
+DETAILS = (
+    "regs:32 static_shared:0 dynamic_shared:0 grid:10,1,1 block:128,1,1 occ_pct:50"
+)
+STEPS = 14
+
+
+class Recorder:
+    """Appends host and device lines, pairing each kernel with its launch call."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.lines: list[Any] = []
+        self.scale = scale
+        self.launched = 0
+
+    def host(self, name: str, start: float, dur: float, *, track: str = "main") -> None:
+        self.lines.append((track, name, start * self.scale, dur * self.scale))
+
+    def mark(self, number: int, start: float, dur: float) -> None:
+        self.lines.append(
+            (
+                "main",
+                "train",
+                start * self.scale,
+                dur * self.scale,
+                {"_r": 1, "step_num": number},
+            )
+        )
+
+    def launch(
+        self, kernel: tuple[str, float, str], called: float, start: float
+    ) -> None:
+        name, dur, op = kernel
+        self.launched += 1
+        stats = {"correlation_id": self.launched}
+        self.lines += [
+            ("main", "cuLaunchKernel", called * self.scale, 6 * self.scale, stats),
+            (
+                "gpu:0/7(Compute)",
+                name,
+                start * self.scale,
+                dur * self.scale,
+                {**stats, "tf_op": op, "kernel_details": DETAILS},
+            ),
+        ]
+
+
+def together(
+    *, fetch_us: float = 40.0, kernels: Any = KERNELS, scale: float = 1.0
+) -> list[Any]:
+    """B1s: fetch, 176 µs of Python, then launches; the next step begins at the end."""
+    made = Recorder(scale)
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + fetch_us + 176.0
+        start = called + 10.0
+        for kernel in kernels:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        made.host("IteratorGetNext", begin, fetch_us)
+        made.mark(number, begin, start - begin - 1.0)
+        begin = start
+    return made.lines
+
+
+def ahead(*, fetch_us: float = 40.0) -> list[Any]:
+    """B1: the host issues step k while step k - 1 runs on the device."""
+    made = Recorder()
+    for number in range(STEPS):
+        begin = 10_000.0 * number
+        made.mark(number, begin, 9_990.0)
+        made.host("IteratorGetNext", begin + 10.0, fetch_us)
+        called, start = begin + fetch_us + 20.0, begin + 10_100.0
+        for kernel in KERNELS:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+    return made.lines
+
+
+def paced(*, early_us: float) -> list[Any]:
+    """400 kernels of 15 µs, one every 20 µs, launched `early_us` before they start."""
+    made = Recorder()
+    for number in range(STEPS):
+        begin = 10_000.0 * number + 6_000.0
+        made.mark(number, begin - 5_500.0, 9_900.0)
+        for at in range(400):
+            start = begin + 20.0 * at
+            kernel = ("fused_half_kernel", 15.0, "model/add/AddV2:AddV2")
+            made.launch(kernel, start - early_us, start)
+    return made.lines
+
+
+def findings(
+    lines: list[Any], *, devices: Any = None, without: str | None = None
+) -> dict[str, Finding]:
+    profile = blueprint.profile(
+        blueprint.trace(lines, devices=devices or {0: blueprint.A100})
+    )
+    if without is not None:
+        why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
+        profile = profile.without(without, why)
+    return {one.id: one for one in evaluate(collect(profile, THRESHOLDS))}
+
+
+def test_no_rule_fails_on_the_clean_bases() -> None:
+    for lines in (together(), ahead()):
+        found = findings(lines)
+        assert {one.id: one.status for one in found.values()} == {
+            "input.bound": "pass",
+            "launch.delay": "pass",
+            "amp.share": "pass",
+        }
+
+
+def test_fetching_while_the_device_idles_is_found() -> None:
+    found = findings(together(fetch_us=3_000.0))["input.bound"]
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert found.share_percent == pytest.approx(3_000 / 12_960.5 * 100, abs=0.1)
+    assert found.evidence[0].ops == ("IteratorGetNext",)
+    assert found.evidence[0].track == "main"
+    assert found.evidence[0].end_ps - found.evidence[0].start_ps == 3_000_000_000
+
+
+def test_the_same_fetches_on_another_thread_are_not() -> None:
+    lines = together()
+    begins = [line[2] for line in lines if line[1] == "train"]
+    lines += [("prefetch", "Iterator::Prefetch", begin, 3_000.0) for begin in begins]
+    assert findings(lines)["input.bound"].status == "pass"
+
+
+def test_long_fetches_under_a_busy_device_are_a_hint_only() -> None:
+    found = findings(ahead(fetch_us=6_000.0))["input.bound"]
+    assert (found.status, found.note) == ("pass", "hidden")
+
+
+def test_kernels_that_each_wait_for_their_launch_are_found() -> None:
+    found = findings(paced(early_us=10.0))["launch.delay"]
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert found.causes[0].cause == "latency"
+    assert found.share_percent == pytest.approx(20.0, abs=1.0)
+    assert "small_work" in found.because
+    facts = {fact.name: fact for fact in found.facts}
+    assert facts["kernels_per_step"].value == 400.0
+    assert facts["launch_latency"].note.startswith("assumed")
+
+
+def test_launches_onto_an_idle_device_measure_the_latency() -> None:
+    found = findings(paced(early_us=4.0))["launch.delay"]
+    latency = next(fact for fact in found.facts if fact.name == "launch_latency")
+    assert latency.value == pytest.approx(4.0)
+    assert "5,600 launches" in (latency.note or "")
+
+
+def test_the_same_gaps_with_launches_long_queued_blame_no_launch() -> None:
+    found = findings(paced(early_us=5_000.0))["launch.delay"]
+    assert (found.status, found.share_percent) == ("pass", 0.0)
+
+
+def test_products_in_float32_are_found() -> None:
+    kernels = [(SGEMM, 300.0, MATMUL)] * 20 + KERNELS[20:]
+    found = findings(together(kernels=kernels))["amp.share"]
+    assert (found.status, found.severity, found.value) == ("fail", "warn", 0.0)
+    assert found.ms_per_step == pytest.approx(6.0)
+    assert found.evidence[0].ops == (SGEMM,)
+
+
+def test_bfloat16_is_16_bit_although_no_name_says_half() -> None:
+    kernels = [(BF16, 300.0, MATMUL)] * 20 + [
+        (name.replace("half", "x"), dur, op) for name, dur, op in KERNELS[20:]
+    ]
+    found = findings(together(kernels=kernels))["amp.share"]
+    assert (found.status, found.value) == ("pass", 100.0)
+
+
+FAULTS = {
+    "input.bound": lambda **more: together(fetch_us=3_000.0, **more),
+    "amp.share": lambda **more: together(
+        kernels=[(SGEMM, 300.0, MATMUL)] * 20 + KERNELS[20:], **more
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_times_three_times_as_long_change_no_verdict(rule: str) -> None:
+    once, thrice = findings(FAULTS[rule]())[rule], findings(FAULTS[rule](scale=3))[rule]
+    assert (thrice.status, thrice.severity) == (once.status, once.severity)
+    assert thrice.share_percent == pytest.approx(once.share_percent, abs=0.01)
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_neither_order_nor_clock_nor_strangers_change_a_verdict(rule: str) -> None:
+    lines = FAULTS[rule]()
+    before = findings(lines)[rule]
+    changed = [
+        (track, name, start + 123_456.0, *rest) for track, name, start, *rest in lines
+    ]
+    changed += [
+        ("stranger", "something_else", 123_456.0 + at * 50.0, 45.0)
+        for at in range(2000)
+    ]
+    random.Random(1).shuffle(changed)  # noqa: S311 - a fixed stream for a test
+    after = findings(changed)[rule]
+    assert (after.status, after.severity) == (before.status, before.severity)
+    assert after.share_percent == pytest.approx(before.share_percent, abs=0.01)
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_other_kernel_names_of_the_same_width_change_no_verdict(rule: str) -> None:
+    renamed = [
+        (track, name.replace("ampere", "turing"), *rest)
+        for track, name, *rest in FAULTS[rule]()
+    ]
+    after, before = findings(renamed)[rule], findings(FAULTS[rule]())[rule]
+    assert (after.status, after.severity) == (before.status, before.severity)
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_without_markers_the_verdict_stays_and_confidence_falls(rule: str) -> None:
+    lines = [line for line in FAULTS[rule]() if line[1] != "train"]
+    after, before = findings(lines)[rule], findings(FAULTS[rule]())[rule]
+    assert after.status in (before.status, "cannot_tell")
+    assert after.confidence <= before.confidence
+
+
+NEEDED = {
+    "input.bound": ("events", "device_activity"),
+    "launch.delay": ("device_activity", "launches"),
+    "amp.share": ("device_activity",),
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "table"), [(rule, one) for rule, all_ in NEEDED.items() for one in all_]
+)
+def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
+    rule: str, table: str
+) -> None:
+    lines = {
+        "input.bound": lambda: together(fetch_us=3_000.0),
+        "launch.delay": lambda: paced(early_us=10.0),
+        "amp.share": FAULTS["amp.share"],
+    }[rule]()
+    found = findings(lines, without=table)[rule]
+    assert found.status == "cannot_tell"
+    assert found.unavailable is not None
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_no_absent_table_is_an_error(table: str) -> None:
+    found = findings(together(), without=table)
+    assert set(found) == {"input.bound", "launch.delay", "amp.share"}
+
+
+def test_a_listed_device_without_activity_is_a_silent_one() -> None:
+    lines = [
+        line for line in together(fetch_us=3_000.0) if not line[0].startswith("gpu")
+    ]
+    found = findings(lines)
+    assert {one.status for one in found.values()} == {"cannot_tell"}
+    profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+    signals = collect(profile, THRESHOLDS)
+    assert signals.device.recorded == "silent"
+    assert "GPU:0" in (signals.device.sign or "")
+
+
+def test_ops_on_the_host_and_no_sign_of_a_device_is_a_run_on_the_host() -> None:
+    lines = [
+        line
+        for number in range(STEPS)
+        for line in (
+            ("main", "train", 1000 * number, 990, {"_r": 1, "step_num": number}),
+            ("main", "IteratorGetNext", 1000 * number + 10, 300),
+            ("main", "a/MatMul:MatMul", 1000 * number + 320, 600),
+        )
+    ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    found = {one.id: one for one in evaluate(collect(profile, THRESHOLDS))}
+    assert {name: one.status for name, one in found.items()} == {
+        "input.bound": "fail",
+        "launch.delay": "not_applicable",
+        "amp.share": "not_applicable",
+    }
+    assert found["input.bound"].share_percent == pytest.approx(30.0)
+
+
+def test_every_idle_instant_has_one_cause() -> None:
+    for lines in (together(), ahead(), paced(early_us=10.0)):
+        trace = blueprint.trace(lines, devices={0: blueprint.A100})
+        profile = blueprint.profile(trace)
+        windows = profile.derived("vm", "windows").rows
+        (device,) = profile.derived("vm", "blame").devices
+        charged = profile.derived("vm", "breakdown").rows
+        starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
+        blamed = sum(
+            spans.within(starts, ends)
+            for where in (device.inside, device.between)
+            for spans in where.values()
+        )
+        idle = (charged["window_ps"] - charged["device_busy_ps"]).to_numpy()
+        assert blamed.tolist() == idle.tolist()
+        assert pl.Series(idle).sum() > 0

@@ -1,0 +1,117 @@
+"""Verdicts on real recordings (spec: advice, D)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepscope.advice.engine import evaluate
+from stepscope.advice.signals.collect import collect
+from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.session import open_profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.advice.finding import Finding
+
+
+@cache
+def findings(path: Path) -> dict[str, Finding]:
+    profile = open_profile(path)
+    return {one.id: one for one in evaluate(collect(profile, THRESHOLDS))}
+
+
+@pytest.mark.parametrize("name", ["healthy", "xla", "keras_fit"])
+def test_healthy_runs_pass(name: str, shared_profile: Any) -> None:
+    found = findings(shared_profile(f"tf_cpu/{name}"))
+    assert found["input.bound"].status == "pass"
+    assert found["input.bound"].value < 5
+    assert {one.status for one in found.values()} == {"pass", "not_applicable"}
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("input_bound", 48.05), ("sequential_map", 57.36)]
+)
+def test_starved_runs_on_the_cpu_are_critical(
+    name: str, share: float, shared_profile: Any
+) -> None:
+    found = findings(shared_profile(f"tf_cpu/{name}"))["input.bound"]
+    assert (found.status, found.severity) == ("fail", "critical")
+    # The share counted from the file takes the markers for the whole, ours the windows.
+    assert found.share_percent == pytest.approx(share, abs=3)
+    assert all("IteratorGetNext" in one.ops[0] for one in found.evidence)
+
+
+def test_the_starved_gpu_fails_for_its_input_and_for_its_precision(
+    shared_profile: Any,
+) -> None:
+    found = findings(shared_profile("gpu_tf/t4_starved"))
+    first = found["input.bound"]
+    assert (first.status, first.severity) == ("fail", "warn")
+    assert first.note == "few_steps"
+    # TensorFlow's own result: 62.2507 %, without the copies of the batch.
+    fetch = next(one for one in first.causes if one.cause == "fetch")
+    assert fetch.share_percent == pytest.approx(62.25, abs=0.1)
+    amp = found["amp.share"]
+    assert (amp.status, amp.value) == ("fail", 0.0)
+    assert amp.after_stage == 1
+    assert found["launch.delay"].status == "pass"
+
+
+def test_the_launch_bound_gpu_waits_for_launches(shared_profile: Any) -> None:
+    found = findings(shared_profile("gpu_tf/turing_launch_bound"))
+    launch = found["launch.delay"]
+    assert (launch.status, launch.severity) == ("fail", "warn")
+    # TensorFlow's own result charges 72.3 % to kernel launch.
+    assert launch.share_percent == pytest.approx(72.3, abs=6)
+    assert "small_work" in launch.because
+    assert found["input.bound"].status != "fail"
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("t4_healthy", 15.6), ("v100_large", 7.05)]
+)
+def test_exposed_copies_of_the_batch_are_input_and_named_as_copies(
+    name: str, share: float, shared_profile: Any
+) -> None:
+    found = findings(shared_profile(f"gpu_tf/{name}"))
+    first = found["input.bound"]
+    assert (first.status, first.severity) == ("fail", "warn")
+    assert first.share_percent == pytest.approx(share, abs=0.3)
+    assert first.causes[0].cause == "transfer"
+    assert first.actions[0].cause == "transfer"
+    assert found["launch.delay"].status != "fail"
+
+
+def test_batches_made_in_python_are_not_called_input_bound(
+    shared_profile: Any,
+) -> None:
+    for name in ("steps", "nosteps"):
+        found = findings(shared_profile(f"jax_cpu/{name}"))["input.bound"]
+        assert found.status != "fail"
+    marked = findings(shared_profile("jax_cpu/steps"))["input.bound"]
+    unmarked = findings(shared_profile("jax_cpu/nosteps"))["input.bound"]
+    assert unmarked.confidence < marked.confidence
+
+
+def test_steps_without_markers_carry_verdicts(shared_profile: Any) -> None:
+    found = findings(shared_profile("tf_cpu/no_step_markers"))["input.bound"]
+    assert found.status != "fail"
+    assert found.steps_clean is not None
+    assert found.steps_clean > 150
+
+
+def test_the_worker_that_waits_most_speaks_for_the_run(shared_profile: Any) -> None:
+    found = findings(shared_profile("tf_cpu/two_workers"))["input.bound"]
+    assert found.devices == ("localhost_6009", "localhost_6010")
+    assert found.share_percent == pytest.approx(29.4, abs=1)
+
+
+def test_kernels_that_do_no_products_are_no_matter_of_precision(
+    shared_profile: Any,
+) -> None:
+    found = findings(shared_profile("gpu_jax_amd/jax08_gemm"))["amp.share"]
+    assert (found.status, found.value) == ("pass", 100.0)

@@ -1,0 +1,165 @@
+"""The command line as a contract: commands, options, exit statuses, errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from stepscope.cli import COMMANDS, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import click
+
+SURFACE = {
+    "report": {"paths", "--format", "-o", "--output", "--force"},
+    "show": {
+        "tool",
+        "paths",
+        "--host",
+        "--compat",
+        "--format",
+        "--table",
+        "--include-idle",
+        "-o",
+        "--output",
+        "--force",
+    },
+    "demo": set(),
+}
+
+
+def command(name: str) -> click.Command:
+    found = main.get_command(None, name)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_no_command_or_option_comes_or_goes_unnoticed() -> None:
+    found = {
+        entry.name: {
+            name
+            for parameter in command(entry.name).params
+            for name in (
+                parameter.opts
+                if parameter.param_type_name == "option"
+                else [parameter.name]
+            )
+        }
+        for entry in COMMANDS
+    }
+    assert found == SURFACE
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stepscope", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_help_lists_every_command_with_its_line() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    assert all(entry.name in result.output for entry in COMMANDS)
+    assert all(entry.help in result.output for entry in COMMANDS)
+
+
+def test_no_arguments_are_a_question_for_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert (result.exit_code, result.output.split()[0]) == (0, "Usage:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("repport", "x"), "known: report, show, demo"),
+        (("report",), "PATH"),
+        (("report", "--format", "html", "x"), "known: text, json"),
+        (("report", "--fromat", "x"), "--fromat"),
+        (("report", "{folder}/nothing"), "nothing"),
+        (("report", "{folder}"), "{folder}"),
+        (("report", "{file}"), "{file}"),
+        (("show", "kernal_stats", "x"), "kernel_stats"),
+        (("show", "memory_profile", "x"), "overview_page"),
+        (("show", "kernels", "x", "--format", "xml"), "parquet"),
+        (("show", "kernels", "x", "--format", "parquet"), "-o FILE"),
+        (("show", "kernels", "x", "--include-idle"), "--include-idle"),
+        (("show", "overview", "x", "--compat", "pytorch"), "tensorflow"),
+        (("show", "overview", "x", "-o", "{file}"), "--force"),
+        (("show", "overview", "x", "-o", "{folder}/no/file"), "{folder}/no"),
+        (("show", "overview", "x", "-o", "{folder}"), "is a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_status_2(
+    tmp_path: Path, arguments: tuple[str, ...], expected: str
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a profile\n", encoding="utf-8")
+
+    def filled(text: str) -> str:
+        return text.replace("{folder}", str(tmp_path)).replace("{file}", str(file))
+
+    done = run(*(filled(one) for one in arguments))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("stepscope: ")
+    assert filled(expected) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_defect_is_one_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("stepscope.cli.reporting.answer", broken)
+    monkeypatch.delenv("STEPSCOPE_DEBUG", raising=False)
+    result = CliRunner().invoke(main, ["report", "x"])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "ZeroDivisionError: a b" in result.stderr
+    assert "STEPSCOPE_DEBUG=1" in result.stderr
+
+
+def test_a_defect_shows_its_traceback_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("stepscope.cli.reporting.answer", broken)
+    monkeypatch.setenv("STEPSCOPE_DEBUG", "1")
+    result = CliRunner().invoke(main, ["report", "x"])
+    assert "Traceback" in result.stderr
+
+
+def test_an_interruption_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stepscope.cli.reporting.answer", interrupted)
+    result = CliRunner().invoke(main, ["report", "x"])
+    assert (result.exit_code, result.stderr.strip()) == (130, "stepscope: interrupted")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "stepscope", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

@@ -1,0 +1,69 @@
+"""On a terminal there are colours, and a bar for what takes long; elsewhere neither."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from stepscope.cli.progress import progress
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def on_a_terminal(program: str) -> str:
+    """What a program writes to a terminal of 90 columns."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(COLUMNS="90", TERM="xterm-256color")
+        os.execv(sys.executable, [sys.executable, "-c", program])  # noqa: S606 - the program under test
+    written = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        written += part
+    os.waitpid(child, 0)
+    return written.decode()
+
+
+def test_a_report_on_a_terminal_has_colours_and_the_same_words() -> None:
+    drawn = on_a_terminal("from stepscope.cli import main; main(['demo'])")
+    assert "\x1b[" in drawn
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r", "")
+    assert "Where the step time went" in plain
+    assert (
+        max(len(one) for one in plain.splitlines() if not one.startswith("      "))
+        <= 90
+    )
+
+
+SLOW = """
+import time
+from stepscope.cli.progress import progress
+with progress(stages=2) as shown:
+    shown.stage("Reading")
+    time.sleep({seconds})
+    shown.stage("Findings")
+print("done")
+"""
+
+
+def test_a_bar_appears_after_a_second_and_not_before() -> None:
+    assert "Reading" in on_a_terminal(SLOW.format(seconds=1.5))
+    quick = on_a_terminal(SLOW.format(seconds=0.1))
+    assert quick.strip() == "done"
+
+
+def test_no_bar_is_drawn_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+    with progress(stages=1) as shown:
+        shown.stage("Reading")
+        time.sleep(1.2)
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,51 @@
+"""Starting is cheap: nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = [
+    "numpy",
+    "polars",
+    "rich",
+    "werkzeug",
+    "google.protobuf",
+    "grpc",
+    "tensorflow",
+    "jax",
+    "torch",
+]
+PROGRAM = """
+import sys
+{statement}
+loaded = [name for name in {heavy!r} if name in sys.modules]
+print(",".join(loaded))
+"""
+HELP = """
+from click.testing import CliRunner
+from stepscope.cli import main
+result = CliRunner().invoke(main, {arguments!r})
+assert result.exit_code == 0, result.output
+"""
+
+
+def loaded_by(statement: str) -> str:
+    program = PROGRAM.format(statement=statement, heavy=HEAVY)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert loaded_by("import stepscope") == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["show", "--help"], ["report", "--help"]]
+)
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded_by(HELP.format(arguments=arguments)) == ""
