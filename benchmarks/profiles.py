@@ -1,0 +1,76 @@
+"""The profiles that benchmarks measure on, each found or made when it is asked for."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDED = ROOT.parent / "shared" / "profiles"
+MADE = ROOT / ".cache" / "benchmarks"
+GPU_EVENTS = 5_300_000
+# The file, and as much again while it is being written.
+ROOM_BYTES = 1 << 30
+
+
+class NoProfile(Exception):
+    """A profile is not to be had on this machine; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A profile under the name that tables show."""
+
+    name: str
+    text: str
+    profile: Callable[[], Path]
+
+
+def recorded(source: str) -> Path:
+    """One of the real recordings that lie beside the checkout.
+
+    Raises:
+        NoProfile: They do not lie there.
+    """
+    found = sorted((RECORDED / source).rglob("*.xplane.pb"))
+    if not found:
+        raise NoProfile(f"{RECORDED / source} is not on this machine")
+    return found[0]
+
+
+def gpu_shaped() -> Path:
+    """The large GPU-shaped profile, written on first use and kept.
+
+    Raises:
+        NoProfile: The disk has no room for it.
+    """
+    target = MADE / f"gpu_{GPU_EVENTS}.xplane.pb"
+    if not target.exists():
+        MADE.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(MADE).free
+        if free < ROOM_BYTES:
+            raise NoProfile(f"{MADE} has {free >> 20} MiB left, and needs 1024")
+        script = ROOT / "benchmarks" / "gpu_shaped.py"
+        partial = target.with_suffix(".partial")
+        subprocess.run(
+            [sys.executable, str(script), str(partial), "--events", str(GPU_EVENTS)],
+            check=True,
+        )
+        partial.rename(target)
+    return target
+
+
+CASES = (
+    Case(
+        name="tf_cpu/eager_1m",
+        text="recorded with TensorFlow 2.21 on CPU; 1,116,441 events, 25 MB",
+        profile=lambda: recorded("tf_cpu/eager_1m"),
+    ),
+    Case(
+        name="gpu_5m",
+        text="`benchmarks/gpu_shaped.py`: 5.3 million events, 21 million stats",
+        profile=gpu_shaped,
+    ),
+)

@@ -1,0 +1,174 @@
+"""Frameworks record here and now; what we read is held against their own clocks.
+
+Each recording script times its steps with `time.perf_counter` and writes them beside
+the profile: the truth does not come from reading the profile.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stepscope as ss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.framework
+
+#: Environment, script, its argument, where it stores the log directory and the truth.
+RECORDINGS = {
+    "keras_fit": (
+        "tensorflow",
+        "record_tensorflow.py",
+        "keras_fit",
+        ".",
+        "tf_keras_fit",
+    ),
+    "custom_loop": (
+        "tensorflow",
+        "record_tensorflow.py",
+        "custom_loop",
+        "tf_custom_loop",
+        "tf_custom_loop",
+    ),
+    "eager": ("tensorflow", "record_tensorflow.py", "eager", "tf_eager", "tf_eager"),
+    "jax_marked": ("jax", "record_jax.py", "marked", "jax_marked", "jax_marked"),
+    "jax_unmarked": (
+        "jax",
+        "record_jax.py",
+        "unmarked",
+        "jax_unmarked",
+        "jax_unmarked",
+    ),
+}
+#: Profiled steps begin a little after the script's clock; the share of a step.
+TOLERANCE = 0.05
+
+
+def interpreter(repository: Path, name: str) -> str:
+    """The framework's interpreter; a skip where it was not asked for."""
+    path = repository / "build_tools" / "framework_venv.py"
+    spec = importlib.util.spec_from_file_location("framework_venv", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses look their module up while it is being executed.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    if not module.is_current(name):
+        if os.environ.get("STEPSCOPE_FRAMEWORKS") == "required":
+            pytest.fail(f"the environment of {name} is missing: run `make frameworks`")
+        pytest.skip(f"the environment of {name} is not there: run `make frameworks`")
+    return str(module.python_of(name))
+
+
+@pytest.fixture(scope="module", params=sorted(RECORDINGS))
+def recorded(
+    request: pytest.FixtureRequest,
+    repository: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, Path, dict[str, Any]]:
+    """Name, log directory and truth of a profile that was recorded just now."""
+    environment, script, argument, logdir, truth = RECORDINGS[request.param]
+    python = interpreter(repository, environment)
+    folder = tmp_path_factory.mktemp(request.param)
+    subprocess.run(
+        [python, repository / "tests/data/record" / script, argument, folder],
+        check=True,
+        capture_output=True,
+        timeout=300,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"},
+    )
+    facts = json.loads((folder / truth / "truth.json").read_text(encoding="utf-8"))
+    return request.param, folder / logdir, facts
+
+
+def test_steps_are_as_many_as_the_program_ran(
+    recorded: tuple[str, Path, dict[str, Any]],
+) -> None:
+    name, logdir, truth = recorded
+    overview = ss.open(logdir).tool("overview_page")
+    marked = name in {"keras_fit", "custom_loop", "jax_marked"}
+    assert (overview.step_detection.source == "marker") == marked
+    assert abs(len(overview.steps) - truth["steps"]) <= (0 if marked else 1)
+
+
+def test_step_times_are_those_of_the_programs_own_clock(
+    recorded: tuple[str, Path, dict[str, Any]],
+) -> None:
+    _, logdir, truth = recorded
+    overview = ss.open(logdir).tool("overview_page")
+    own_windows = truth["begin_to_begin_ms"]
+    ours = sum(step.duration_ms for step in overview.steps[: len(own_windows)])
+    assert ours == pytest.approx(sum(own_windows), rel=TOLERANCE)
+
+
+def test_every_step_is_charged_to_the_last_picosecond(
+    recorded: tuple[str, Path, dict[str, Any]],
+) -> None:
+    _, logdir, _ = recorded
+    profile = ss.open(logdir)
+    for host in profile.hosts:
+        rows = profile.derived(host, "breakdown").rows
+        buckets = [
+            name
+            for name in rows.columns
+            if name.endswith("_ps")
+            and name
+            not in {"window_ps", "device_busy_ps", "device_working_ps", "idle_input_ps"}
+        ]
+        charged = rows.select(buckets).sum_horizontal()
+        assert (charged == rows["window_ps"]).all()
+
+
+@pytest.mark.parametrize("recorded", ["keras_fit"], indirect=True)
+def test_the_starved_model_is_called_input_bound(
+    recorded: tuple[str, Path, dict[str, Any]],
+) -> None:
+    """The script trained the same model from memory as well; the rest was waiting."""
+    _, logdir, truth = recorded
+    overview = ss.open(logdir).tool("overview_page")
+    fed = sorted(truth["step_ms_fed_from_memory"])[
+        len(truth["step_ms_fed_from_memory"]) // 2
+    ]
+    mean = sum(truth["step_ms"]) / len(truth["step_ms"])
+    waited = 100 * (1 - fed / mean)
+    assert overview.breakdown_percent["input"] == pytest.approx(waited, abs=20)
+    assert overview.breakdown_percent["input"] > 20
+
+
+def test_the_peer_opens_what_we_write(repository: Path, tmp_path: Path) -> None:
+    """A file of our writer shows its steps and kernels in XProf."""
+    python = interpreter(repository, "xprof")
+    program = repository / "benchmarks" / "gpu_shaped.py"
+    target = tmp_path / "plugins" / "profile" / "run" / "vm.xplane.pb"
+    target.parent.mkdir(parents=True)
+    subprocess.run(
+        [sys.executable, program, target, "--events", "40000"],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    ask = (
+        "import sys; from xprof.convert import raw_to_tool_data as c;"
+        "d, _ = c.xspace_to_tool_data([sys.argv[1]], 'kernel_stats', {});"
+        "sys.stdout.buffer.write(d if isinstance(d, bytes) else d.encode())"
+    )
+    done = subprocess.run(
+        [python, "-c", ask, target], check=True, capture_output=True, timeout=120
+    )
+    table = json.loads(done.stdout)
+    table = table[0] if isinstance(table, list) else table
+    labels = [column["id"] for column in table["cols"]]
+    where = labels.index("occurrences")
+    theirs = sum(int(row["c"][where]["v"]) for row in table["rows"])
+    profile = ss.open(target)
+    ours = profile.tool("kernel_stats").rows["occurrences"].sum()
+    assert theirs == ours
