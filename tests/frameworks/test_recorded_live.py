@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import statistics
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stepscope as ss
+from stepscope.advice.engine import evaluate
+from stepscope.advice.signals.collect import collect
+from stepscope.advice.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,16 +136,18 @@ def test_every_step_is_charged_to_the_last_picosecond(
 def test_the_starved_model_is_called_input_bound(
     recorded: tuple[str, Path, dict[str, Any]],
 ) -> None:
-    """The script trained the same model from memory as well; the rest was waiting."""
+    """The script trained the same model from memory as well, and that was faster."""
     _, logdir, truth = recorded
-    overview = ss.open(logdir).tool("overview_page")
-    fed = sorted(truth["step_ms_fed_from_memory"])[
-        len(truth["step_ms_fed_from_memory"]) // 2
-    ]
-    mean = sum(truth["step_ms"]) / len(truth["step_ms"])
-    waited = 100 * (1 - fed / mean)
-    assert overview.breakdown_percent["input"] == pytest.approx(waited, abs=20)
-    assert overview.breakdown_percent["input"] > 20
+    fed = statistics.median(truth["step_ms_fed_from_memory"])
+    if fed > 0.9 * statistics.median(truth["step_ms"]):
+        pytest.skip("this machine is too busy: the model was not starved this time")
+    profile = ss.open(logdir)
+    (finding,) = (
+        found
+        for found in evaluate(collect(profile, THRESHOLDS))
+        if found.id == "input.bound"
+    )
+    assert finding.status == "fail"
 
 
 def test_the_peer_opens_what_we_write(repository: Path, tmp_path: Path) -> None:

@@ -112,6 +112,32 @@ def test_measures_count_instants(pairs: Pairs, windows: Pairs) -> None:
     assert spans.within(starts, ends).tolist() == expected_within
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=80, max_size=120),
+    times=st.lists(st.integers(-5, 1400), min_size=1, max_size=4),
+    origin=st.sampled_from([0, -700, 2**61]),
+)
+def test_few_times_against_many_intervals_count_instants_too(
+    lengths: list[int], times: list[int], origin: int
+) -> None:
+    """Sums of late times wrap around in 64 bits; what is covered must not."""
+    starts = [11 * number for number in range(len(lengths))]
+    there = {
+        start + offset
+        for start, length in zip(starts, lengths, strict=True)
+        for offset in range(length)
+    }
+    spans = Spans.of(
+        [
+            (origin + start, origin + start + length)
+            for start, length in zip(starts, lengths, strict=True)
+        ]
+    )
+    found = spans.covered_before([origin + time for time in times]).tolist()
+    assert found == [sum(instant < time for instant in there) for time in times]
+
+
 @given(pairs=PAIRS)
 def test_the_hull_reaches_from_the_first_to_the_last_instant(pairs: Pairs) -> None:
     there = instants(pairs)

@@ -37,10 +37,12 @@ def unseen(document: Document, width: int) -> list[Line]:
         lines += _bulleted(f"{reason} {remedy} ({_told(fields)})", width, "plain")
     quiet = sum(doubt.severity == "info" for doubt in doubts)
     if quiet:
-        notes = "1 remark" if quiet == 1 else f"{quiet} remarks"
-        lines.append(
-            line(Piece(f"  {notes} about the recording stand in --format json.", "dim"))
+        notes = (
+            "1 remark about the recording stands"
+            if quiet == 1
+            else f"{quiet} remarks about the recording stand"
         )
+        lines.append(line(Piece(f"  {notes} in --format json.", "dim")))
     return lines
 
 
@@ -53,13 +55,13 @@ def _doubt(doubt: Doubt, document: Document, width: int) -> list[Line]:
 
 
 def _missing(document: Document) -> Iterator[Missing]:
-    """What no other section explains; a step section has said why there are none."""
+    """What no other section explains; that of the steps says what it knows of them."""
     for name, result in document.tools.items():
         if isinstance(result, Unavailable):
             yield result.for_field(name)
             continue
         for one in getattr(result, "missing", ()):
-            if one.code != "NO_STEPS":
+            if one.code != "NO_STEPS" and "step_detection." not in one.field:
                 yield one
 
 
