@@ -26,7 +26,7 @@ FRAMEWORKS = {"tensorflow", "jax", "torch", "keras"}
 
 #: Package → our packages it may import from (itself always).
 MAY_IMPORT = {
-    **{name: BASE for name in BASE},
+    **dict.fromkeys(BASE, BASE),
     "trace": BASE,
     "formats": BASE | {"trace"},
     "derive": BASE | {"trace"},

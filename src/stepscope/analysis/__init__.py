@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.analysis import framework_op_stats, kernel_stats, overview_page
+from stepscope.analysis import (
+    framework_op_stats,
+    kernel_stats,
+    memory_profile,
+    overview_page,
+    tf_data_bottleneck_analysis,
+)
 from stepscope.analysis.tool import Tool
 from stepscope.errors import BadUsage
 
@@ -43,6 +49,20 @@ TOOLS: Final[tuple[Tool, ...]] = (
         kernel_stats.Options,
         kernel_stats.analyse,
     ),
+    Tool(
+        "memory_profile",
+        ("memory",),
+        "Memory profile",
+        memory_profile.Options,
+        memory_profile.analyse,
+    ),
+    Tool(
+        "tf_data_bottleneck_analysis",
+        ("tfdata", "tf_data"),
+        "tf.data bottleneck analysis",
+        tf_data_bottleneck_analysis.Options,
+        tf_data_bottleneck_analysis.analyse,
+    ),
 )
 
 #: Names that users of other programs know and that no tool here answers yet.
@@ -53,13 +73,8 @@ _ELSEWHERE: Final = frozenset(
         "input",
         "trace_viewer",
         "trace",
-        "memory_profile",
-        "memory",
         "pod_viewer",
         "pod",
-        "tf_data_bottleneck_analysis",
-        "tf_data",
-        "tfdata",
         "model_views",
         "model",
         "inference_profile",

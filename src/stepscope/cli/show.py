@@ -32,6 +32,22 @@ FORMATS: Final = ("table", "json", "csv", "parquet")
 )
 @click.option("--table", "table_name", metavar="NAME", help="Another table of TOOL.")
 @click.option("--include-idle", is_flag=True, help="Count idle time as an op.")
+@click.option("--memory", metavar="ID", help="memory_profile: only this memory.")
+@click.option(
+    "--at-ms",
+    type=float,
+    metavar="T",
+    help="memory_profile: what was alive at this time, not at the peak.",
+)
+@click.option(
+    "--pipeline", metavar="NAME", help="tf_data_bottleneck_analysis: this pipeline."
+)
+@click.option(
+    "--rank",
+    type=int,
+    metavar="N",
+    help="tf_data_bottleneck_analysis: its N-th slowest call, from 0.",
+)
 @output_option
 @force_option
 def show(
@@ -43,13 +59,19 @@ def show(
     form: str,
     table_name: str | None,
     include_idle: bool,
+    memory: str | None,
+    at_ms: float | None,
+    pipeline: str | None,
+    rank: int | None,
     output: str | None,
     force: bool,
 ) -> int:
-    """Print what TOOL found: overview_page, framework_op_stats or kernel_stats.
+    """Print what TOOL found.
 
-    Short names work too: overview, ops, kernels. PATH is a log directory (its newest
-    run), a run directory, or one file; several are several workers of one run.
+    Tools: overview_page (overview), framework_op_stats (ops), kernel_stats (kernels),
+    memory_profile (memory), tf_data_bottleneck_analysis (tfdata). PATH is a log
+    directory (its newest run), a run directory, or one file; several are several
+    workers of one run.
     """
     from stepscope.cli import showing  # noqa: PLC0415 - help stays light
 
@@ -59,8 +81,16 @@ def show(
             paths=paths,
             hosts=hosts,
             options={
-                **({"compat": compat} if compat else {}),
-                **({"include_idle": True} if include_idle else {}),
+                name: value
+                for name, value in {
+                    "compat": compat,
+                    "include_idle": include_idle or None,
+                    "memory": memory,
+                    "at_ms": at_ms,
+                    "pipeline": pipeline,
+                    "rank": rank,
+                }.items()
+                if value is not None
             },
             form=form,
             table=table_name,

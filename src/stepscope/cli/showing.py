@@ -27,6 +27,8 @@ __all__ = ["PRODUCERS", "Request", "answer"]
 
 #: A table was asked for and there is none: the answer is "no".
 _NO: Final = 1
+#: Forms that leave the screen: nothing is thinned out for it.
+_EXPORTS: Final = frozenset({"csv", "parquet"})
 #: Whose own numbers a tool can give.
 PRODUCERS: Final = ("tensorflow",)
 
@@ -82,9 +84,15 @@ def _checked(request: Request) -> Tool:
 
 
 def _options(request: Request, tool: Tool) -> dict[str, object]:
-    """A tool that a producer answers no differently has no such option."""
+    """The options that the tool has, and all points where a table is exported.
+
+    A tool that a producer answers no differently has no option for it.
+    """
     known = tool.options.__struct_fields__
-    return {name: one for name, one in request.options.items() if name in known}
+    chosen = {name: one for name, one in request.options.items() if name in known}
+    if "points" in known and request.form in _EXPORTS:
+        chosen["points"] = None
+    return chosen
 
 
 def _written(

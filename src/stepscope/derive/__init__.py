@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from stepscope.derive.activity_classes import activity_classes
+from stepscope.derive.allocation_steps import allocation_steps
 from stepscope.derive.attribution import activity_ops
 from stepscope.derive.blame import blame
 from stepscope.derive.breakdown import breakdown
@@ -30,9 +31,12 @@ from stepscope.derive.input_between_steps import input_between_steps
 from stepscope.derive.kernels import kernels
 from stepscope.derive.launch_facts import launch_facts
 from stepscope.derive.launching_ops import launching_ops
+from stepscope.derive.memory_replay import memory_replay
 from stepscope.derive.op_database import device_ops, host_ops
 from stepscope.derive.op_placement import op_placement
 from stepscope.derive.phases import phases
+from stepscope.derive.pipeline_calls import pipeline_calls
+from stepscope.derive.pipeline_graph import pipeline_graph
 from stepscope.derive.precision import precision
 from stepscope.derive.step_assignment import activity_steps
 from stepscope.derive.steps import step_candidates, steps
@@ -264,6 +268,25 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
         blame,
     ),
     Derivation("input_between_steps", ("steps", "host_classes"), input_between_steps),
+    Derivation("memory_replay", ("allocations",), memory_replay),
+    Derivation(
+        "allocation_steps", ("allocations", "steps?", "windows?"), allocation_steps
+    ),
+    Derivation(
+        "pipeline_graph",
+        (
+            "iterators",
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "nesting",
+            "stats",
+        ),
+        pipeline_graph,
+    ),
+    Derivation("pipeline_calls", ("pipeline_graph",), pipeline_calls),
     Derivation(
         "consistency",
         (

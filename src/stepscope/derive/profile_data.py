@@ -74,7 +74,7 @@ class ProfileData:
             return self._derived[key]
 
     def tool(self, name: str, **options: Any) -> Any:
-        """The frozen result of a tool, or `Unavailable`; options as the tool declares."""
+        """The frozen result of a tool, or `Unavailable`; it declares its options."""
         if self._analyse is None:
             message = "this ProfileData was made without tools; use stepscope.open"
             raise TypeError(message)

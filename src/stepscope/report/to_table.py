@@ -29,6 +29,7 @@ _TELLING: Final = (
     *("occurrences", "total_us", "total_self_time_us", "avg_us", "duration_ms"),
     *("device_time_percent", "device_self_percent", "host_self_percent"),
     *("flags", "total_time_us", "tensor_core_eligible", "uses_tensor_core"),
+    *("memory_id", "peak_bytes", "capacity_bytes", "peak_fragmentation"),
 )
 _UNKNOWN: Final = "–"
 

@@ -1,0 +1,105 @@
+"""Names of input pipeline stages: which transformation, and what consumes it.
+
+A stage is named `Iterator::<outermost>::…::<this one>`; what stands before the last
+part lies downstream, towards the consumer (spec: tools, section 2.6).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+__all__ = ["BEGINNING", "MARKS", "StageName", "mark_of", "read_name"]
+
+#: What the name of every stage begins with.
+BEGINNING: Final = "Iterator::"
+_BETWEEN: Final = "::"
+
+#: Stages that hand everything through; they are in names, but transform nothing.
+_TRANSPARENT: Final = frozenset(
+    {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
+)
+#: Stages that fetch their elements on threads of their own (spec: tools, 15.1).
+_ASYNCHRONOUS: Final = frozenset(
+    {
+        "Prefetch",
+        "ParallelInterleave",
+        "LegacyParallelInterleave",
+        "ParallelMap",
+        "ParseExample",
+        "MapAndBatch",
+        "DataService",
+        "ParallelBatch",
+    }
+)
+#: Beginnings of the names that mark the making and the taking of an element.
+_HANDING_OVER: Final = (
+    *("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch"),
+    *("ParseExample", "ParallelBatch"),
+)
+#: Name of an event → True where an element is made, False where it is taken.
+MARKS: Final = {
+    f"{stage}{what}": what == "Produce"
+    for stage in _HANDING_OVER
+    for what in ("Produce", "Consume")
+}
+#: The two stages with which the pipeline of a device begins.
+_ON_DEVICE: Final = ("Prefetch", "Generator")
+
+_INDEX: Final = re.compile(r"\[\d+\]$")
+_VERSION: Final = re.compile(r"V\d+$")
+
+
+class StageName(NamedTuple):
+    """What the long name of a stage says.
+
+    Attributes:
+        type: The transformation: the last part without index and version.
+        depth: How many parts it has.
+        transparent: It hands everything through.
+        asynchronous: It fetches its elements on threads of its own.
+        outermost: It may begin a pipeline: nothing but transparent stages lies
+            downstream of it.
+        feeds_device: It is what the pipeline of a device fetches from.
+        consumer: Long name of the stage that consumes it; None of the last one.
+    """
+
+    type: str
+    depth: int
+    transparent: bool
+    asynchronous: bool
+    outermost: bool
+    feeds_device: bool
+    consumer: str | None
+
+
+def read_name(long_name: str) -> StageName:
+    """Take a long name apart; it begins with `BEGINNING`."""
+    parts = long_name.removeprefix(BEGINNING).split(_BETWEEN)
+    types = [_normalised(part) for part in parts]
+    opaque = tuple(one for one in types if one not in _TRANSPARENT)
+    transparent = types[-1] in _TRANSPARENT
+    downstream = None
+    if len(parts) > 1:
+        # `A[0]::B` is consumed by `A`: the index tells its inputs apart.
+        downstream = BEGINNING + _INDEX.sub("", _BETWEEN.join(parts[:-1]))
+    return StageName(
+        type=types[-1],
+        depth=len(parts),
+        transparent=transparent,
+        asynchronous=types[-1] in _ASYNCHRONOUS,
+        outermost=len(opaque) == (0 if transparent else 1),
+        feeds_device=opaque == _ON_DEVICE and not transparent,
+        consumer=downstream,
+    )
+
+
+def mark_of(name: str) -> bool | None:
+    """Whether an event makes (True) or takes (False) an element; None for neither."""
+    return MARKS.get(name)
+
+
+def _normalised(part: str) -> str:
+    """Without index and version, so that `ParallelMapV2` is a `ParallelMap`."""
+    bare = _INDEX.sub("", part)
+    return _VERSION.sub("", bare) or bare

@@ -1,0 +1,44 @@
+"""Names of the element types that `allocations.dtype` holds as numbers.
+
+The numbers are those of the enumeration `DataType` in the interchange message
+`types.proto`; the names are its own in lower case, as recorded results spell them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+__all__ = ["DATA_TYPES", "data_type_name"]
+
+#: Number → name; 0 stands for an unknown type and has none.
+DATA_TYPES: Final = dict(
+    enumerate(
+        (
+            *("float", "double", "int32", "uint8", "int16", "int8", "string"),
+            *("complex64", "int64", "bool", "qint8", "quint8", "qint32", "bfloat16"),
+            *("qint16", "quint16", "uint16", "complex128", "half", "resource"),
+            *("variant", "uint32", "uint64", "float8_e5m2", "float8_e4m3fn"),
+            *("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4"),
+            *("uint4", "int2", "uint2", "float4_e2m1fn"),
+        ),
+        start=1,
+    )
+)
+#: A number that is greater by this stands for a reference to the type.
+_REFERENCE: Final = 100
+
+
+def data_type_name(number: pl.Expr) -> pl.Expr:
+    """The name of each number: null for an unknown type, `type 57` for a new one."""
+    names = {
+        **DATA_TYPES,
+        **{_REFERENCE + code: f"{name}_ref" for code, name in DATA_TYPES.items()},
+    }
+    new = pl.format("type {}", number)
+    return (
+        pl.when(number != 0)
+        .then(number.replace_strict(names, default=None, return_dtype=pl.String))
+        .fill_null(pl.when(number != 0).then(new))
+    )
