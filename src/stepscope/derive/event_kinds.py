@@ -226,7 +226,9 @@ _TORCH_OP: Final = (
     r"|c10|c10d|_c10d_functional|autograd::engine)::"
 )
 #: Text that stands before a colon without being an op's name.
-_NOT_AN_OP: Final = r"^NVTX:|^XlaModule:|^XlaCompile:|^\$|^end: "
+_NOT_AN_OP: Final = (
+    r"^NVTX:|^XlaModule:|^XlaCompile:|^\$|^end: |^(?:nccl|gloo|hccl|mpi|ucc|xccl):"
+)
 _EAGER_OP: Final = r"^EagerLocalExecute: (.+)$"
 
 

@@ -43,7 +43,7 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
     # Arguments of an annotation stand between # marks behind its name.
     cleaned = pl.Series("name", texts, dtype=pl.String).str.extract(r"^([^#]*)")
     whole = cleaned.to_frame().with_columns(
-        pl.when(pl.col("name").str.starts_with("Iterator::"))
+        pl.when(pl.col("name").str.contains(r"^\w+::"))
         .then("name")
         .otherwise(pl.col("name").str.split("::").list.first())
         .str.strip_chars()

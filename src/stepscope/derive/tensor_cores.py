@@ -62,7 +62,12 @@ _TYPES: Final = re.compile(
     r"^(?:_?FusedMatMul|_FusedConv2D|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"
     r"|Conv2D|Conv2DBackpropFilter|Conv2DBackpropInput|Conv3D"
     r"|Conv3DBackprop(?:Filter|Input)\w*|DepthwiseConv2dNative\w*"
-    r"|XlaDot(?:V2)?|XlaConv\w*|dot_general|conv_general_dilated)$"
+    r"|XlaDot(?:V2)?|XlaConv\w*|dot_general|conv_general_dilated"
+    r"|aten::_?(?:addmm|mm|bmm|baddbmm|addbmm|matmul|linear|addmv|mv|einsum|scaled_mm)"
+    r"(?:_out|_activation)?_?"
+    r"|aten::_?(?:\w+_)?conv(?:olution|\d+d|_transpose\w*)?(?:_\w+)?"
+    r"|aten::_?(?:\w+_)?scaled_dot_product_\w+|aten::_(?:flash|efficient)_attention\w*"
+    r"|aten::_?(?:cudnn|miopen)_rnn\w*)$"
 )
 #: Names of ops whose type was not recorded.
 _NAMES: Final = re.compile(

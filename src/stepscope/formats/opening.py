@@ -101,7 +101,7 @@ def _resolve(path: Path) -> Run:
         return found.runs[0]
     formats = _formats_of_files(path)
     readable = {reader.format for reader in READERS} & set(formats.values())
-    if readable and not found.results_only:
+    if readable:
         return _loose_run(path, formats, readable)
     raise _nothing_found(path, found, Counter(formats.values()))
 
@@ -117,9 +117,17 @@ def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
     return Run(
         name=path.absolute().name,
         directory=path,
-        hosts=tuple(HostFiles(host=host_name(it.name), paths=(it,)) for it in files),
+        hosts=_hosts_of(files, chosen),
         unix_s=max(file.stat().st_mtime for file in files),
     )
+
+
+def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
+    """Files of one format as hosts, named as the format does, else after the files."""
+    for reader in READERS:
+        if reader.format == found and reader.hosts_of is not None:
+            return reader.hosts_of(files)
+    return tuple(HostFiles(host=host_name(it.name), paths=(it,)) for it in files)
 
 
 def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:

@@ -60,10 +60,6 @@ FOREIGN: Final = {
         "an HTML page, not a profile (a download that was answered by a web page)",
         "Download the raw file.",
     ),
-    "kineto": Foreign(
-        "a PyTorch profiler trace (Kineto JSON), which has no reader yet",
-        f"{_PERFETTO_WAY}.",
-    ),
     "chrome_trace": Foreign(
         "a Chrome trace (JSON), which has no reader yet",
         f"Give the .xplane.pb beside it, if there is one; {_PERFETTO_WAY}.",
@@ -129,7 +125,7 @@ _RESULT_NAME: Final = re.compile(
 
 
 def detect(path: Path) -> str:
-    """Name the format of a file: `xspace`, or a key of `FOREIGN`.
+    """Name the format of a file: that of a reader, or a key of `FOREIGN`.
 
     Raises:
         BadInput: The file cannot be opened, or its compression is broken.

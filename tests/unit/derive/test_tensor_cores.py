@@ -61,13 +61,29 @@ def test_names_tell_matrix_instructions(
         "CudnnRNNV3",
         "DepthwiseConv2dNativeBackpropFilter",
         "dot_general",
+        "aten::mm",
+        "aten::addmm_",
+        "aten::_addmm_activation",
+        "aten::linear",
+        "aten::conv2d",
+        "aten::_conv_depthwise2d",
+        "aten::convolution_backward",
+        "aten::cudnn_convolution_backward_weight",
+        "aten::_scaled_dot_product_flash_attention",
+        "aten::_flash_attention_forward",
     ],
 )
 def test_products_and_convolutions_are_eligible_types(op_type: str) -> None:
     assert is_matmul_type(op_type)
 
 
-@pytest.mark.parametrize("op_type", ["Relu", "MatMulSize", "Conv2DShape", "AddV2"])
+@pytest.mark.parametrize(
+    "op_type",
+    [
+        *("Relu", "MatMulSize", "Conv2DShape", "AddV2", "aten::mul", "aten::convert"),
+        *("aten::_convert_weight", "aten::max_pool2d", "aten::mean", "aten::softmax"),
+    ],
+)
 def test_other_types_are_not(op_type: str) -> None:
     assert not is_matmul_type(op_type)
 

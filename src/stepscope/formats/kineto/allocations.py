@@ -1,0 +1,131 @@
+"""`[memory]` events become the table `allocations`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.kineto.absent import or_lost
+from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.recording import Recording
+
+__all__ = ["allocations"]
+
+#: `Device Type` → what PyTorch calls such devices (c10/core/DeviceType.h).
+_DEVICE_TYPES: Final = {
+    0: "cpu",
+    1: "cuda",
+    6: "hip",
+    9: "xla",
+    12: "xpu",
+    13: "mps",
+    15: "hpu",
+    19: "mtia",
+    20: "privateuseone",
+}
+_CPU: Final = 0
+
+_NONE_RECORDED: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The trace holds no [memory] event.",
+    remedy="Record with torch.profiler.profile(profile_memory=True).",
+)
+
+
+def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Every allocation and deallocation in order of time, ties in file order."""
+    memory = recording.columns.memory
+    row = recording.timeline.row[memory.place]
+    known = memory.frame["bytes"].is_not_null() & (memory.frame["bytes"] != 0)
+    entries = np.flatnonzero((row >= 0) & known.to_numpy())
+    if not len(entries):
+        return or_lost(recording, _NONE_RECORDED)
+    # Entries are in file order; tracks follow each other in the table of events.
+    start = recording.timeline.start_ps[row[entries]]
+    entries = entries[np.argsort(start, kind="stable")]
+    given = memory.frame[entries].with_columns(
+        event=pl.Series(row[entries]),
+        start_ps=pl.Series(recording.timeline.start_ps[row[entries]]),
+        asked_by=_ops(recording, entries),
+        allocator=_allocator(),
+    )
+    size = pl.col("bytes")
+    frame = _with_state(given).select(
+        "event",
+        "start_ps",
+        pl.when(size > 0)
+        .then(pl.lit("allocate"))
+        .otherwise(pl.lit("deallocate"))
+        .alias("kind"),
+        "allocator",
+        "address",
+        allocated_bytes=size.abs(),
+        heap_bytes="heap",
+        free_bytes="free",
+        # The one who frees a block is not the one who asked for it.
+        op=pl.when(size > 0).then("asked_by"),
+    )
+    return frame.select(
+        pl.col(column).cast(dtype)
+        if column in frame.columns
+        else pl.lit(None, dtype).alias(column)
+        for column, dtype in ALLOCATIONS.dtypes().items()
+    )
+
+
+def _allocator() -> pl.Expr:
+    """`cpu`, `cuda:0`: the device as a program writes it."""
+    number = pl.col("device_type")
+    kind = number.replace_strict(_DEVICE_TYPES, default=None, return_dtype=pl.String)
+    kind = pl.coalesce(
+        kind, pl.concat_str(pl.lit("device type "), number), pl.lit("unknown")
+    )
+    numbered = (number != _CPU) & (pl.col("device") >= 0)
+    return (
+        pl.when(numbered)
+        .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
+        .otherwise(kind)
+    )
+
+
+def _with_state(given: pl.DataFrame) -> pl.DataFrame:
+    """Add `heap`, in use after each event, and `free`, held without being in use.
+
+    A device's allocator reports both: what is in use, and what it has reserved. On
+    the CPU the total is that of what was allocated since recording began; memory
+    that is shared between processes has no part in it and reports 0, as do older
+    producers. A 0 is believed where what was in use before is what is given back.
+    """
+    total, size = pl.col("allocated"), pl.col("bytes")
+    on_cpu = pl.col("device_type") == _CPU
+    given = given.with_columns(
+        before=pl.when(total > 0).then(total).forward_fill().shift().over("allocator")
+    )
+    emptied = (total == 0) & (pl.col("before") + size == 0)
+    plausible = (total > 0) & ((size < 0) | (total >= size))
+    heap = pl.when(
+        pl.when(on_cpu).then(plausible | emptied).otherwise(total >= 0)
+    ).then(total)
+    reserved = pl.col("reserved")
+    return given.with_columns(heap=heap).with_columns(
+        free=pl.when(~on_cpu & (reserved >= pl.col("heap"))).then(
+            reserved - pl.col("heap")
+        )
+    )
+
+
+def _ops(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
+    """The name of the operator around each allocation, null where there is none."""
+    columns = recording.columns
+    op = recording.links.of_memory[entries]
+    name = np.append(columns.events.name[columns.ops.place], 0)[op]
+    names = pl.Series(recording.type_names, dtype=pl.String)
+    number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
+    return names.gather(number.replace(-1, None)).alias("asked_by")

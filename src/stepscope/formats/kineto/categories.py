@@ -1,0 +1,98 @@
+"""What an event of a trace is, by its phase, its category and, for a few, its name.
+
+Never by its process: a GPU's process number is its ordinal, and in a container a
+program may have the same small number (spec: formats, section 5.3).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+__all__ = ["ON_DEVICE", "ON_THREAD", "EventClass", "class_of", "is_annotation"]
+
+
+class EventClass(IntEnum):
+    """What becomes of an event; those up to `OTHER` become rows of `events`."""
+
+    OP = 0
+    ANNOTATION = 1  # a range that the program or its framework named
+    PYTHON = 2
+    API = 3  # a call of a runtime or a driver
+    MEMORY = 4  # memory taken or given back
+    INSTANT = 5  # another instant of a thread
+    KERNEL = 6
+    COPY = 7
+    FILL = 8  # a memset
+    DEVICE_ANNOTATION = 9  # an annotation's span on a stream, repeated
+    SYNC = 10
+    COUNTERS = 11  # counters of one kernel
+    OVERHEAD = 12
+    RECORDING = 13  # the recording itself
+    OTHER = 14  # of a category that nobody documents
+    NAME = 15  # metadata: names of processes and threads
+    LINK = 16  # from an op to the op of its gradient
+    FLOW = 17  # an arrow whose id repeats a correlation id
+    UNKNOWN_PHASE = 18
+
+
+#: Classes whose events stand on a thread of the host.
+ON_THREAD: Final = (
+    EventClass.OP,
+    EventClass.ANNOTATION,
+    EventClass.PYTHON,
+    EventClass.API,
+    EventClass.MEMORY,
+    EventClass.INSTANT,
+)
+#: Classes of what a device did on a stream.
+ON_DEVICE: Final = (EventClass.KERNEL, EventClass.COPY, EventClass.FILL)
+
+#: Category in lower case → class of its ranges. Until 2022 they were capitalised and
+#: had other names.
+_OF_CATEGORY: Final = {
+    "cpu_op": EventClass.OP,
+    "operator": EventClass.OP,
+    "user_annotation": EventClass.ANNOTATION,
+    "python_function": EventClass.PYTHON,
+    "kernel": EventClass.KERNEL,
+    "gpu_memcpy": EventClass.COPY,
+    "memcpy": EventClass.COPY,
+    "gpu_memset": EventClass.FILL,
+    "memset": EventClass.FILL,
+    "gpu_user_annotation": EventClass.DEVICE_ANNOTATION,
+    "cuda_sync": EventClass.SYNC,
+    "cuda_profiler_range": EventClass.COUNTERS,
+    "overhead": EventClass.OVERHEAD,
+    "trace": EventClass.RECORDING,
+    "runtime": EventClass.API,
+}
+#: `cuda_runtime`, `cuda_driver`, and those of other vendors.
+_API: Final = re.compile(r"[a-z0-9]+_(?:runtime|driver)\Z")
+_LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
+
+#: Ranges of the framework itself. The capitalised generations call them operators.
+_ANNOTATION: Final = re.compile(
+    r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
+)
+
+
+def class_of(phase: str | None, category: str | None) -> EventClass:
+    """The class of an event; instants are told apart by their names later."""
+    lower = (category or "").lower()
+    if phase == "X":
+        found = _OF_CATEGORY.get(lower)
+        if found is None and _API.match(lower):
+            return EventClass.API
+        return EventClass.OTHER if found is None else found
+    if phase in ("i", "I"):
+        return EventClass.INSTANT
+    if phase in ("s", "t", "f"):
+        return EventClass.LINK if lower in _LINKS else EventClass.FLOW
+    return EventClass.NAME if phase == "M" else EventClass.UNKNOWN_PHASE
+
+
+def is_annotation(name: str) -> bool:
+    """Whether an operator's name is that of a range, not of an op."""
+    return _ANNOTATION.match(name) is not None

@@ -1,0 +1,200 @@
+"""The events of a file as columns, in file order, and columns that may hold null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "DeviceColumns",
+    "EventColumns",
+    "FileColumns",
+    "LinkColumns",
+    "MemoryColumns",
+    "OpColumns",
+    "integers",
+    "nullable",
+    "signed",
+    "whole_number",
+]
+
+_WRAP: Final = 2**64
+_HALF: Final = 2**63
+#: A number of 64 bits has at most so many digits and a sign.
+_MOST_DIGITS: Final = 21
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventColumns:
+    """One entry per event that is kept, in file order.
+
+    Attributes:
+        ordinal: int64; which event of the file it is, the others counted too.
+        kind: uint8; `EventClass`.
+        name: int32; number of its name.
+        process, thread: int32; numbers of what stands for its process and thread.
+        start_ns, dur_ns: int64.
+    """
+
+    ordinal: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    name: NDArray[np.int32]
+    process: NDArray[np.int32]
+    thread: NDArray[np.int32]
+    start_ns: NDArray[np.int64]
+    dur_ns: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceColumns:
+    """Arguments of what ran on devices, calls of the runtime included.
+
+    Attributes:
+        place: int64; place in `EventColumns`, ascending.
+        frame: `device`, `stream`, `correlation`, `external` (Int64), and of device
+            events `registers`, `shared`, `occupancy`, `bytes`, `kind`, `grid_x` …
+            `block_z`; null where not recorded.
+    """
+
+    place: NDArray[np.int64]
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpColumns:
+    """Operators.
+
+    Attributes:
+        place: int64; place in `EventColumns`, ascending.
+        external: int64; their `External id`, -1 where there is none.
+        shape: int32; number of the operands' shapes and types.
+    """
+
+    place: NDArray[np.int64]
+    external: NDArray[np.int64]
+    shape: NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryColumns:
+    """Allocations.
+
+    Attributes:
+        place: int64; place in `EventColumns`, ascending.
+        frame: `address` (UInt64), `bytes`, `device_type`, `device`, `allocated`,
+            `reserved` (Int64); null where not recorded.
+    """
+
+    place: NDArray[np.int64]
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkColumns:
+    """Ends of the arrows between ops and the ops of their gradients.
+
+    Attributes:
+        id: int64; equal at both ends.
+        process, thread: int32; as in `EventColumns`.
+        start_ns: int64; when the op at this end begins.
+    """
+
+    id: NDArray[np.int64]
+    process: NDArray[np.int32]
+    thread: NDArray[np.int32]
+    start_ns: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileColumns:
+    """Everything that was read from the list of events.
+
+    Attributes:
+        events: What becomes rows of `events`, and possibly is refused later.
+        activity: Kernels, copies and memsets.
+        calls: Calls of runtimes and drivers.
+        others: Synchronisations and counters of kernels.
+        ops: Operators.
+        memory: Allocations.
+        links: Arrows from ops to their gradients.
+        names: Number → name of an event.
+        processes, threads: Number → what the file calls a process or thread.
+        shapes: Number → (JSON of the shapes, JSON of the types).
+        thread_names: (number of the process, of the thread) → shown name.
+        categories: Category that nobody documents → number of its events.
+        phases: Phase that has no meaning here → number of its events.
+        refused: Reason → how many events were refused for it.
+        examples: Reason → the beginnings of up to three of them.
+        decimals: Some time is told more finely than to the microsecond.
+        lenient: Events that could be read only by bending the rules of JSON.
+        bad_place: First byte of what is no event; None where all is well.
+        cut_at: Where the file ends inside an event, or None.
+        total: How many events the file holds, names and arrows included.
+    """
+
+    events: EventColumns
+    activity: DeviceColumns
+    calls: DeviceColumns
+    others: DeviceColumns
+    ops: OpColumns
+    memory: MemoryColumns
+    links: LinkColumns
+    names: list[str | None]
+    processes: list[int | str | None]
+    threads: list[int | str | None]
+    shapes: list[tuple[bytes, bytes]]
+    thread_names: dict[tuple[int, int], str]
+    categories: dict[str, int]
+    phases: dict[str, int]
+    refused: dict[str, int]
+    examples: dict[str, list[str]]
+    decimals: bool
+    lenient: int
+    bad_place: int | None
+    cut_at: int | None
+    total: int
+
+
+def signed(value: int) -> int:
+    """The 64 bits of an integer of any size, as a signed one."""
+    wrapped = value % _WRAP
+    return wrapped - _WRAP if wrapped >= _HALF else wrapped
+
+
+def integers(name: str, values: Sequence[int | None]) -> pl.Series:
+    """A column of integers; what exceeds 64 bits keeps the lower ones."""
+    try:
+        return pl.Series(name, values, dtype=pl.Int64)
+    except (OverflowError, TypeError, pl.exceptions.PolarsError):
+        wrapped = [None if it is None else signed(it) for it in values]
+        return pl.Series(name, wrapped, dtype=pl.Int64)
+
+
+def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.Series:
+    """A series that is null wherever `present` is False."""
+    series = pl.Series(name, values)
+    if present.all():
+        return series
+    return pl.select(
+        pl.when(pl.Series(present)).then(series).otherwise(None).alias(name)
+    ).to_series()
+
+
+def whole_number(value: int | str | None) -> int | None:
+    """The number that a process's or thread's id is, also as text; None for words."""
+    if isinstance(value, int):
+        return signed(value)
+    if value is None or not 0 < len(value) <= _MOST_DIGITS:
+        return None
+    try:
+        return signed(int(value))
+    except ValueError:
+        return None

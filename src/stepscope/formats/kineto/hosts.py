@@ -1,0 +1,77 @@
+"""What the processes are called whose traces are opened together.
+
+Every process of a distributed run writes a file of its own. Its rank stands in the
+file, else perhaps in the file's name; the name of the machine tells nothing, because
+eight ranks share one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from stepscope.formats.sniff import head_of
+from stepscope.rundir import HostFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["hosts_of"]
+
+#: Other numbers may stand between the two, but no closing bracket of the object.
+_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
+_NAMED: Final = re.compile(r"(rank|worker)[-_]?(\d{1,9})", re.IGNORECASE)
+#: What stands behind the events is short.
+_TAIL_BYTES: Final = 2**16
+
+
+def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
+    """Each trace as a host of its own: `rank3`, `worker3`, or the name of its file.
+
+    Where several would be called alike, as two windows of one worker, all of these
+    have the name of their file behind it.
+
+    Returns:
+        In the order of their names, `rank10` behind `rank9`.
+    """
+    names = [_name(path) for path in paths]
+    counts = Counter(names)
+    hosts = [
+        HostFiles(
+            host=name if counts[name] == 1 else f"{name} ({_stem(path)})",
+            paths=(path,),
+        )
+        for name, path in zip(names, paths, strict=True)
+    ]
+    return tuple(sorted(hosts, key=lambda it: _natural(it.host)))
+
+
+def _name(path: Path) -> str:
+    found = _RANK.search(head_of(path)) or _RANK.search(_tail(path))
+    if found is not None:
+        return f"rank{int(found[1])}"
+    named = _NAMED.search(path.name)
+    return f"{named[1].lower()}{int(named[2])}" if named else _stem(path)
+
+
+def _tail(path: Path) -> bytes:
+    """The last bytes of a file; of a packed one they say nothing."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        return file.read()
+
+
+def _stem(path: Path) -> str:
+    name = path.name.removesuffix(".gz").removesuffix(".json")
+    return name.removesuffix(".trace").removesuffix(".pt") or path.name
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Numbers in a name count as numbers."""
+    parts = re.split(r"(\d+)", name)
+    return tuple(
+        (int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)
+    )

@@ -1,0 +1,84 @@
+"""Reading JSON that breaks the rules: as much of it as makes sense.
+
+Producers write `NaN`, a comma too many, bytes that are no UTF-8; disks fill up in the
+middle of an event. The strict decoder refuses all that. What it refuses is read here,
+one value at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["LENIENT_ERRORS", "encoded", "json_value", "value_end"]
+
+#: What the strict decoder raises on input that may still be readable.
+LENIENT_ERRORS: Final = (
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+    OverflowError,
+)
+#: And what the lenient one does.
+_ERRORS: Final = (ValueError, RecursionError)
+
+_EXTRA_COMMA: Final = re.compile(r",(?=\s*[}\]])")
+
+
+def _no_number(_: str) -> None:
+    """`NaN` and the infinities tell nothing."""
+
+
+# Decimals keep every digit; control characters inside texts are let through.
+_DECODER: Final = json.JSONDecoder(
+    parse_float=Decimal, parse_constant=_no_number, strict=False
+)
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+
+
+def value_end(text: str, at: int) -> int | None:
+    """The place behind the value that begins at a place; None where it is broken."""
+    try:
+        return _DECODER.raw_decode(text, at)[1]
+    except _ERRORS:
+        return None
+
+
+def json_value(data: bytes) -> Any:
+    """A value from its bytes; None where they make no sense.
+
+    Bytes that are no UTF-8 are replaced, a comma before a closing bracket is left
+    out, and what is no number becomes None.
+    """
+    text = data.decode("utf-8", "replace")
+    for candidate in (text, _EXTRA_COMMA.sub("", text)):
+        try:
+            return _without_surrogates(_DECODER.decode(candidate), candidate)
+        except _ERRORS:
+            continue
+    return None
+
+
+def _without_surrogates(value: Any, source: str) -> Any:
+    """The value with every half of a pair that lacks the other half replaced."""
+    if "\\ud" not in source and "\\uD" not in source:
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_without_surrogates(it, source) for it in value]
+    if isinstance(value, dict):
+        return {
+            _without_surrogates(key, source): _without_surrogates(it, source)
+            for key, it in value.items()
+        }
+    return value
+
+
+def encoded(value: object) -> bytes:
+    """A value that was read leniently, as JSON that the strict decoder accepts."""
+    return _ENCODER.encode(value)

@@ -1,0 +1,147 @@
+"""Microseconds of a trace become whole nanoseconds, none of them rounded twice.
+
+A trace holds whole microseconds, microseconds with three decimals, or either as text
+(spec: formats, section 5.2). A double holds the third decimal of a number below 2^43;
+beyond it, the decimals are read from the text.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["IMPOSSIBLE", "Microseconds", "nanoseconds_of_text"]
+
+#: In place of a time that makes no sense or is not there.
+IMPOSSIBLE: Final = np.iinfo(np.int64).min
+
+_NS_PER_US: Final = 1_000
+#: From here on neighbouring doubles are so far apart that the third decimal is lost.
+_EXACT_BELOW: Final = 2.0**43
+#: Times beyond this do not fit 64 bits in nanoseconds.
+_LAST_US: Final = (2**63 - 1) // _NS_PER_US - 1
+#: No number needs more digits; texts are not converted before they are measured.
+_LONGEST: Final = 64
+
+_POINT: Final = ord(".")
+_COMMA: Final = ord(",")
+_DECIMALS: Final = 3
+
+
+class Microseconds(NamedTuple):
+    """Times as decoded, and what can be said of all of them.
+
+    Attributes:
+        values: Numbers, texts, or None.
+        numbers: The same as an array (int64 or float64) where all are numbers.
+    """
+
+    values: Sequence[float | str | None]
+    numbers: NDArray[Any] | None
+
+    @classmethod
+    def of(cls, values: Sequence[float | str | None]) -> Microseconds:
+        """Look at the types of all values at once."""
+        kinds = set(map(type, values))
+        try:
+            if kinds <= {int}:
+                return cls(values, np.fromiter(values, np.int64, len(values)))
+            if kinds <= {int, float}:
+                return cls(values, np.fromiter(values, np.float64, len(values)))
+        except OverflowError:
+            pass
+        return cls(values, None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether none is told more finely than to the microsecond."""
+        if self.numbers is not None:
+            return self.numbers.dtype == np.int64
+        return not any(
+            type(it) is float or (type(it) is str and "." in it) for it in self.values
+        )
+
+    @property
+    def rounded(self) -> bool:
+        """Whether one lost its decimals when it became a double."""
+        numbers = self.numbers
+        if numbers is None or numbers.dtype == np.int64 or not len(numbers):
+            return False
+        return bool(np.abs(numbers).max() >= _EXACT_BELOW)
+
+    def nanoseconds(self) -> NDArray[np.int64]:
+        """Convert; `IMPOSSIBLE` where there is no number."""
+        if self.numbers is None:
+            found = (_of_anything(it) for it in self.values)
+            return np.fromiter(found, np.int64, len(self.values))
+        if self.numbers.dtype == np.int64:
+            return _of_integers(self.numbers)
+        return _of_doubles(self.numbers)
+
+
+def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> NDArray[np.int64]:
+    """Convert microseconds from the numbers as they are written."""
+    joined = b",".join(texts)
+    if _all_with_decimals(joined, len(texts)):
+        # Without its point, a number of microseconds is one of nanoseconds. Of one
+        # below 1 the zero would come first, which no number of JSON has.
+        listed = b"[" + joined.replace(b".", b"") + b"]"
+        try:
+            numbers = msgspec.json.decode(listed, type=list[int])
+            return np.fromiter(numbers, np.int64, len(numbers))
+        except (OverflowError, msgspec.DecodeError):
+            pass
+    found = (_of_anything(bytes(it).decode("latin-1").strip('"')) for it in texts)
+    return np.fromiter(found, np.int64, len(texts))
+
+
+def _of_integers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    far = (numbers > _LAST_US) | (numbers < -_LAST_US)
+    if not far.any():
+        return numbers * _NS_PER_US
+    return np.where(far, IMPOSSIBLE, np.where(far, 0, numbers) * _NS_PER_US)
+
+
+def _of_doubles(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    possible = np.abs(numbers) < float(_LAST_US)
+    sane = np.where(possible, numbers, 0.0)
+    # The fraction is exact; multiplying the whole number would round once more.
+    whole = np.floor(sane)
+    fraction = np.rint((sane - whole) * _NS_PER_US).astype(np.int64)
+    found = whole.astype(np.int64) * _NS_PER_US + fraction
+    return found if possible.all() else np.where(possible, found, IMPOSSIBLE)
+
+
+def _of_anything(value: float | str | None) -> int:
+    if value is None or (isinstance(value, str) and len(value) > _LONGEST):
+        return IMPOSSIBLE
+    try:
+        number = Decimal(value)
+        if not number.is_finite() or abs(number) > _LAST_US:
+            return IMPOSSIBLE
+        return int((number * _NS_PER_US).to_integral_value())
+    except InvalidOperation:
+        return IMPOSSIBLE
+
+
+def _all_with_decimals(joined: bytes, count: int) -> bool:
+    """Whether every number of a list has exactly three decimals and no exponent."""
+    if (
+        joined.count(b".") != count
+        or b"e" in joined
+        or b"E" in joined
+        or b'"' in joined
+    ):
+        return False
+    characters = np.frombuffer(joined, np.uint8)
+    points = np.flatnonzero(characters == _POINT)
+    ends = np.append(np.flatnonzero(characters == _COMMA), len(characters))
+    return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())

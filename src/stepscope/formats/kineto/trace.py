@@ -1,0 +1,138 @@
+"""A Kineto file becomes the tables of a trace."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.errors import BadInput
+from stepscope.formats.kineto.absent import or_lost
+from stepscope.formats.kineto.allocations import allocations
+from stepscope.formats.kineto.document import open_document
+from stepscope.formats.kineto.environment import devices, environment, pairing
+from stepscope.formats.kineto.iterators import iterators
+from stepscope.formats.kineto.launches import launches
+from stepscope.formats.kineto.quality import quality
+from stepscope.formats.kineto.recording import Recording
+from stepscope.formats.kineto.stats import stats
+from stepscope.formats.kineto.tracks import tracks_frame
+from stepscope.trace.events import AGGREGATES, EVENT_TYPES
+from stepscope.trace.model import TraceData
+from stepscope.trace.stats import TYPE_STATS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.rundir import HostFiles
+
+__all__ = ["read"]
+
+_NO_PARAMETERS: Final = Unavailable(
+    code="FORMAT",
+    reason="This format does not record the variables of the model.",
+    remedy="Count the parameters in the program itself.",
+)
+_NO_HLO: Final = Unavailable(
+    code="NO_HLO",
+    reason="PyTorch traces hold no HLO module.",
+    remedy="Ops are named by the framework's own records.",
+)
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The trace holds no device: the program ran on the CPU, or the device was "
+    "not recorded.",
+    remedy="If the program used an accelerator, record with ProfilerActivity.CUDA and "
+    "check that CUPTI or roctracer can be loaded.",
+)
+_NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="A device is listed, but none of its activity was recorded.",
+    remedy="Record with ProfilerActivity.CUDA while the device works, and check that "
+    "CUPTI or roctracer can be loaded and that users may profile.",
+)
+_NO_GEOMETRIES: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="No kernel carries launch details.",
+    remedy="Record on an NVIDIA GPU; other tracers do not report them.",
+)
+
+
+def read(source: HostFiles) -> TraceData:
+    """Read one process's trace.
+
+    Raises:
+        BadInput: Nothing can be read; the message names the file, what was wrong and
+            the way out.
+    """
+    if len(source.paths) != 1:
+        raise BadInput.at(
+            source.paths[0],
+            f"is one of {len(source.paths)} files given as parts of one trace, which "
+            "this format does not have",
+            "Give each file as a worker of its own.",
+        )
+    (path,) = source.paths
+    recording = Recording(path, open_document(path))
+    builders: dict[str, Callable[[Recording], pl.DataFrame | Unavailable]] = {
+        "tracks": _tracks,
+        "events": lambda it: it.timeline.frame(),
+        "event_types": _event_types,
+        "aggregates": lambda _: pl.DataFrame(schema=AGGREGATES.dtypes()),
+        "stats": stats,
+        "type_stats": lambda _: pl.DataFrame(schema=TYPE_STATS.dtypes()),
+        "device_activity": _device_activity,
+        "geometries": _geometries,
+        "launches": launches,
+        "allocations": allocations,
+        "iterators": iterators,
+        "parameters": lambda _: _NO_PARAMETERS,
+        "hlo_ops": lambda _: _NO_HLO,
+        "devices": devices,
+        "environment": environment,
+        "quality": quality,
+    }
+    return TraceData(
+        source.host,
+        {name: partial(build, recording) for name, build in builders.items()},
+        strings=recording.strings,
+        data=recording.document.data,
+    )
+
+
+def _tracks(recording: Recording) -> pl.DataFrame:
+    line = recording.timeline
+    return tracks_frame(recording.tracks, line.event_begin, line.event_end)
+
+
+def _event_types(recording: Recording) -> pl.DataFrame:
+    names = recording.type_names
+    return pl.DataFrame(
+        {
+            "name": names,
+            "display_name": [None] * len(names),
+            "known": [it is not None for it in recording.columns.names],
+        },
+        schema=EVENT_TYPES.dtypes(),
+    )
+
+
+def _device_activity(recording: Recording) -> pl.DataFrame | Unavailable:
+    return _why_no_activity(recording) or recording.activity.frame
+
+
+def _geometries(recording: Recording) -> pl.DataFrame | Unavailable:
+    absent = _why_no_activity(recording)
+    if absent is not None:
+        return absent
+    geometries = recording.activity.geometries
+    return _NO_GEOMETRIES if geometries.is_empty() else geometries
+
+
+def _why_no_activity(recording: Recording) -> Unavailable | None:
+    """The reason that there is no device activity, None where there is some."""
+    if recording.activity.frame.height:
+        return None
+    return or_lost(recording, _NO_ACTIVITY if pairing(recording) else _NO_DEVICE)

@@ -1,0 +1,77 @@
+"""PyTorch traces from literal events, and their tables on one screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from stepscope.errors import BadInput
+from stepscope.formats import kineto
+from stepscope.rundir import run_of_file
+from stepscope.trace.schema import check
+from stepscope.trace.tables import TABLES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stepscope.trace.model import TraceData
+
+PID = 4242
+
+
+def read_file(path: Path) -> TraceData:
+    return kineto.read(run_of_file(path).hosts[0])
+
+
+def frame(trace: TraceData, name: str) -> pl.DataFrame:
+    table = trace.table(name)
+    assert not isinstance(table, Unavailable), table
+    return table
+
+
+def check_all(trace: TraceData) -> None:
+    """Build every table and hold it against its declaration and its own rules."""
+    for name, schema in TABLES.items():
+        table = trace.table(name)
+        if isinstance(table, pl.DataFrame):
+            assert check(schema, table) == []
+    events, tracks = frame(trace, "events"), frame(trace, "tracks")
+    assert events["dur_ps"].min() is None or events["dur_ps"].min() >= 0
+    ordered = events.with_row_index().sort(
+        "track", "start_ps", pl.col("dur_ps").neg(), maintain_order=True
+    )
+    assert ordered["index"].is_sorted()
+    counts = (tracks["event_end"] - tracks["event_begin"]).to_list()
+    assert sum(counts) == events.height
+
+
+def outcome(read: Callable[[], TraceData]) -> str:
+    """What is said of a file that is refused; nothing of one whose tables are good."""
+    try:
+        check_all(read())
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
+def complete(name: str, ts: float, dur: float, **fields: Any) -> dict[str, Any]:
+    """One event with a duration, on the main thread unless told otherwise."""
+    args = fields.pop("args", {})
+    event = {"ph": "X", "name": name, "pid": PID, "tid": PID, "ts": ts, "dur": dur}
+    return {**event, "cat": "cpu_op", **fields, "args": args}
+
+
+def kernel(name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    """A kernel on stream 7 of device 0 unless told otherwise."""
+    args = {"device": 0, "stream": 7, **args}
+    return complete(
+        name, ts, dur, cat="kernel", pid=args["device"], tid=args["stream"], args=args
+    )
+
+
+def call(name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    """A call of the runtime."""
+    return complete(name, ts, dur, cat="cuda_runtime", args=args)
