@@ -11,6 +11,8 @@ import msgspec
 
 from stepscope.analysis import (
     framework_op_stats,
+    inference_profile,
+    input_pipeline_analyzer,
     kernel_stats,
     memory_profile,
     overview_page,
@@ -34,6 +36,13 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Overview page",
         overview_page.Options,
         overview_page.analyse,
+    ),
+    Tool(
+        "input_pipeline_analyzer",
+        ("input", "input_pipeline"),
+        "Input pipeline analyzer",
+        input_pipeline_analyzer.Options,
+        input_pipeline_analyzer.analyse,
     ),
     Tool(
         "framework_op_stats",
@@ -63,22 +72,24 @@ TOOLS: Final[tuple[Tool, ...]] = (
         tf_data_bottleneck_analysis.Options,
         tf_data_bottleneck_analysis.analyse,
     ),
+    Tool(
+        "inference_profile",
+        ("inference",),
+        "Inference profile",
+        inference_profile.Options,
+        inference_profile.analyse,
+    ),
 )
 
 #: Names that users of other programs know and that no tool here answers yet.
 _ELSEWHERE: Final = frozenset(
     {
-        "input_pipeline_analyzer",
-        "input_pipeline",
-        "input",
         "trace_viewer",
         "trace",
         "pod_viewer",
         "pod",
         "model_views",
         "model",
-        "inference_profile",
-        "inference",
     }
 )
 

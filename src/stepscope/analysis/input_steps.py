@@ -142,7 +142,9 @@ def input_steps(
     known = pl.when(pl.col("window_ps") > 0).then(share)
     grouped = parts.group_by("window", maintain_order=True).agg(
         *(
-            pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean() / PS_PER_MS)
+            pl.when(pl.col(name).null_count() == 0).then(
+                pl.col(name).mean() / PS_PER_MS
+            )
             for name in ("input_ps", "wait_ps", "transfer_ps")
         ),
         known.mean().alias("avg"),

@@ -117,8 +117,7 @@ class InputShare:
         """Waiting and transfers together: at least so much where one was lost."""
         known = [part for part in (self.wait_ps, self.transfer_ps) if part is not None]
         lost = self.why_no_wait is not None or (
-            self.why_no_transfer is not None
-            and self.why_no_transfer.code != _NO_DEVICE
+            self.why_no_transfer is not None and self.why_no_transfer.code != _NO_DEVICE
         )
         total = sum(known)
         return None if not known or (lost and not total) else total

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOTTLENECK_ROWS",
     "PIPELINE_ROWS",
+    "STAGE_ROWS",
     "WAIT_ROWS",
     "Bottleneck",
     "Graph",
@@ -63,6 +64,23 @@ PIPELINE_ROWS: Final[dict[str, pl.DataType]] = {
     "mean_latency_us": pl.Float64(),
     "max_latency_us": pl.Float64(),
     "slow_calls": pl.Int64(),
+}
+#: Columns of `stages`.
+STAGE_ROWS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "pipeline": pl.String(),
+    "rank": pl.Int64(),
+    "name": pl.String(),
+    "type": pl.String(),
+    "start_us": pl.Float64(),
+    "total_us": pl.Float64(),
+    "self_us": pl.Float64(),
+    "calls": pl.Int64(),
+    "critical": pl.Boolean(),
+    "bottleneck": pl.Boolean(),
+    "critical_time_us": pl.Float64(),
+    "asynchronous": pl.Boolean(),
+    "id": pl.String(),
 }
 #: Columns of `waits`.
 WAIT_ROWS: Final[dict[str, pl.DataType]] = {
@@ -210,6 +228,7 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
         waits: What the steps of each host wait for input, columns `WAIT_ROWS`.
         graphs: One call of each selected pipeline; host pipelines by their greatest
             latency, then those of devices.
+        stages: The nodes of these graphs as one table, columns `STAGE_ROWS`.
         quality: Doubts about the pipelines.
         missing: Null fields and hosts that could not be looked at.
         inputs: Host → executions, stages and calls that were read.
@@ -220,6 +239,7 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
     pipelines: pl.DataFrame
     waits: pl.DataFrame
     graphs: tuple[Graph, ...]
+    stages: pl.DataFrame
     quality: tuple[QualityNote, ...]
     missing: tuple[Missing, ...]
     inputs: dict[str, dict[str, int]]
@@ -271,6 +291,7 @@ def analyse(
         pipelines=_pipeline_rows(pipelines),
         waits=_waits(found),
         graphs=graphs,
+        stages=_stage_rows(graphs),
         quality=tuple(
             note for host in found for note in (*host.graph.notes, *host.calls.notes)
         ),
@@ -463,6 +484,19 @@ def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
         ),
         edges=edges_of(host.graph, host.calls, call=call["call"]),
     )
+
+
+def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
+    of_node = [name for name in STAGE_ROWS if name in Node.__struct_fields__]
+    rows = [
+        (
+            *(graph.host, graph.pipeline, graph.rank),
+            *(getattr(node, name) for name in of_node),
+        )
+        for graph in graphs
+        for node in graph.nodes
+    ]
+    return pl.DataFrame(rows, schema=STAGE_ROWS, orient="row")
 
 
 def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:

@@ -68,8 +68,9 @@ def show(
 ) -> int:
     """Print what TOOL found.
 
-    Tools: overview_page (overview), framework_op_stats (ops), kernel_stats (kernels),
-    memory_profile (memory), tf_data_bottleneck_analysis (tfdata). PATH is a log
+    Tools: overview_page (overview), input_pipeline_analyzer (input),
+    framework_op_stats (ops), kernel_stats (kernels), memory_profile (memory),
+    tf_data_bottleneck_analysis (tfdata), inference_profile (inference). PATH is a log
     directory (its newest run), a run directory, or one file; several are several
     workers of one run.
     """

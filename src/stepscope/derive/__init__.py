@@ -28,6 +28,7 @@ from stepscope.derive.host_classes import host_classes
 from stepscope.derive.host_op_events import host_op_events
 from stepscope.derive.host_values import host_values
 from stepscope.derive.input_between_steps import input_between_steps
+from stepscope.derive.input_ops import input_ops
 from stepscope.derive.kernels import kernels
 from stepscope.derive.launch_facts import launch_facts
 from stepscope.derive.launching_ops import launching_ops
@@ -38,6 +39,8 @@ from stepscope.derive.phases import phases
 from stepscope.derive.pipeline_calls import pipeline_calls
 from stepscope.derive.pipeline_graph import pipeline_graph
 from stepscope.derive.precision import precision
+from stepscope.derive.request_waits import request_waits
+from stepscope.derive.requests import requests
 from stepscope.derive.step_assignment import activity_steps
 from stepscope.derive.steps import step_candidates, steps
 from stepscope.derive.tensor_cores import tensor_cores
@@ -268,6 +271,22 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
         blame,
     ),
     Derivation("input_between_steps", ("steps", "host_classes"), input_between_steps),
+    Derivation(
+        "input_ops",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "host_values?",
+            "iterators?",
+            "launches?",
+            "correlation?",
+            "device_activity?",
+        ),
+        input_ops,
+    ),
     Derivation("memory_replay", ("allocations",), memory_replay),
     Derivation(
         "allocation_steps", ("allocations", "steps?", "windows?"), allocation_steps
@@ -287,6 +306,38 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
         pipeline_graph,
     ),
     Derivation("pipeline_calls", ("pipeline_graph",), pipeline_calls),
+    Derivation(
+        "requests",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "stats?",
+            "type_stats?",
+            "steps?",
+        ),
+        requests,
+    ),
+    Derivation(
+        "request_waits",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_kinds",
+            "nesting",
+            "stats",
+            "host_classes",
+            "requests",
+            "device_activity?",
+            "launches?",
+            "correlation?",
+            "precision?",
+        ),
+        request_waits,
+    ),
     Derivation(
         "consistency",
         (

@@ -1,0 +1,216 @@
+"""The input analysis as TensorFlow itself wrote it at capture time.
+
+Its steps are the stored ones. On the host it counts iterators and infeeds only, because
+it knows copies under one spelling alone, takes their self times among all ops, and
+tells readers that work ahead by parts of their names (spec: tools, sections 5.4 and 9).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.compat_tensorflow import compat_steps, compat_summary
+from stepscope.analysis.input_device_side import PERCENTS, STEP_TIMES, DeviceSide
+from stepscope.analysis.input_steps import DEVICE_ROWS, InputStep
+from stepscope.analysis.input_verdict import verdict_of
+from stepscope.analysis.statistics import statistics_of
+from stepscope.analysis.step_summary import (
+    HIGHLY_INPUT_BOUND_PERCENT,
+    MODERATELY_INPUT_BOUND_PERCENT,
+    Step,
+)
+from stepscope.derive.arrays import handles
+from stepscope.derive.dense_codes import combined, totals_by
+from stepscope.derive.event_kinds import OpCategory
+from stepscope.derive.input_ops import INPUT_OP_ROWS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.host_op_events import HostOpEvents
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["compat_device_side", "compat_input_ops"]
+
+_READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
+_AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
+_INFEED: Final = r"^InfeedEnqueue"
+_NO_OPS: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="No event of an input pipeline was recorded.",
+    remedy="Record at host level 2 a program that reads through such a pipeline.",
+)
+#: From here on it blames unexplained time on input, whatever it is.
+_POTENTIALLY_PERCENT: Final = 3.0
+
+
+def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
+    """The input ops of a host under those rules; columns `INPUT_OP_ROWS`."""
+    found = profile.derived(host, "host_op_events")
+    if isinstance(found, Unavailable):
+        return found
+    events = profile.table(host, "events")
+    if isinstance(events, Unavailable):
+        return events
+    rows = _summed(found, handles(events, "track"))
+    return rows if len(rows) else _NO_OPS
+
+
+def _word(input_percent: float, unexplained_percent: float) -> str:
+    """The word that TensorFlow's page has for the program.
+
+    Args:
+        input_percent: Share of the steps that is input.
+        unexplained_percent: Share that has no class.
+    """
+    if input_percent >= HIGHLY_INPUT_BOUND_PERCENT:
+        return "HIGHLY"
+    if input_percent >= MODERATELY_INPUT_BOUND_PERCENT:
+        return "MODERATELY"
+    return "POTENTIALLY" if unexplained_percent >= _POTENTIALLY_PERCENT else "NOT"
+
+
+def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
+    ops = found.ops
+    dataset = (ops["category"] == int(OpCategory.DATASET)) & (ops["type"] == "Dataset")
+    infeed = ops["type"].str.contains(_INFEED)
+    chosen = (dataset | infeed).fill_null(value=False).to_numpy()
+    count = len(ops)
+    own = totals_by(found.op, found.self_ps, count=count)
+    outer = np.flatnonzero(found.outermost)
+    total = totals_by(found.op[outer], found.dur_ps[outer], count=count).total
+    pairs = combined([found.op, track[found.event]])
+    threads = np.bincount(found.op[pairs.first], minlength=count)
+    name = pl.col("name")
+    category = (
+        pl.when(pl.col("type").str.contains(_INFEED))
+        .then(pl.lit("enqueue"))
+        .when(~name.str.contains(_READER))
+        .then(pl.lit("preprocessing"))
+        .when(name.str.contains(_AHEAD))
+        .then(pl.lit("advanced_file_read"))
+        .otherwise(pl.lit("demanded_file_read"))
+    )
+    return (
+        ops.with_columns(
+            pl.Series("count", own.count),
+            pl.Series("total_ps", total),
+            pl.Series("self_ps", own.total),
+            pl.Series("threads", threads),
+            category.alias("category"),
+            source=pl.lit("iterator"),
+        )
+        .filter(pl.Series(chosen))
+        .select(pl.col(name).cast(kind) for name, kind in INPUT_OP_ROWS.items())
+        .sort("self_ps", "name", descending=[True, False])
+    )
+
+
+_NOT_IN_COMPAT: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="TensorFlow's own results do not have this.",
+    remedy="Use the tool without compat.",
+)
+
+
+def compat_device_side(
+    run: ProfileData, hosts: Collection[str]
+) -> DeviceSide | Unavailable:
+    """The stored steps, swept as TensorFlow swept them (spec: tools, section 5.4)."""
+    swept = compat_steps(run, list(hosts))
+    if isinstance(swept, Unavailable):
+        return swept
+    written, summary, missing = compat_summary(swept)
+    percent, other = summary.input_percent, summary.breakdown_percent["other"]
+    if percent is None or other is None:
+        return _NO_STEP_TIME
+    steps = tuple(map(_compat_step, written))
+    stats, few = statistics_of(
+        [
+            step.input_percent_avg
+            for step in steps
+            if step.input_percent_avg is not None
+        ],
+        field="input_percent_stats",
+    )
+    absent = (
+        *("input_wait_percent", "input_transfer_percent", "consumer_wait", "devices"),
+        *(f"steps.{name}" for name in _NOT_OF_THEIRS),
+        *(f"by_host.{name}" for name in PERCENTS[1:]),
+    )
+    kept = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
+    # The device's time is the step's, and lacks the same.
+    kept += [
+        msgspec.structs.replace(one, field=f"device_{one.field}")
+        for one in kept
+        if one.field.startswith(STEP_TIMES[0])
+    ]
+    word = _word(percent, other)
+    return DeviceSide(
+        verdict=verdict_of(percent),
+        compat_verdict=word,
+        input_percent=percent,
+        input_at_most_percent=percent,
+        input_wait_percent=None,
+        input_transfer_percent=None,
+        step_time_ms=summary.step_time_ms,
+        device_step_time_ms=summary.device_step_time_ms,
+        input_percent_stats=stats,
+        steps=steps,
+        devices=pl.DataFrame(schema=DEVICE_ROWS),
+        consumer_wait=None,
+        shares={},
+        missing=(
+            *kept,
+            *few,
+            *(_NOT_IN_COMPAT.for_field(field) for field in absent),
+        ),
+        remark=_remark(word, other),
+    )
+
+
+_NO_STEP_TIME: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="The stored steps take no time at all, so nothing is a share of them.",
+    remedy="Record some complete steps.",
+)
+#: Fields of a step that those rules do not fill.
+_NOT_OF_THEIRS: Final = (
+    *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
+    *("device_busy_least_ms", "device_busy_most_ms"),
+)
+
+
+def _compat_step(step: Step) -> InputStep:
+    percent = None
+    if step.duration_ms:
+        percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
+    return InputStep(
+        **{name: getattr(step, name) for name in Step.__struct_fields__},
+        counted=True,
+        input_ms=step.breakdown_ms["input"],
+        input_wait_ms=None,
+        input_transfer_ms=None,
+        input_percent_avg=percent,
+        input_percent_min=percent,
+        input_percent_max=percent,
+        consumer_wait_ms=None,
+    )
+
+
+def _remark(word: str, unexplained_percent: float) -> str:
+    """What its page says more, where its words differ from ours."""
+    if word != "POTENTIALLY":
+        return ""
+    return (
+        " TensorFlow's own page calls it POTENTIALLY input-bound, because "
+        f"{unexplained_percent:.1f} % of the step has no class there; time that nobody "
+        "explains is no evidence of input."
+    )
