@@ -20,10 +20,10 @@ command -v "$python" >/dev/null || need "Python 3.11 or newer" python3
     exit 1
 }
 "$python" -c 'import ensurepip, venv' 2>/dev/null || need "Python's venv module" python3-venv
-# Without a compiler stepscope still runs, about 150 times slower.
+# Without a compiler stepscope still runs, far slower.
 wish() {
     if [ "$(id -u)" = 0 ]; then need "$1" "$2"; else
-        echo "no $1: the kernels will run uncompiled, about 150 times slower (apt-get install $2)" >&2
+        echo "no $1: the kernels will run uncompiled, far slower (apt-get install $2)" >&2
     fi
 }
 command -v "${CC:-cc}" >/dev/null || wish "a C compiler" gcc
