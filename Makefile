@@ -4,6 +4,8 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 KERNELS := $(wildcard src/stepscope/_core/*.py)
 WORKERS ?= 2
+PAGE := src/stepscope/serve/static/build.json
+PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*')
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -11,11 +13,14 @@ help: ## list the targets
 demo: $(VENV)/.ready ## explain a real TensorFlow profile
 	@$(VENV)/bin/stepscope demo
 
-test: $(VENV)/.ready frameworks ## every test, frameworks included
-	STEPSCOPE_FRAMEWORKS=required $(PY) -m pytest -n $(WORKERS)
+test: $(VENV)/.ready $(PAGE) chromium frameworks ## every test, frameworks and browser included
+	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS)
 
-test-core: $(VENV)/.ready ## the tests that need no framework (under three minutes)
-	$(PY) -m pytest -n $(WORKERS) -m "not framework and not slow"
+test-core: $(VENV)/.ready ## the tests that need no framework or browser (under three minutes)
+	$(PY) -m pytest -n $(WORKERS) -m "not framework and not slow and not browser"
+
+test-web: $(VENV)/.ready $(PAGE) chromium ## the tests of the page, in Chromium
+	STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS) tests/web tests/browser
 
 check: $(VENV)/.ready ## format, lint, types, layers, docs, sizes: read-only
 	$(VENV)/bin/ruff format --check .
@@ -27,17 +32,27 @@ fix: $(VENV)/.ready ## apply what formatter and linter can apply
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 	$(PY) build_tools/table_docs.py
+	$(PY) build_tools/web_sources.py
 
 bench: $(VENV)/.ready ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/decode.py
 	$(PY) benchmarks/derive.py
+	$(PY) benchmarks/tiles.py
+	$(PY) benchmarks/linear.py
 	$(PY) benchmarks/peer.py
 
 frameworks: $(VENV)/.ready ## one cached virtual environment per framework
-	$(PY) build_tools/framework_venv.py tensorflow jax xprof
+	$(PY) build_tools/framework_venv.py \
+		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof
 
-fuzz: $(VENV)/.ready ## a million mutated inputs over the decoder (some minutes)
+fuzz: $(VENV)/.ready ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
+	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
+
+chromium: # Debian's, for the tests in a browser
+	@sh build_tools/chromium.sh
+
+web: $(PAGE) ## build the page
 
 core: $(VENV)/.ready ## compile the kernels in place
 	@$(PY) setup.py -q build_ext --inplace
@@ -48,5 +63,8 @@ clean: ## remove what was built
 $(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh $(KERNELS)
 	@PYTHON=$(PYTHON) sh build_tools/bootstrap.sh $(VENV)
 
-.PHONY: help demo test test-core check fix bench frameworks fuzz core clean
+$(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
+	@$(PY) build_tools/web_page.py
+
+.PHONY: web chromium help demo test test-core test-web check fix bench frameworks fuzz core clean
 .DEFAULT_GOAL := help

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pages import machine, replace_section
 from profiles import CASES, NoProfile
 from stepscope._core import wire
 from stepscope.xspace import XSpace, decode
@@ -98,21 +99,27 @@ class CDecoder:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table of the profiles."""
+    """Print a table of the profiles, and put it into the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--case", choices=[case.name for case in CASES])
+    parser.add_argument("--write", type=Path, metavar="PAGE")
     options = parser.parse_args(arguments)
     compiler = os.environ.get("CC", "cc")
     if shutil.which(compiler) is None:
         print(f"no C compiler ({compiler}) on this machine: nothing to compare with")
         return 1
-    print(f"kernels {'compiled' if wire.COMPILED else 'not compiled'}; medians")
-    print(
-        "| profile | MB | varint walk, CPU ms | C, CPU ms | 1 thread, CPU ms | to C "
-        "| C, elapsed ms | all cores, elapsed ms | to C | memory to columns |"
-    )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    lines = [
+        machine(),
+        "",
+        f"Kernels {'compiled' if wire.COMPILED else 'not compiled'}; medians.",
+        "",
+        (
+            "| profile | MB | varint walk, CPU ms | C, CPU ms | 1 thread, CPU ms | to C "
+            "| C, elapsed ms | all cores, elapsed ms | to C | memory to columns |"
+        ),
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         reference = CDecoder(Path(folder))
         for case in CASES:
@@ -120,9 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 try:
                     path = case.profile()
                 except NoProfile as reason:
-                    print(f"| {case.name} | skipped: {reason} |")
+                    lines.append(f"| {case.name} | skipped: {reason} |")
                 else:
-                    print(row(case.name, path, reference, runs=options.runs))
+                    lines.append(row(case.name, path, reference, runs=options.runs))
+    print("\n".join(lines))
+    if options.write:
+        replace_section(options.write, "decode", "\n".join(lines))
     return 0
 
 

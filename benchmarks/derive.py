@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pages import machine, replace_section
 from stepscope._core import nesting as kernels
 from stepscope.derive.spans import Spans
 
@@ -46,22 +48,31 @@ class Contest:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table of the tasks."""
+    """Print a table of the tasks, and put it into the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--events", type=int, default=6_000_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--write", type=Path, metavar="PAGE")
     options = parser.parse_args(arguments)
     compiled = not str(kernels.__file__).endswith(".py")
-    print(f"kernels {'compiled' if compiled else 'not compiled'}; medians")
-    print("| task | size | kernels, ns each | numpy, ns each | ratio |")
-    print("|---|--:|--:|--:|--:|")
+    lines = [
+        machine(),
+        "",
+        f"Kernels {'compiled' if compiled else 'not compiled'}; medians.",
+        "",
+        "| task | size | kernels, ns each | numpy, ns each | ratio |",
+        "|---|--:|--:|--:|--:|",
+    ]
     for contest in contests(options.events):
         ours, theirs = measured(contest, runs=options.runs)
         each = 1e9 / contest.size
-        print(
+        lines.append(
             f"| {contest.name} | {contest.size:,} | {ours * each:.1f} "
             f"| {theirs * each:.1f} | {theirs / ours:.1f} |"
         )
+    print("\n".join(lines))
+    if options.write:
+        replace_section(options.write, "derive", "\n".join(lines))
     return 0
 
 

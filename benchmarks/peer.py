@@ -4,12 +4,11 @@ Every measurement is a fresh process that writes the tool's JSON; from its start
 exit, imports included. Each gets a new run directory with a link to the profile, so
 that neither finds what an earlier one left there (XProf writes caches beside the
 profile). The file is read once before each, so nobody waits for the disk. The order
-alternates. It takes about a quarter of an hour on two cores, nearly all of it XProf's.
+alternates. Nearly all of the time that it takes is XProf's.
 """
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -26,20 +25,23 @@ from measured_process import (
     one_after_another,
     warm_page_cache,
 )
+from pages import machine, replace_section
 from profiles import CASES, Case, NoProfile
 
 ROOT = Path(__file__).resolve().parent.parent
 FRAMEWORK_VENV = ROOT / "build_tools" / "framework_venv.py"
 
-TOOLS = ("overview_page", "framework_op_stats", "kernel_stats")
-ALL_TOOLS = "all three"
-# Rows of the tables. stepscope's three tools run in one process in both.
-IN_TURN = "three (XProf: one after another)"
-IN_ONE = "three in one process"
+PAGES = (
+    "overview_page",
+    "framework_op_stats",
+    "kernel_stats",
+    "input_pipeline_analyzer",
+    "memory_profile",
+    "pod_viewer",
+)
 LEAST_RUNS = 5
 MIB = 1 << 20
-# The targets of the project, shown beside what was reached.
-WANTED_SPEED_UP = 40
+# The target of the project for both groups, shown beside what was reached.
 WANTED_MEMORY_FRACTION = 0.25
 
 XPROF_PROGRAM = """
@@ -72,6 +74,27 @@ class NoPeer(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Group:
+    """Several of the peer's pages, and what of ours stands against them.
+
+    Attributes:
+        name: As the tables show it.
+        pages: Asked of the peer one after another, and all in one process.
+        tools: Ours, all in one process.
+        wanted_speed_up: The target of the project.
+    """
+
+    name: str
+    pages: tuple[str, ...]
+    tools: tuple[str, ...]
+    wanted_speed_up: int
+
+    def asked_of(self, contender: "Contender") -> tuple[str, ...]:
+        """What one process of a contender answers."""
+        return self.tools if contender.name == "stepscope" else self.pages
+
+
+@dataclass(frozen=True, kw_only=True)
 class Contender:
     """One side: the interpreter that has it, and the program that renders tools."""
 
@@ -101,28 +124,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         contenders = [stepscope(), xprof()]
+        groups = the_groups(contenders[0])
         if options.only:
             contenders = [c for c in contenders if c.name == options.only]
     except NoPeer as failure:
         print(f"peer: {failure}", file=sys.stderr)
         return 1
-    parts = [machine(contenders)]
+    parts = [machine(), versions(contenders)]
     for case in CASES:
         if options.case and case.name not in options.case:
             continue
         try:
-            samples = run_case(case, contenders, runs=options.runs)
+            samples = run_case(case, contenders, groups, runs=options.runs)
         except NoProfile as reason:
             parts.append(f"**{case.name}**: skipped, {reason}")
         except ProgramFailed as failure:
             print(f"peer: {case.name}: {failure}", file=sys.stderr)
             return 1
         else:
-            parts.append(table(case, samples))
+            parts.append(table(case, samples, groups))
     text = "\n\n".join(parts)
     print(text)
     if options.write:
-        options.write.write_text(with_section(options.write.read_text(), text))
+        replace_section(options.write, "peer", text)
     return 0
 
 
@@ -179,18 +203,35 @@ def xprof() -> Contender:
     )
 
 
+def the_groups(ours: Contender) -> tuple[Group, Group]:
+    """The first three pages against the same three; all six against all our tools."""
+    program = "from stepscope.analysis import TOOLS; print(*(t.name for t in TOOLS))"
+    tools = tuple(printed_by(ours, program).split())
+    first = PAGES[:3]
+    return (
+        Group(name="three", pages=first, tools=first, wanted_speed_up=40),
+        Group(name="all", pages=PAGES, tools=tools, wanted_speed_up=60),
+    )
+
+
 def run_case(
-    case: Case, contenders: Sequence[Contender], *, runs: int
+    case: Case,
+    contenders: Sequence[Contender],
+    groups: Sequence[Group],
+    *,
+    runs: int,
 ) -> dict[str, Samples]:
-    """Measure every tool alone and all in one process, the contenders taking turns."""
+    """Measure every page alone and in one process, the contenders taking turns."""
     profile = case.profile()
     samples = {contender.name: Samples() for contender in contenders}
-    requests = [*((tool, (tool,)) for tool in TOOLS), (ALL_TOOLS, TOOLS)]
     for run in range(runs):
         # Who goes first changes, so that neither always follows the other.
         turn = contenders if run % 2 == 0 else contenders[::-1]
-        for name, tools in requests:
-            for contender in turn:
+        for contender in turn:
+            requests = {page: (page,) for page in PAGES} | {
+                group.name: group.asked_of(contender) for group in groups
+            }
+            for name, tools in requests.items():
                 say(f"{case.name} run {run + 1}: {contender.name} {name}")
                 samples[contender.name].add(name, ask(contender, profile, tools))
     say("")
@@ -225,27 +266,19 @@ def fresh_run(profile: Path) -> Iterator[Path]:
         yield linked
 
 
-def machine(contenders: Sequence[Contender]) -> str:
-    """One line on where and on what the figures were made, and how busy it was."""
-    model = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    command = " ".join(["python benchmarks/peer.py", *sys.argv[1:]])
-    versions = ", ".join(
-        f"{contender.name} {version_of(contender)}" for contender in contenders
-    )
-    return (
-        f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"{versions}. Load before the start: {os.getloadavg()[0]:.2f}.\n"
-        f"Command: `{command}`"
-    )
+def versions(contenders: Sequence[Contender]) -> str:
+    """One line on what was measured."""
+    return ", ".join(f"{side.name} {version_of(side)}" for side in contenders) + "."
 
 
 def version_of(contender: Contender) -> str:
     """The version that is installed for its interpreter."""
     program = f"import importlib.metadata as m; print(m.version({contender.package!r}))"
+    return printed_by(contender, program)
+
+
+def printed_by(contender: Contender, program: str) -> str:
+    """What a small program prints in the contender's interpreter."""
     asked = subprocess.run(
         [str(contender.python), "-c", program],
         stdout=subprocess.PIPE,
@@ -255,52 +288,70 @@ def version_of(contender: Contender) -> str:
     return asked.stdout.strip()
 
 
-def table(case: Case, samples: dict[str, Samples]) -> str:
-    """The case's figures as a Markdown table, and in one sentence what they say."""
+def table(case: Case, samples: dict[str, Samples], groups: Sequence[Group]) -> str:
+    """The case's figures as a Markdown table, and in sentences what they say."""
     lines = [
         f"**{case.name}**: {case.text}",
         "",
         "| what | side | wall s | CPU s | peak MiB | wall ratio | CPU ratio | memory |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for what, sides in rows(samples).items():
+    compared = rows(samples, groups)
+    for what, sides in compared.items():
         base = sides.get("XProf")
         for name, measured in sides.items():
             lines.append(row(what, name, measured, base if name != "XProf" else None))
     if len(samples) > 1:
-        lines += ["", conclusion(rows(samples))]
+        for group in groups:
+            lines += ["", conclusion(group, compared)]
     return "\n".join(lines)
 
 
-def rows(samples: dict[str, Samples]) -> dict[str, dict[str, Measurement]]:
+def in_turn(group: Group) -> str:
+    """The row in which each page of the peer is a fresh process."""
+    pages = len(group.pages)
+    return f"{group.name} (XProf: {pages} pages one after another)"
+
+
+def in_one(group: Group) -> str:
+    """The row in which the peer, too, has one process."""
+    return f"{group.name} (XProf: {len(group.pages)} pages in one process)"
+
+
+def rows(
+    samples: dict[str, Samples], groups: Sequence[Group]
+) -> dict[str, dict[str, Measurement]]:
     """What is compared with what.
 
-    XProf answers each page's request by itself, so its three tools are three fresh
-    processes in turn. In one process it reuses what its first tool left on disk,
-    which is faster: that row stands beside the other.
+    XProf answers each page's request by itself, so its pages are fresh processes in
+    turn. In one process it reuses what its first page left on disk, which is faster:
+    that row stands beside the other.
     """
     result = {
-        tool: {name: side.median_of(tool) for name, side in samples.items()}
-        for tool in TOOLS
+        page: {name: side.median_of(page) for name, side in samples.items()}
+        for page in PAGES
     }
-    in_one = {name: side.median_of(ALL_TOOLS) for name, side in samples.items()}
-    result[IN_TURN] = dict(in_one)
-    if "XProf" in samples:
-        turns = [samples["XProf"].median_of(tool) for tool in TOOLS]
-        result[IN_TURN]["XProf"] = one_after_another(turns)
-    result[IN_ONE] = in_one
+    for group in groups:
+        together = {name: side.median_of(group.name) for name, side in samples.items()}
+        result[in_turn(group)] = dict(together)
+        if "XProf" in samples:
+            turns = [samples["XProf"].median_of(page) for page in group.pages]
+            result[in_turn(group)]["XProf"] = one_after_another(turns)
+        result[in_one(group)] = together
     return result
 
 
-def conclusion(compared: dict[str, dict[str, Measurement]]) -> str:
-    """How the three tools together stand to the targets."""
-    ours = compared[IN_ONE]["stepscope"]
-    in_turn, in_one = compared[IN_TURN]["XProf"], compared[IN_ONE]["XProf"]
+def conclusion(group: Group, compared: dict[str, dict[str, Measurement]]) -> str:
+    """How a group stands to its targets."""
+    ours = compared[in_one(group)]["stepscope"]
+    turns, one = compared[in_turn(group)]["XProf"], compared[in_one(group)]["XProf"]
+    pages = len(group.pages)
     return (
-        f"All three tools in one process: **{in_turn.wall_s / ours.wall_s:.1f} times** "
-        f"as fast as XProf's three one after another (target: {WANTED_SPEED_UP}), "
-        f"{in_one.wall_s / ours.wall_s:.1f} times as fast as its three in one process; "
-        f"{ours.peak_bytes / in_turn.peak_bytes:.1%} of its peak memory "
+        f"{len(group.tools)} of our tools in one process: "
+        f"**{turns.wall_s / ours.wall_s:.1f} times** as fast as {pages} pages of XProf "
+        f"one after another (target: {group.wanted_speed_up}), "
+        f"{one.wall_s / ours.wall_s:.1f} times as fast as the same in one process; "
+        f"{ours.peak_bytes / turns.peak_bytes:.1%} of its peak memory "
         f"(target: {WANTED_MEMORY_FRACTION:.0%})."
     )
 
@@ -323,18 +374,6 @@ def row(what: str, name: str, measured: Measurement, base: Measurement | None) -
             f"1/{base.peak_bytes / measured.peak_bytes:.1f}",
         ]
     return "| " + " | ".join(cells) + " |"
-
-
-BEGIN, END = "<!-- peer:begin -->", "<!-- peer:end -->"
-
-
-def with_section(page: str, text: str) -> str:
-    """The page with what stands between its two marks replaced."""
-    before, found_begin, rest = page.partition(BEGIN)
-    _, found_end, after = rest.partition(END)
-    if not (found_begin and found_end):
-        raise SystemExit(f"peer: the page lacks the marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
 
 
 if __name__ == "__main__":

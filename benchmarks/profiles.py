@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORDED = ROOT.parent / "shared" / "profiles"
 MADE = ROOT / ".cache" / "benchmarks"
 GPU_EVENTS = 5_300_000
-# The file, and as much again while it is being written.
-ROOM_BYTES = 1 << 30
+# The file (50 bytes an event), and as much again while it is being written.
+ROOM_BYTES_PER_EVENT = 200
 
 
 class NoProfile(Exception):
@@ -40,22 +40,24 @@ def recorded(source: str) -> Path:
     return found[0]
 
 
-def gpu_shaped() -> Path:
-    """The large GPU-shaped profile, written on first use and kept.
+def gpu_shaped(events: int = GPU_EVENTS) -> Path:
+    """A GPU-shaped profile of a size, written on first use and kept.
 
     Raises:
         NoProfile: The disk has no room for it.
     """
-    target = MADE / f"gpu_{GPU_EVENTS}.xplane.pb"
+    target = MADE / f"gpu_{events}.xplane.pb"
     if not target.exists():
         MADE.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(MADE).free
-        if free < ROOM_BYTES:
-            raise NoProfile(f"{MADE} has {free >> 20} MiB left, and needs 1024")
+        free, needed = shutil.disk_usage(MADE).free, events * ROOM_BYTES_PER_EVENT
+        if free < needed:
+            raise NoProfile(
+                f"{MADE} has {free >> 20} MiB left, and needs {needed >> 20}"
+            )
         script = ROOT / "benchmarks" / "gpu_shaped.py"
         partial = target.with_suffix(".partial")
         subprocess.run(
-            [sys.executable, str(script), str(partial), "--events", str(GPU_EVENTS)],
+            [sys.executable, str(script), str(partial), "--events", str(events)],
             check=True,
         )
         partial.rename(target)

@@ -20,10 +20,11 @@ command -v "$python" >/dev/null || need "Python 3.11 or newer" python3
     exit 1
 }
 "$python" -c 'import ensurepip, venv' 2>/dev/null || need "Python's venv module" python3-venv
-# Without a compiler stepscope still runs, far slower.
+# Without a compiler stepscope still runs, more than ten times slower
+# (docs/benchmarks.md, "Without a compiler").
 wish() {
     if [ "$(id -u)" = 0 ]; then need "$1" "$2"; else
-        echo "no $1: the kernels will run uncompiled, far slower (apt-get install $2)" >&2
+        echo "no $1: the kernels will run uncompiled, and a report of a large profile takes more than ten times as long (apt-get install $2)" >&2
     fi
 }
 command -v "${CC:-cc}" >/dev/null || wish "a C compiler" gcc
@@ -34,4 +35,13 @@ command -v "${CC:-cc}" >/dev/null || wish "a C compiler" gcc
 echo "setting up $venv (about a minute the first time)"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check -e '.[test,dev]' ${STEPSCOPE_PIP_ARGS:-}
 "$venv/bin/python" setup.py -q build_ext --inplace
+# The install built the page with a borrowed Node.js where the machine has none; to
+# build it again after a change, the environment needs one of its own.
+"$venv/bin/python" - <<'END' | xargs -r "$venv/bin/python" -m pip install -q --disable-pip-version-check
+import sys
+sys.path.insert(0, "build_tools")
+import web_page
+if not web_page.has_node():
+    print(web_page.NODE_PACKAGE)
+END
 touch "$venv/.ready"

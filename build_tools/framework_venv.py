@@ -5,7 +5,7 @@ under ``~/.cache/stepscope/venvs`` (or ``$STEPSCOPE_CACHE/venvs``) and none is e
 resolved together with another. Where packages come from is pip's own configuration;
 nothing here names an index.
 
-    python build_tools/framework_venv.py NAME...        tensorflow, jax, torch or xprof
+    python build_tools/framework_venv.py NAME...
 """
 
 import argparse
@@ -41,11 +41,27 @@ ENVIRONMENTS = {
     "torch": Environment(
         requirements=("torch==2.13.0", "numpy"), proof="import torch, numpy"
     ),
+    # Keras is no framework: it computes with the one that is there. NumPy is its own.
+    "keras_jax": Environment(
+        requirements=("keras==3.15.1", "jax==0.10.2"),
+        proof="import os; os.environ['KERAS_BACKEND'] = 'jax'; import keras",
+    ),
+    "keras_torch": Environment(
+        requirements=("keras==3.15.1", "torch==2.13.0"),
+        proof="import os; os.environ['KERAS_BACKEND'] = 'torch'; import keras",
+    ),
+    # One program that feeds JAX from tf.data: both are needed in one process.
+    "jax_tfdata": Environment(
+        requirements=("jax==0.10.2", "tensorflow-cpu==2.21.0"),
+        proof="import jax, tensorflow",
+    ),
     "xprof": Environment(
         requirements=("xprof==2.24.2",),
         proof="from xprof.convert import raw_to_tool_data",
     ),
 }
+#: What recording itself needs beside a framework; profiles are read elsewhere.
+RECORDER = ("msgspec==0.22.0",)
 
 
 class InstallFailed(Exception):
@@ -79,9 +95,10 @@ def create(name: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     python = python_of(name)
     _run([sys.executable, "-m", "venv", str(folder)], what=f"venv for {name}")
+    wanted = (*environment.requirements, *RECORDER)
     _run(
-        [str(python), "-m", "pip", "install", "--quiet", *environment.requirements],
-        what="pip install " + " ".join(environment.requirements),
+        [str(python), "-m", "pip", "install", "--quiet", *wanted],
+        what="pip install " + " ".join(wanted),
     )
     _run([str(python), "-c", environment.proof], what=environment.proof)
     (folder / "requirements.stamp").write_text(_stamp(name))
@@ -94,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="+", choices=sorted(ENVIRONMENTS))
     for name in parser.parse_args(arguments).names:
         if not is_current(name):
-            pins = " ".join(ENVIRONMENTS[name].requirements)
+            pins = " ".join((*ENVIRONMENTS[name].requirements, *RECORDER))
             sys.stderr.write(f"installing {pins} into {VENVS / name} ...\n")
             started = time.perf_counter()
             try:
@@ -110,13 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stamp(name: str) -> str:
     version = ".".join(map(str, sys.version_info[:3]))
-    return "\n".join([f"python {version}", *ENVIRONMENTS[name].requirements, ""])
+    wanted = (*ENVIRONMENTS[name].requirements, *RECORDER)
+    return "\n".join([f"python {version}", *wanted, ""])
 
 
 def _run(command: list[str], *, what: str) -> None:
-    done = subprocess.run(  # noqa: S603 - the commands are the constants above
-        command, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")]

@@ -45,7 +45,14 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["show", "--help"], ["report", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["show", "--help"],
+        ["report", "--help"],
+        ["serve", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded_by(HELP.format(arguments=arguments)) == ""

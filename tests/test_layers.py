@@ -34,8 +34,14 @@ MAY_IMPORT = {
     "advice": BASE | {"trace", "derive", "analysis"},
     "report": BASE | {"analysis", "advice"},
     "session": BASE | {"trace", "formats", "derive", "analysis"},
-    "cli": BASE
+    "compose": BASE
     | {"trace", "formats", "derive", "analysis", "advice", "report", "session"},
+    "serve": BASE
+    | {"trace", "formats", "derive", "analysis", "advice", "report", "session"}
+    | {"compose"},
+    "cli": BASE
+    | {"trace", "formats", "derive", "analysis", "advice", "report", "session"}
+    | {"compose", "serve"},
 }
 #: Imports that the contract does not want but that stand for now, each with its reason.
 DEBTS: dict[tuple[str, str], str] = {}

@@ -242,88 +242,94 @@ def _long_stats(space: XSpace, stats: Any, owners: list[int]) -> list[list[Any]]
 
 def values_of_space(space: XSpace) -> dict[str, Any]:
     """The same values from the decoder's columns."""
-    strings = space.strings
-    types = space.event_types
+    events = _events(space)
+    tables, unknown = _types_by_plane(space)
+    return {
+        "errors": list(space.errors),
+        "warnings": list(space.warnings),
+        "hostnames": list(space.hostnames),
+        "planes": [
+            {
+                "id": plane.id,
+                "name": plane.name,
+                "stats": [_plane_stat(*stat) for stat in plane.stats],
+                "types": tables[number],
+                "unknown": unknown[number],
+                "lines": [
+                    _line(space, row, events) for row in _lines_of_plane(space, number)
+                ],
+            }
+            for number, plane in enumerate(space.planes)
+        ],
+    }
+
+
+def _events(space: XSpace) -> list[tuple[Any, ...]]:
+    """Type id, offset, duration, occurrences or None, and values of each event."""
+    events = space.events
     counted = dict(
-        zip(
-            space.events.aggregated.tolist(),
-            space.events.occurrences.tolist(),
-            strict=True,
-        )
+        zip(events.aggregated.tolist(), events.occurrences.tolist(), strict=True)
     )
-    event_stats = _long_stats(space, space.stats, list(range(len(space.events))))
-    type_stats = _long_stats(space, space.type_stats, list(range(len(types))))
-    type_ids = types.id.tolist()
-    events = [
-        (type_ids[kind], offset, dur, counted.get(row), event_stats[row])
-        for row, (kind, offset, dur) in enumerate(
-            zip(
-                space.events.type.tolist(),
-                space.events.offset_ps.tolist(),
-                space.events.dur_ps.tolist(),
-                strict=True,
-            )
-        )
+    stats = _long_stats(space, space.stats, list(range(len(events))))
+    ids = space.event_types.id.tolist()
+    columns = (events.type.tolist(), events.offset_ps.tolist(), events.dur_ps.tolist())
+    return [
+        (ids[kind], offset, dur, counted.get(row), stats[row])
+        for row, (kind, offset, dur) in enumerate(zip(*columns, strict=True))
     ]
-    table: list[dict[int, Any]] = [{} for _ in space.planes]
+
+
+def _types_by_plane(space: XSpace) -> tuple[list[dict[int, Any]], list[set[int]]]:
+    """Of each plane the types by id, and the ids that have no entry."""
+    types = space.event_types
+    stats = _long_stats(space, space.type_stats, list(range(len(types))))
+    tables: list[dict[int, Any]] = [{} for _ in space.planes]
     unknown: list[set[int]] = [set() for _ in space.planes]
     for row, (plane, number) in enumerate(
-        zip(types.plane.tolist(), type_ids, strict=True)
+        zip(types.plane.tolist(), types.id.tolist(), strict=True)
     ):
-        name = strings[types.name[row]]
+        name = space.strings[types.name[row]]
         if types.unknown[row]:
             assert name == f"(unknown event {number})"
             unknown[plane].add(number)
             continue
         place, length = int(types.metadata_place[row]), int(types.metadata_length[row])
-        display = types.display_name[row]
-        table[plane][number] = {
+        tables[plane][number] = {
             "name": name,
-            "display_name": "" if display < 0 else strings[display],
+            "display_name": _or_empty(space, types.display_name[row]),
             "metadata": space.data[place : place + length].tobytes(),
-            "stats": type_stats[row],
+            "stats": stats[row],
         }
-    planes = []
+    return tables, unknown
+
+
+def _plane_stat(key: str, kind: int, value: object) -> tuple[str, int, object]:
+    packed = struct.pack("<d", value) if isinstance(value, float) else value
+    return key, kind, packed
+
+
+def _lines_of_plane(space: XSpace, number: int) -> range:
+    plane = space.planes[number]
+    rows = range(plane.line_begin, plane.line_end)
+    assert {int(space.lines.plane[row]) for row in rows} <= {number}
+    return rows
+
+
+def _line(space: XSpace, row: int, events: list[tuple[Any, ...]]) -> dict[str, Any]:
     lines = space.lines
-    for number, plane in enumerate(space.planes):
-        rows = range(plane.line_begin, plane.line_end)
-        assert {int(lines.plane[row]) for row in rows} <= {number}
-        planes.append(
-            {
-                "id": plane.id,
-                "name": plane.name,
-                "stats": [
-                    (
-                        key,
-                        kind,
-                        struct.pack("<d", value) if isinstance(value, float) else value,
-                    )
-                    for key, kind, value in plane.stats
-                ],
-                "types": table[number],
-                "unknown": unknown[number],
-                "lines": [
-                    {
-                        "id": int(lines.id[row]),
-                        "display_id": int(lines.display_id[row]),
-                        "name": strings[lines.name[row]],
-                        "display_name": ""
-                        if lines.display_name[row] < 0
-                        else strings[lines.display_name[row]],
-                        "timestamp_ns": int(lines.timestamp_ns[row]),
-                        "duration_ps": int(lines.duration_ps[row]),
-                        "events": events[lines.event_begin[row] : lines.event_end[row]],
-                    }
-                    for row in rows
-                ],
-            }
-        )
     return {
-        "errors": list(space.errors),
-        "warnings": list(space.warnings),
-        "hostnames": list(space.hostnames),
-        "planes": planes,
+        "id": int(lines.id[row]),
+        "display_id": int(lines.display_id[row]),
+        "name": space.strings[lines.name[row]],
+        "display_name": _or_empty(space, lines.display_name[row]),
+        "timestamp_ns": int(lines.timestamp_ns[row]),
+        "duration_ps": int(lines.duration_ps[row]),
+        "events": events[lines.event_begin[row] : lines.event_end[row]],
     }
+
+
+def _or_empty(space: XSpace, handle: int) -> str:
+    return "" if handle < 0 else space.strings[handle]
 
 
 def holds_unknown_fields(data: bytes) -> bool:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.report.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
     from stepscope.unavailable import Unavailable
 
-__all__ = ["ProfileData", "Unavailable", "__version__", "open"]
+__all__ = ["ProfileData", "Unavailable", "__version__", "open", "tables"]
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ _PUBLIC = {
     "ProfileData": ("stepscope.derive.profile_data", "ProfileData"),
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
     "open": ("stepscope.session", "open_profile"),
+    "tables": ("stepscope.report.tables", "tables"),
 }
 
 

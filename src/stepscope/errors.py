@@ -4,7 +4,8 @@ StepscopeError            base; str() is one line: what was wrong, where, the wa
 ├── BadInput              a file or directory that cannot be read as a profile
 │   ├── Malformed         the bytes break the format at a known place
 │   └── UnknownFormat     readable bytes of no format that has a reader
-└── BadUsage              a name or option that does not exist
+├── BadUsage              a name or option that does not exist
+└── AlreadyRecording      a recording is under way in this process
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BadInput", "BadUsage", "Malformed", "StepscopeError", "UnknownFormat"]
+__all__ = [
+    "AlreadyRecording",
+    "BadInput",
+    "BadUsage",
+    "Malformed",
+    "StepscopeError",
+    "UnknownFormat",
+]
 
 
 class StepscopeError(Exception):
@@ -53,3 +61,15 @@ class BadUsage(StepscopeError):
         """Name what was asked for and everything that could have been asked for."""
         listed = ", ".join(known)
         return cls(f"there is no {kind} {name!r}; known: {listed}. {hint}".rstrip())
+
+
+class AlreadyRecording(StepscopeError):
+    """A recording cannot start because another one of this process is under way."""
+
+    @classmethod
+    def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
+        """Name who records, since when and where to, and how to end it."""
+        return cls(
+            f"already recording since {since} into {logdir}, started by {owner}. "
+            "Stop that one first (ss.stop()), or leave its block."
+        )

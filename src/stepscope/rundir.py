@@ -1,8 +1,9 @@
 """The on-disk contract: where the runs of a log directory are, and whose files.
 
 `<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. A
-host is a file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host. What
-else lies beside the traces (results of other tools, caches) is left alone.
+host is a file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host;
+`<host>.xplane.pb.part` is a recording that was not finished, and counts where there is
+no other file of that host. What else lies beside the traces (results of other tools, caches) is left alone.
 """
 
 from __future__ import annotations
@@ -19,19 +20,35 @@ import msgspec
 from stepscope.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 __all__ = [
+    "LIMIT_BYTES",
+    "SPOOL_SUFFIX",
+    "TRACE_SUFFIX",
     "HostFiles",
     "Run",
     "Scan",
     "find_runs",
+    "host_file_name",
     "host_name",
+    "is_spool",
     "is_trace",
+    "new_run_name",
+    "run_directory",
     "run_of_file",
+    "runs_of_listing",
     "scan",
+    "shown_name",
     "traces_in",
 ]
+
+#: Largest content of a compressed trace (spec: formats, section 1).
+LIMIT_BYTES: Final = 16 * 2**30
+
+TRACE_SUFFIX: Final = ".xplane.pb"
+#: What stands behind the name of a file that is still being recorded.
+SPOOL_SUFFIX: Final = ".xplane.pb.part"
 
 #: Directories deeper than this are not looked into.
 _DEEPEST: Final = 64
@@ -40,7 +57,8 @@ _DEEPEST: Final = 64
 _WHOLE: Final = -1
 
 _TRACE: Final = re.compile(
-    r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz)?\Z", re.DOTALL
+    r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz|(?P<spool>\.part))?\Z",
+    re.DOTALL,
 )
 _TIME: Final = re.compile(
     r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
@@ -65,10 +83,15 @@ class HostFiles(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Name of the host, as the file name has it.
         paths: Its file, or its parts in order.
+        limit_bytes: Largest content of a packed file.
+        mapped: Whether the files may be mapped while they are read: not where another
+            process may cut them short meanwhile.
     """
 
     host: str
     paths: tuple[Path, ...]
+    limit_bytes: int = LIMIT_BYTES
+    mapped: bool = True
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,11 +132,88 @@ def is_trace(name: str) -> bool:
     return _TRACE.match(name) is not None
 
 
+def is_spool(name: str) -> bool:
+    """Whether a file name is that of a recording that was not finished."""
+    return name.endswith(SPOOL_SUFFIX)
+
+
+def run_directory(logdir: Path, run: str) -> Path:
+    """Where the files of a run of a log directory are."""
+    return logdir / "plugins" / "profile" / run
+
+
+def new_run_name(now: float) -> str:
+    """A name for a run that begins now (seconds since 1970), never twice the same.
+
+    `YYYY_MM_DD_HH_MM_SS_mmm_hhhh`: local time with milliseconds, as `scan` reads it,
+    and four random hexadecimal digits, because two runs may begin together.
+    """
+    moment = datetime.fromtimestamp(now)  # noqa: DTZ006 - names carry local time
+    milliseconds = moment.microsecond // 1000
+    return f"{moment:%Y_%m_%d_%H_%M_%S}_{milliseconds:03d}_{os.urandom(2).hex()}"
+
+
+def host_file_name(
+    hostname: str, environ: Mapping[str, str], taken: Container[str]
+) -> str:
+    """The host that a process's file is named after, without the suffix.
+
+    Args:
+        hostname: Of the machine; what may not stand in a file name becomes `_`.
+        environ: Where launchers say which of several processes this is.
+        taken: Hosts that have a file in the run's directory: containers often share
+            one host name. Then the process id is added.
+    """
+    host = re.sub(r"[^A-Za-z0-9._-]", "_", hostname).lstrip(".") or "localhost"
+    # A file of parts ends in `.part<k>`.
+    host = re.sub(r"\.(part\d*)\Z", r"_\1", host)
+    rank = _rank(environ)
+    if rank is not None:
+        host = f"{host}.{rank}"
+    if host in taken:
+        host = f"{host}.{os.getpid()}"
+    again = 1
+    while host in taken:
+        again += 1
+        host = f"{host}.{again}"
+    return host
+
+
+#: Variables of launchers: rank of this process, and number of processes.
+_RANKS: Final = (
+    ("RANK", "WORLD_SIZE"),
+    ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+
+
+def _rank(environ: Mapping[str, str]) -> str | None:
+    """Which of several processes this is, None where it is the only one."""
+    for rank, size in _RANKS:
+        if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
+            return environ[rank] if int(environ[size]) > 1 else None
+    try:
+        task = msgspec.json.decode(environ.get("TF_CONFIG", "{}"), type=_TfConfig).task
+    except msgspec.DecodeError:
+        return None
+    return None if task is None else f"{task.type}{task.index}"
+
+
+class _TfTask(msgspec.Struct):
+    type: str = ""
+    index: int = 0
+
+
+class _TfConfig(msgspec.Struct):
+    task: _TfTask | None = None
+
+
 def host_name(name: str) -> str:
     """The host that a trace's file name stands for; an empty one is `localhost`."""
     found = _TRACE.match(name)
     host = found["host"] if found else Path(name).name.split(".")[0]
-    return host or "localhost"
+    return shown_name(host) or "localhost"
 
 
 def find_runs(logdir: Path) -> tuple[Run, ...]:
@@ -139,7 +239,41 @@ def run_of_file(path: Path) -> Run:
     """A run of the one file that is given, named after its directory."""
     name = path.parent.name if _is_profile_folder(path.parent.parent) else path.name
     host = HostFiles(host=host_name(path.name), paths=(path,))
-    return Run(name=name, directory=path.parent, hosts=(host,), unix_s=_mtime(path))
+    return Run(
+        name=shown_name(name), directory=path.parent, hosts=(host,), unix_s=_mtime(path)
+    )
+
+
+def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
+    """Every run among the files below a directory that cannot be walked, newest first.
+
+    Args:
+        files: Path relative to the directory → when it was last changed, seconds since
+            1970.
+        top: The directory itself; only its name and those above it are looked at.
+
+    Returns:
+        Runs whose paths are those of `files`.
+    """
+    names: dict[Path, list[str]] = {}
+    for path in files:
+        if is_trace(path.name):
+            names.setdefault(path.parent, []).append(path.name)
+    own = Path()
+    if own in names:
+        hosts = _hosts(own, names[own])
+        return (_run(own, top.name, hosts, changed=files.__getitem__),)
+    runs = [
+        _run(
+            directory,
+            f"{_sub_run(directory.parent, own)}{directory.name}",
+            _hosts(directory, found),
+            changed=files.__getitem__,
+        )
+        for directory, found in names.items()
+        if _is_profile_folder(top / directory.parent)
+    ]
+    return _newest_first(runs)
 
 
 def scan(logdir: Path) -> Scan:
@@ -175,9 +309,8 @@ def scan(logdir: Path) -> Scan:
             results_only.append(directory)
     if not runs and not results_only and _holds_results(walk.file_names(logdir)):
         results_only.append(logdir)
-    runs.sort(key=lambda run: (run.unix_s, run.name), reverse=True)
     return Scan(
-        runs=tuple(runs),
+        runs=_newest_first(runs),
         results_only=tuple(results_only),
         refused=tuple(walk.refused),
         directories=len(walk.seen),
@@ -269,8 +402,8 @@ def _sub_run(profile_folder: Path, top: Path) -> str:
 
 def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     chosen: dict[str, dict[int, Path]] = {}
-    # Descending, so that `x.pb` replaces `x.pb.gz`.
-    for name in sorted(names, reverse=True):
+    # Descending, so that `x.pb` replaces `x.pb.gz`, and both an unfinished `x.pb.part`.
+    for name in sorted(names, key=lambda name: (is_spool(name), name), reverse=True):
         found = _TRACE.match(name)
         if found is not None:
             part = _WHOLE if found["part"] is None else int(found["part"])
@@ -281,11 +414,27 @@ def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     )
 
 
-def _run(directory: Path, name: str, hosts: tuple[HostFiles, ...]) -> Run:
+def _newest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
+    return tuple(sorted(runs, key=lambda run: (run.unix_s, run.name), reverse=True))
+
+
+def _run(
+    directory: Path,
+    name: str,
+    hosts: tuple[HostFiles, ...],
+    *,
+    changed: Callable[[Path], float] | None = None,
+) -> Run:
     recorded = _time_in(directory.name)
     if recorded is None:
-        recorded = max(_mtime(path) for host in hosts for path in host.paths)
-    return Run(name=name, directory=directory, hosts=hosts, unix_s=recorded)
+        when = changed or _mtime
+        recorded = max(when(path) for host in hosts for path in host.paths)
+    return Run(name=shown_name(name), directory=directory, hosts=hosts, unix_s=recorded)
+
+
+def shown_name(name: str | os.PathLike[str]) -> str:
+    """A name of the file system as text; bytes that are no UTF-8 stand as escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _time_in(name: str) -> float | None:

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis import analyse
 from stepscope.derive.profile_data import ProfileData
-from stepscope.formats import open_hosts
+from stepscope.formats import open_hosts, open_run
 
 if TYPE_CHECKING:
     from os import PathLike
 
-__all__ = ["open_profile"]
+    from stepscope.rundir import Run
+
+__all__ = ["open_found", "open_profile"]
 
 
 def open_profile(*paths: str | PathLike[str]) -> ProfileData:
     """Read a log directory (its newest run), a run directory, or files.
 
-    Several paths are several workers of one run.
+    Several paths are several workers of one run. A path may be a URL (`s3://…`).
 
     Raises:
         BadInput: A path cannot be read as a profile; the message names the file, what
@@ -25,3 +27,13 @@ def open_profile(*paths: str | PathLike[str]) -> ProfileData:
     """
     run, traces = open_hosts(*paths)
     return ProfileData(run, traces, analyse=analyse)
+
+
+def open_found(run: Run) -> ProfileData:
+    """Read every host of a run that was found before.
+
+    Raises:
+        BadInput: No host can be read; likewise.
+    """
+    name, traces = open_run(run)
+    return ProfileData(name, traces, analyse=analyse)

@@ -15,6 +15,7 @@ from stepscope.analysis.framework_op_stats import (
     Options,
 )
 from stepscope.derive.profile_data import ProfileData
+from stepscope.errors import BadUsage
 from stepscope.formats import read
 from stepscope.unavailable import Unavailable
 
@@ -307,7 +308,8 @@ def test_one_op_or_one_scope_can_be_shown_with_shares_of_the_whole() -> None:
     assert row == whole["allreduce"]
     names = analysed(profile, scope="model").rows["name"].to_list()
     assert names == ["model/dense/MatMul", "model/dense_1/MatMul"]
-    assert len(analysed(profile, scope="mod").rows) == 0
+    with pytest.raises(BadUsage, match="no op has the scope 'mod'"):
+        analysed(profile, scope="mod")
 
 
 def test_an_unknown_whole_gives_no_share() -> None:

@@ -1,17 +1,15 @@
-"""`memory_profile` on literal traces, real ones, and ones that lack something."""
+"""`memory_profile` on literal traces, and on ones that lack something."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 import blueprint
-import stepscope
-from stepscope.analysis.memory import Memory, MemoryWarning
+from memory_traces import MIB, Allocator, a3, fields_missing, memory_of, result_of
+from stepscope.analysis.memory import MemoryWarning
 from stepscope.analysis.memory_profile import MemoryProfileResult, Options, analyse
 from stepscope.analysis.memory_rows import BEFORE, LOST, STACK
 from stepscope.errors import BadUsage
@@ -21,81 +19,10 @@ from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-MIB = 2**20
+
 GONE = Unavailable(code="CORRUPT", reason="It is gone.", remedy="Copy it again.")
-
-
-class Allocator:
-    """Writes the events of one allocator with the state that follows from them."""
-
-    def __init__(
-        self, name: str, *, limit: int, in_use: int = 0, stack: int = 0
-    ) -> None:
-        self.name, self.limit, self.in_use = name, limit, in_use
-        self.stack, self.peak = stack, in_use
-        self.lines: list[blueprint.Line] = []
-
-    def allocate(self, us: float, address: int, size: int, **stats: Any) -> None:
-        self.in_use += size
-        self.peak = max(self.peak, self.in_use)
-        self._event("MemoryAllocation", us, address, size, stats)
-
-    def free(self, us: float, address: int, size: int, **stats: Any) -> None:
-        self.in_use -= size
-        self._event("MemoryDeallocation", us, address, size, stats)
-
-    def _event(
-        self, name: str, us: float, address: int, size: int, stats: dict[str, Any]
-    ) -> None:
-        state = {
-            "allocator_name": self.name,
-            "bytes_reserved": self.stack,
-            "bytes_allocated": self.in_use,
-            "bytes_available": self.limit - self.in_use - self.stack,
-            "peak_bytes_in_use": self.peak,
-            "fragmentation": 0.25,
-            "addr": address,
-            "allocation_bytes": size,
-            "requested_bytes": size - 100,
-        }
-        self.lines.append(("main", name, us, 0, {**state, **stats}))
-
-
-def a3() -> TraceData:
-    """A.3: 300 MiB in use at start, two steps, one unmatched free."""
-    gpu = Allocator("GPU_0_bfc", limit=1000 * MIB, in_use=300 * MIB)
-    one, two, three, four = 0x1000, 0x2000, 0x3000, 0x4000
-    conv = {"tf_op": "a:Conv", "region_type": "output", "data_type": 1, "shape": "[4]"}
-    gpu.allocate(10, one, 50 * MIB, group_id=0, tf_op="w:Var", region_type="dynamic")
-    gpu.allocate(20, two, 40 * MIB, group_id=1, **conv)
-    gpu.allocate(21, three, 40 * MIB, group_id=1, **conv)
-    gpu.free(25, 0x9900, 10 * MIB, group_id=1)
-    gpu.allocate(30, four, 200 * MIB, group_id=1, tf_op="b:MatMul", region_type="temp")
-    gpu.free(40, four, 200 * MIB, group_id=1)
-    gpu.free(50, two, 40 * MIB)
-    steps: list[blueprint.Line] = [
-        ("main", "train", 5, 10, {"_r": 1, "step_num": 0, "group_id": 0}),
-        ("main", "train", 15, 30, {"_r": 1, "step_num": 1, "group_id": 1}),
-    ]
-    return blueprint.trace([*steps, *gpu.lines])
-
-
-def result_of(profile: ProfileData, **options: Any) -> MemoryProfileResult:
-    result = analyse(profile, Options(**options))
-    assert isinstance(result, MemoryProfileResult)
-    return result
-
-
-def memory_of(trace: TraceData, **options: Any) -> Memory:
-    """The only memory of a trace."""
-    (memory,) = result_of(blueprint.profile(trace), **options).memories.values()
-    return memory
 
 
 def allocations(rows: list[dict[str, Any]]) -> pl.DataFrame:
@@ -111,10 +38,6 @@ def literal(rows: list[dict[str, Any]]) -> TraceData:
     return blueprint.substitute(blueprint.a2(), allocations=allocations(rows))
 
 
-def fields_missing(result: MemoryProfileResult) -> dict[str, str]:
-    return {lack.field: lack.code for lack in result.missing}
-
-
 def test_summary_counts_all_events_and_finds_the_peak() -> None:
     memory = memory_of(a3())
     assert (memory.allocations, memory.deallocations) == (4, 3)
@@ -126,6 +49,18 @@ def test_summary_counts_all_events_and_finds_the_peak() -> None:
     assert memory.peak.heap_bytes == memory.peak.memory_in_use_bytes == 650_117_120
     assert (memory.peak.stack_bytes, memory.peak.free_bytes) == (0, 380 * MIB)
     assert (memory.peak.fragmentation, memory.peak.step_id) == (0.25, 1)
+
+
+def test_the_peak_is_a_share_of_the_capacity_where_that_is_known() -> None:
+    result = result_of(blueprint.profile(a3()))
+    # 620 of 1000 MiB.
+    assert result.rows["peak_capacity_percent"].to_list() == [62.0]
+    unknown = result_of(
+        blueprint.profile(literal([{"kind": "allocate", "heap_bytes": 10}]))
+    )
+    assert unknown.rows["peak_bytes"].to_list() == [10]
+    assert unknown.rows["peak_capacity_percent"].to_list() == [None]
+    assert fields_missing(unknown)["rows.peak_capacity_percent"] == "NOT_RECORDED"
 
 
 def test_breakdown_names_what_was_alive_and_adds_up_to_the_peak() -> None:
@@ -526,153 +461,3 @@ def test_a_table_that_is_gone_is_a_reason_and_never_a_zero(table: str) -> None:
         assert fields_missing(result)["memories.GPU_0_bfc.steps"]
         assert memory.growth_bytes_per_step.mean is None
     plain(result)
-
-
-# Real profiles
-
-
-CPU_PEAKS = {
-    "keras_fit": (15_466_496, 70, 70),
-    "healthy": (15_442_944, 210, 209),
-    "input_bound": (6_291_456, 2085, 2081),
-    "sequential_map": (3_709_440, 2020, 2019),
-    "no_step_markers": (786_432, 400, 400),
-    "xla": (69_206_016, 30, 29),
-    "mirrored": (17_755_136, 195, 194),
-    "inference": (4_686_336, 202, 202),
-    "eager_1m": (5_047_296, 2107, 2099),
-}
-GPU_FACTS = {
-    "t4_healthy": (3_001_455_872, 1_573_133_568, 153, 153),
-    "t4_starved": (2_819_471_616, 2_819_471_616, 222, 222),
-    "v100_large": (15_399_812_096, 13_955_346_688, 1026, 1026),
-    "turing_launch_bound": (103_798_272, 3_487_488, 103, 103),
-}
-EVERY = (
-    *(f"tf_cpu/{name}" for name in (*CPU_PEAKS, "two_workers", "tf215_python_tracer")),
-    *(f"gpu_tf/{name}" for name in (*GPU_FACTS, "xprof_gpu_multi_worker")),
-    *("gpu_jax_amd/jax08_conv", "gpu_jax_amd/jax08_gemm", "tpu/tpu_inference_2"),
-)
-
-
-@pytest.mark.parametrize("name", sorted(CPU_PEAKS))
-def test_peaks_and_counts_of_cpu_programs(
-    shared_profile: Callable[[str], Path], name: str
-) -> None:
-    profile = stepscope.open(shared_profile(f"tf_cpu/{name}"))
-    memory = result_of(profile).memories["mklcpu"]
-    assert memory.peak is not None
-    found = (memory.peak.heap_bytes, memory.allocations, memory.deallocations)
-    assert found == CPU_PEAKS[name]
-
-
-@pytest.mark.parametrize("name", sorted(GPU_FACTS))
-def test_peaks_fragmentation_and_counts_are_those_that_the_framework_wrote(
-    shared_profile: Callable[[str], Path], name: str
-) -> None:
-    path = shared_profile(f"gpu_tf/{name}")
-    result = result_of(stepscope.open(path))
-    golden = json.loads((path / "golden_memory_profile.json").read_text())
-    of_golden = golden["memoryProfilePerAllocator"]
-    assert set(result.memories) == set(of_golden)
-    for memory_id, theirs in of_golden.items():
-        ours, summary = result.memories[memory_id], theirs["profileSummary"]
-        peak = summary["peakStats"]
-        assert ours.peak is not None
-        assert ours.peak_heap_lifetime_bytes == int(summary["peakBytesUsageLifetime"])
-        assert ours.capacity_bytes == int(summary["memoryCapacity"])
-        assert ours.peak.stack_bytes == int(peak["stackReservedBytes"])
-        assert ours.peak.heap_bytes == int(peak["heapAllocatedBytes"])
-        assert ours.peak.free_bytes == int(peak["freeMemoryBytes"])
-        assert ours.peak.fragmentation == pytest.approx(peak["fragmentation"], rel=1e-5)
-    gpu = result.memories["GPU_0_bfc"]
-    assert gpu.peak is not None
-    assert (
-        gpu.peak_heap_lifetime_bytes,
-        gpu.peak.heap_bytes,
-        gpu.allocations,
-        gpu.deallocations,
-    ) == GPU_FACTS[name]
-
-
-@pytest.mark.parametrize("name", sorted(GPU_FACTS))
-def test_live_allocations_at_the_peak_are_those_that_the_framework_wrote(
-    shared_profile: Callable[[str], Path], name: str
-) -> None:
-    """It lists too much only where a free outside any step escaped it."""
-    path = shared_profile(f"gpu_tf/{name}")
-    profile = stepscope.open(path)
-    golden = json.loads((path / "golden_memory_profile.json").read_text())
-    theirs = _golden_live(golden["memoryProfilePerAllocator"]["GPU_0_bfc"])
-    ours = Counter[tuple[object, ...]]()
-    breakdown = result_of(profile).memories["GPU_0_bfc"].breakdown
-    for row in breakdown.drop_nulls("occurrences").iter_rows(named=True):
-        each = row["occurrences"]
-        key = (row["op_name"], row["region_type"], row["data_type"])
-        key += (row["tensor_shape"],)
-        size = (row["allocation_bytes"] // each, row["requested_bytes"] // each)
-        ours[*key, *size] += each
-    assert ours - theirs == Counter()
-    events = profile.table(profile.hosts[0], "allocations")
-    assert isinstance(events, pl.DataFrame)
-    assert theirs - ours == _freed_outside_steps(events) & (theirs - ours)
-
-
-def _golden_live(memory: dict[str, Any]) -> Counter[tuple[object, ...]]:
-    snapshots = memory["memoryProfileSnapshots"]
-    found = Counter[tuple[object, ...]]()
-    for active in memory["activeAllocations"]:
-        if int(active["snapshotIndex"]) < 0:
-            continue
-        made = snapshots[int(active["snapshotIndex"])]["activityMetadata"]
-        dtype = made["dataType"]
-        found[
-            made["tfOpName"] or None,
-            made["regionType"] or None,
-            None if dtype == "INVALID" else dtype,
-            made["tensorShape"] or None,
-            int(made["allocationBytes"]),
-            int(made["requestedBytes"]),
-        ] += int(active["numOccurrences"])
-    return found
-
-
-def _freed_outside_steps(events: pl.DataFrame) -> Counter[tuple[object, ...]]:
-    """What was freed before the peak by an event of no step, by a slow replay."""
-    names = {1: "float", 3: "int32", 4: "uint8", 6: "int8", 9: "int64", 10: "bool"}
-    gpu = events.filter(pl.col("allocator") == "GPU_0_bfc")
-    peak = gpu["heap_bytes"].arg_max()
-    assert peak is not None
-    alive: dict[int, dict[str, Any]] = {}
-    found = Counter[tuple[object, ...]]()
-    for row in gpu.head(peak + 1).iter_rows(named=True):
-        if row["kind"] == "allocate":
-            alive[row["address"]] = row
-            continue
-        block = alive.pop(row["address"], None)
-        if block is not None and row["group"] is None:
-            key = (block["op"], block["region"], names.get(block["dtype"]))
-            size = (block["allocated_bytes"], block["requested_bytes"])
-            found[*key, block["shape"], *size] += 1
-    return found
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_parts_add_up_on_every_profile(
-    shared_profile: Callable[[str], Path], name: str
-) -> None:
-    """Stack, heap and free are the capacity; the breakdown is the peak."""
-    result = result_of(stepscope.open(shared_profile(name)), points=None)
-    for memory in result.memories.values():
-        assert memory.peak is not None
-        total = memory.timeline.select(
-            pl.col("stack_bytes") + pl.col("heap_bytes") + pl.col("free_bytes")
-        ).to_series()
-        assert total.unique().to_list() == [memory.capacity_bytes]
-        in_use = memory.timeline["memory_in_use_bytes"]
-        assert memory.peak.memory_in_use_bytes == in_use.max()
-        assert memory.breakdown["allocation_bytes"].sum() == in_use.max()
-        assert memory.allocations + memory.deallocations == len(memory.timeline)
-        rows = memory.timeline
-        change = rows["allocation_bytes"].slice(1)
-        assert (rows["heap_bytes"].diff().slice(1) == change).all(ignore_nulls=True)

@@ -9,9 +9,14 @@ import polars as pl
 import pytest
 
 import blueprint
-import stepscope as ss
+from pipeline_traces import (
+    SYNCHRONOUS,
+    analysed,
+    made_ahead,
+    of_lines,
+    steps_with_call,
+)
 from stepscope.analysis import tf_data_bottleneck_analysis as tool
-from stepscope.analysis.pipeline_suggestions import SUGGESTIONS, Upstream
 from stepscope.analysis.tf_data_bottleneck_analysis import (
     BOTTLENECK_ROWS,
     PIPELINE_ROWS,
@@ -20,39 +25,25 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
     Options,
     TfDataBottleneckAnalysisResult,
 )
-from stepscope.derive.stat_values import find_handle
 from stepscope.errors import BadUsage
 from stepscope.report.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.trace.model import TraceData
 
-WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
 
 #: Fields that other programs rely on.
 SUMMARY = {
     *("input_bound", "host", "pipeline", "max_latency_us", "bottleneck", "suggestion"),
 }
+
+
 NODE = {
     *("id", "name", "type", "start_us", "total_us", "self_us", "calls", "critical"),
     "bottleneck",
 }
-
-
-def analysed(profile: ProfileData, **options: Any) -> TfDataBottleneckAnalysisResult:
-    result = tool.analyse(profile, Options(**options))
-    assert isinstance(result, TfDataBottleneckAnalysisResult)
-    return result
-
-
-def of_lines(*lines: blueprint.Line, **options: Any) -> TfDataBottleneckAnalysisResult:
-    return analysed(blueprint.profile(blueprint.trace(list(lines))), **options)
 
 
 def numbers(result: TfDataBottleneckAnalysisResult) -> dict[str, tuple[float, ...]]:
@@ -71,31 +62,6 @@ def numbers(result: TfDataBottleneckAnalysisResult) -> dict[str, tuple[float, ..
 def critical(result: TfDataBottleneckAnalysisResult) -> list[str]:
     nodes = result.graphs[0].nodes
     return [node.name.split("::")[-1] for node in nodes if node.critical]
-
-
-SYNCHRONOUS = (
-    ("t", "Iterator::Batch", 0, 1000, {"id": 1}),
-    ("t", "Iterator::Batch::Map", 100, 400, {"id": 2, "parent_id": 1}),
-    ("t", "Iterator::Batch::Map", 500, 400, {"id": 2, "parent_id": 1}),
-    ("t", "Iterator::Batch::Map::TFRecord", 150, 100, {"id": 3, "parent_id": 2}),
-    ("t", "Iterator::Batch::Map::TFRecord", 550, 50, {"id": 3, "parent_id": 2}),
-)
-
-
-def made_ahead(shift: float = 0) -> list[blueprint.Line]:
-    """A.9, 2: what the consumer takes is made `shift` µs earlier."""
-    return [
-        ("thread 1", "Iterator::Prefetch", 1000, 300, {"id": 1}),
-        ("thread 1", "PrefetchConsume", 1290, 5, {"element_id": 7}),
-        ("thread 2", "PrefetchProduce", 1050 - shift, 230, {"element_id": 7}),
-        (
-            "thread 2",
-            "Iterator::Prefetch::Map",
-            1060 - shift,
-            210,
-            {"id": 2, "parent_id": 1},
-        ),
-    ]
 
 
 def test_a_synchronous_pipeline_as_in_a9_1() -> None:
@@ -222,20 +188,6 @@ def test_fifty_microseconds_are_not_slow() -> None:
     slower = of_lines(("t", "Iterator::Batch", 0, 50.000001, {"id": 1}))
     assert slower.summary.input_bound is True
     assert slower.pipelines["slow_calls"].to_list() == [1]
-
-
-def steps_with_call(*, call: float, work: float) -> list[blueprint.Line]:
-    """Steps of 1000 µs whose thread first waits for a batch, then runs an op."""
-    lines: list[blueprint.Line] = []
-    for i in range(5):
-        begin = 1000 * i
-        lines += [
-            ("main", "train", begin, 1000, {"_r": 1, "step_num": i}),
-            ("main", "IteratorGetNextOp::DoCompute", begin, call),
-            ("main", "Iterator::Batch", begin, call, {"id": 1}),
-            ("main", "a/MatMul:MatMul", begin + call, work),
-        ]
-    return lines
 
 
 @pytest.mark.parametrize(
@@ -481,62 +433,6 @@ def test_a_device_that_waits_for_its_generator_waits_for_the_host() -> None:
     assert result.bottlenecks.height == 0
 
 
-@pytest.mark.parametrize(
-    ("stage", "kind"),
-    [
-        ("TFRecord", "slow_source"),
-        ("TensorSlice", "slow_source"),
-        ("FlatMap::Generator", "slow_source"),
-        ("DataServiceV4", "slow_service"),
-        ("ReverbDataset", "remote_source"),
-        ("Map", "has_parallel_form"),
-        ("Interleave", "has_parallel_form"),
-        ("ParallelMapV2", "slow_although_parallel"),
-        ("ParallelInterleaveV4", "slow_although_parallel"),
-        ("MapAndBatch", "slow_although_parallel"),
-        ("BatchV2", "sequential"),
-        ("Filter", "sequential"),
-        ("PaddedBatchV2", "sequential"),
-        ("Shuffle", "buffer_fill"),
-        ("Prefetch", "upstream_unseen"),
-        ("ForeverRepeat[3]", "other"),
-    ],
-)
-def test_the_suggestion_follows_the_transformation(stage: str, kind: str) -> None:
-    lines: list[blueprint.Line] = [("t", "Iterator::Root", 0, 1000, {"id": 1})]
-    name = "Iterator::Root"
-    for depth, part in enumerate(stage.split("::")):
-        name = f"{name}::{part}"
-        ids = {"id": depth + 2, "parent_id": depth + 1}
-        lines.append(("t", name, depth + 1, 900 - 2 * depth, ids))
-    assert of_lines(*lines).summary.suggestion_kind == kind
-
-
-def test_a_prefetch_that_waits_points_upstream() -> None:
-    lines = made_ahead()
-    # The making takes long, but the stage that makes has little time of its own.
-    lines.append(
-        ("thread 2", "Iterator::Prefetch::Map::A", 1061, 60, {"id": 3, "parent_id": 2})
-    )
-    lines.append(
-        ("thread 2", "Iterator::Prefetch::Map::B", 1125, 60, {"id": 4, "parent_id": 2})
-    )
-    lines.append(
-        ("thread 2", "Iterator::Prefetch::Map::C", 1190, 60, {"id": 5, "parent_id": 2})
-    )
-    result = of_lines(*lines)
-    assert result.summary.bottleneck is not None
-    assert result.summary.bottleneck.type == "Prefetch"
-    assert result.summary.suggestion_kind == "upstream_slow"
-
-
-def test_every_suggestion_can_be_given_and_reads_as_sentences() -> None:
-    for one in SUGGESTIONS:
-        assert one.words.endswith(".")
-        assert one.upstream in {"", Upstream.READY, Upstream.UNSEEN}
-    assert not SUGGESTIONS[-1].types
-
-
 def test_the_result_holds_the_contract_fields_and_declared_columns() -> None:
     data = plain(of_lines(*SYNCHRONOUS))
     assert isinstance(data, dict)
@@ -557,206 +453,3 @@ def test_the_result_holds_the_contract_fields_and_declared_columns() -> None:
     assert set(result.stages.select("host", "pipeline", "rank").rows()) == {
         ("vm", "Host:0", 0)
     }
-
-
-def check_without(whole: TfDataBottleneckAnalysisResult, without: object) -> None:
-    """What was known is the same, or null with a reason, or the tool says why not."""
-    if isinstance(without, Unavailable):
-        assert without.reason
-        assert without.remedy
-        return
-    assert isinstance(without, TfDataBottleneckAnalysisResult)
-    named = " ".join(one.field for one in without.missing)
-    for name in whole.summary.__struct_fields__:
-        before, after = getattr(whole.summary, name), getattr(without.summary, name)
-        if after is None and before is not None:
-            assert f"summary.{name}" in named
-        if after == 0 and after is not False:
-            assert before == 0
-    for frame in ("bottlenecks", "pipelines"):
-        assert getattr(without, frame).equals(getattr(whole, frame))
-    waits = without.waits.join(whole.waits, on="host")
-    for row in waits.to_dicts():
-        for column in ("steps", "exposed_wait_ms_per_step", "exposed_wait_percent"):
-            known = row[f"{column}_right"] is not None
-            if known and row[column] is None:
-                assert f"waits[{row['host']}]" in named
-            if known and row[column] == 0:
-                assert row[f"{column}_right"] == 0
-
-
-@pytest.mark.parametrize("table", sorted(TABLES))
-def test_a_blueprint_without_a_table(table: str) -> None:
-    profile = blueprint.profile(blueprint.trace(steps_with_call(call=400, work=600)))
-    without = tool.analyse(profile.without(table, WHY), Options())
-    check_without(analysed(profile), without)
-    if table in {"iterators", "events", "event_types", "stats", "tracks"}:
-        assert without == WHY
-
-
-@pytest.mark.parametrize("table", sorted(TABLES))
-@pytest.mark.parametrize("item", ["tf_cpu/input_bound", "gpu_tf/t4_starved"])
-def test_a_real_profile_without_a_table(
-    shared_profile: Callable[[str], Path], item: str, table: str
-) -> None:
-    profile = ss.open(shared_profile(item))
-    whole = analysed(profile)
-    check_without(whole, tool.analyse(profile.without(table, WHY), Options()))
-
-
-def node_of(result: TfDataBottleneckAnalysisResult, name: str) -> Any:
-    return next(node for node in result.graphs[0].nodes if node.name == name)
-
-
-def test_the_sequential_map_equals_what_tensorflow_says(
-    shared_profile: Callable[[str], Path],
-) -> None:
-    """A.9, 5: the values of TensorFlow 2.15's own converter."""
-    result = analysed(ss.open(shared_profile("tf_cpu/sequential_map")))
-    assert result.summary.max_latency_us == 35558.034
-    name = "Iterator::Root::BatchV2::ForeverRepeat[0]::Map"
-    assert result.summary.bottleneck is not None
-    assert result.summary.bottleneck.long_name == name
-    assert result.summary.bottleneck.type == "Map"
-    slow = node_of(result, name)
-    assert (slow.total_us, slow.self_us, slow.calls) == (35476.462, 35398.547, 16)
-    assert slow.critical
-    assert slow.bottleneck
-    assert node_of(result, "Iterator::Root").self_us == 7.962
-    assert result.summary.suggestion_kind == "has_parallel_form"
-    assert result.summary.verdict == "slow"
-    assert result.summary.limits_steps is True
-
-
-def test_a_map_that_the_pipeline_made_parallel_by_itself_is_the_bottleneck(
-    shared_profile: Callable[[str], Path],
-) -> None:
-    result = analysed(ss.open(shared_profile("tf_cpu/input_bound")))
-    assert result.summary.bottleneck is not None
-    assert result.summary.bottleneck.type == "ParallelMap"
-    assert result.summary.verdict == "slow"
-    # 48.05 % is the waiting within the markers; the gaps between them come on top.
-    assert result.summary.exposed_wait_percent == pytest.approx(50, abs=3)
-    ahead = node_of(result, "Iterator::Root::Prefetch")
-    assert str(ahead.parameters["name"]).startswith("inject/")
-
-
-@pytest.mark.parametrize(
-    ("item", "share"), [("tf_cpu/healthy", 3.0), ("tf_cpu/keras_fit", 0.5)]
-)
-def test_a_healthy_run_is_not_held_up_by_its_pipeline(
-    shared_profile: Callable[[str], Path], item: str, share: float
-) -> None:
-    result = analysed(ss.open(shared_profile(item)))
-    assert result.summary.limits_steps is False
-    assert result.summary.verdict == "slow_but_hidden"
-    assert result.summary.exposed_wait_percent is not None
-    assert 0 < result.summary.exposed_wait_percent < share
-
-
-def test_mirrored_replicas_have_pipelines_of_their_own(
-    shared_profile: Callable[[str], Path],
-) -> None:
-    result = analysed(ss.open(shared_profile("tf_cpu/mirrored")))
-    kinds = result.pipelines.select("kind", "calls").sort("kind", "calls").rows()
-    assert kinds == [("device", 15), ("device", 15), ("host", 30)]
-    assert result.summary.pipeline == "Host:0"
-
-
-REAL = [
-    "tf_cpu/eager_1m",
-    "tf_cpu/healthy",
-    "tf_cpu/input_bound",
-    "tf_cpu/keras_fit",
-    "tf_cpu/mirrored",
-    "tf_cpu/sequential_map",
-    "tf_cpu/tf215_python_tracer",
-    "tf_cpu/two_workers",
-    "tf_cpu/xla",
-    "gpu_tf/t4_healthy",
-    "gpu_tf/t4_starved",
-    "gpu_tf/turing_launch_bound",
-    "gpu_tf/v100_large",
-    "gpu_tf/xprof_gpu_multi_worker",
-]
-
-
-@pytest.mark.parametrize("item", REAL)
-def test_real_calls_are_shared_out_to_the_picosecond(
-    shared_profile: Callable[[str], Path], item: str
-) -> None:
-    profile = ss.open(shared_profile(item))
-    for host in profile.hosts:
-        calls = profile.derived(host, "pipeline_calls")
-        charged = calls.stages.group_by("call").agg(pl.col("critical_ps").sum())
-        assert charged.sort("call")["critical_ps"].equals(
-            calls.calls["latency_ps"].alias("critical_ps")
-        )
-        assert (calls.stages["self_ps"] >= 0).all()
-        assert (calls.stages["critical_ps"] <= calls.stages["total_ps"]).all()
-
-
-def marks(trace: TraceData, ending: str) -> pl.DataFrame:
-    """Events with an element's number whose names end so, by start."""
-    names = trace.table("event_types")["name"]
-    events = trace.table("events").with_row_index("event")
-    key = find_handle(trace.strings, "element_id")
-    numbered = trace.table("stats").filter(pl.col("key") == key)
-    return (
-        events.with_columns(name=names.gather(events["type"]))
-        .filter(pl.col("name").str.ends_with(ending))
-        .join(
-            numbered.select(pl.col("event").cast(pl.UInt32), number="value"),
-            on="event",
-        )
-        .sort("start_ps")
-    )
-
-
-@pytest.mark.parametrize("item", [item for item in REAL if item.startswith("tf_cpu")])
-def test_in_real_pipelines_only_elements_that_nobody_took_belong_to_no_call(
-    shared_profile: Callable[[str], Path], item: str
-) -> None:
-    profile = ss.open(shared_profile(item))
-    for host in profile.hosts:
-        graph = profile.derived(host, "pipeline_graph")
-        calls = profile.derived(host, "pipeline_calls")
-        trace = profile.trace(host)
-        made = marks(trace, "Produce")
-        if not len(made):
-            continue
-        # Executions that nothing caused and that begin no call were made ahead.
-        alone = set(range(len(graph.event))) - set(graph.child.tolist())
-        heads = sorted(alone - set(graph.root.tolist()))
-        found = (
-            trace.table("events")[graph.event[heads].tolist()]
-            .sort("start_ps")
-            .join_asof(made, on="start_ps", by="track", check_sortedness=False)
-        )
-        # What took an element before the first execution of its thread was cut off.
-        begun = (
-            trace.table("iterators")
-            .group_by("track")
-            .agg(pl.col("start_ps").min().alias("begun_ps"))
-        )
-        taken = (
-            marks(trace, "Consume")
-            .join(begun, on="track")
-            .filter(pl.col("start_ps") >= pl.col("begun_ps"))
-        )
-        # Null where the making began before the recording did.
-        assert not set(taken["number"]) & set(found["number"].drop_nulls())
-        assert len(set(calls.execution.tolist())) == len(calls.execution)
-
-
-@pytest.mark.parametrize("item", ["jax_cpu/steps", "tpu", "tf_cpu/inference"])
-def test_real_programs_without_a_pipeline_say_so(
-    shared_profile: Callable[[str], Path], item: str
-) -> None:
-    path = shared_profile(item)
-    runs = [path] if (path / "plugins").is_dir() else sorted(path.iterdir())
-    for run in runs:
-        result = tool.analyse(ss.open(run), Options())
-        assert isinstance(result, Unavailable)
-        assert result.code in {"NO_TFDATA_EVENTS", "HOST_LEVEL", "CORRUPT"}
-        assert result.remedy

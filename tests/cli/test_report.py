@@ -65,8 +65,12 @@ def test_the_json_holds_all_tools_and_findings(recorded: str) -> None:
     assert list(written) == ["schema", "profile", "quality", "tools", "findings"]
     assert list(written["tools"]) == [
         "overview_page",
+        "input_pipeline_analyzer",
         "framework_op_stats",
         "kernel_stats",
+        "memory_profile",
+        "tf_data_bottleneck_analysis",
+        "inference_profile",
     ]
     assert [one["id"] for one in written["findings"]] == [
         "input.bound",

@@ -8,7 +8,7 @@ import pytest
 
 from stepscope.formats import read
 from stepscope.formats.hlo import parse_module
-from stepscope.formats.wire import MalformedMessage
+from stepscope.xspace.wire import MalformedMessage
 from xspace_wire import number_field, sized, varint
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -167,8 +168,11 @@ def test_a_missing_path_is_one_clear_line(tmp_path: Path) -> None:
         open_hosts(tmp_path / "gone")
 
 
-def test_an_object_store_is_named_as_what_it_is() -> None:
-    with pytest.raises(BadInput, match="object store"):
+def test_an_object_store_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(BadInput, match=r"gs://bucket/logs: needs the package fsspec"):
         open_hosts("gs://bucket/logs")
 
 

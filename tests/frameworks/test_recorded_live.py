@@ -51,6 +51,13 @@ RECORDINGS = {
         "jax_unmarked",
         "jax_unmarked",
     ),
+    "torch_train": (
+        "torch",
+        "record_torch.py",
+        "train",
+        "torch_train",
+        "torch_train",
+    ),
 }
 #: Profiled steps begin a little after the script's clock; the share of a step.
 TOLERANCE = 0.05
@@ -99,7 +106,7 @@ def test_steps_are_as_many_as_the_program_ran(
 ) -> None:
     name, logdir, truth = recorded
     overview = ss.open(logdir).tool("overview_page")
-    marked = name in {"keras_fit", "custom_loop", "jax_marked"}
+    marked = name in {"keras_fit", "custom_loop", "jax_marked", "torch_train"}
     assert (overview.step_detection.source == "marker") == marked
     assert abs(len(overview.steps) - truth["steps"]) <= (0 if marked else 1)
 
@@ -130,6 +137,26 @@ def test_every_step_is_charged_to_the_last_picosecond(
         ]
         charged = rows.select(buckets).sum_horizontal()
         assert (charged == rows["window_ps"]).all()
+
+
+@pytest.mark.parametrize("recorded", ["torch_train"], indirect=True)
+def test_the_parts_of_a_step_are_those_of_the_programs_own_clock(
+    recorded: tuple[str, Path, dict[str, Any]],
+) -> None:
+    """Ops lie inside what the script timed, and are most of it."""
+    _, logdir, truth = recorded
+    profile = ss.open(logdir)
+    (host,) = profile.hosts
+    ours = profile.derived(host, "phases").rows
+    for phase, least in (("forward", 0.75), ("loss", 0.2), ("backward", 0.75)):
+        own = truth[f"{phase}_ms"]
+        found = (ours[f"{phase}_ps"] / 1e9).to_list()
+        assert all(part <= whole for part, whole in zip(found, own, strict=True))
+        assert sum(found) >= least * sum(own)
+    waits = profile.derived(host, "breakdown").rows["host_wait_ps"].to_list()
+    own = truth["batch_ms"]
+    assert all(part / 1e9 <= whole for part, whole in zip(waits, own, strict=True))
+    assert sum(waits) / 1e9 >= 0.9 * sum(own)
 
 
 @pytest.mark.parametrize("recorded", ["keras_fit"], indirect=True)

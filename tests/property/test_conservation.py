@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.derive.breakdown import BUCKETS, Breakdown, breakdown
 from stepscope.derive.device_sets import DEVICE_ORDERS, DeviceSets, OneDevice
 from stepscope.derive.host_classes import HostClasses
-from stepscope.derive.phases import PHASES
+from stepscope.derive.phase_rules import PHASES
 from stepscope.derive.spans import Spans
 from stepscope.unavailable import Unavailable
 

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from stepscope.errors import BadInput
-from stepscope.rundir import find_runs, host_name, is_trace, run_of_file, scan
+from stepscope.rundir import (
+    find_runs,
+    host_name,
+    is_trace,
+    run_of_file,
+    runs_of_listing,
+    scan,
+)
 
 
 def run(logdir: Path, name: str, *files: str, sub_run: str = "") -> Path:
@@ -207,3 +214,33 @@ def test_a_single_file_is_a_run_named_after_its_directory(tmp_path: Path) -> Non
     loose = tmp_path / "copied.xplane.pb"
     loose.touch()
     assert run_of_file(loose).name == "copied.xplane.pb"
+
+
+@pytest.mark.parametrize("top", [".", "a", "a/plugins/profile", "a/plugins/profile/r1"])
+def test_a_listing_tells_the_runs_that_a_walk_finds(tmp_path: Path, top: str) -> None:
+    run(tmp_path, "2026_01_02_03_04_05", "vm.xplane.pb", sub_run="a")
+    run(tmp_path, "r1", "b.part1.xplane.pb", "b.part0.xplane.pb", sub_run="a")
+    run(tmp_path, "r1", "c.xplane.pb", "c.xplane.pb.gz", "c.trace.json.gz")
+    (tmp_path / "a" / "stray.xplane.pb.txt").touch()
+    (tmp_path / "a" / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "a" / "deep" / "er" / "vm.xplane.pb").touch()
+    looked_at = tmp_path / top
+    files = {
+        path.relative_to(looked_at): path.stat().st_mtime
+        for path in looked_at.rglob("*")
+        if path.is_file()
+    }
+    walked = find_runs(looked_at)
+    listed = runs_of_listing(files, looked_at)
+    assert [(one.name, one.unix_s) for one in listed] == [
+        (one.name, one.unix_s) for one in walked
+    ]
+    assert [
+        [(host.host, [looked_at / path for path in host.paths]) for host in one.hosts]
+        for one in listed
+    ] == [[(host.host, list(host.paths)) for host in one.hosts] for one in walked]
+
+
+def test_bytes_that_are_no_text_are_shown_as_escapes() -> None:
+    name = os.fsdecode(b"vm\xff.xplane.pb")
+    assert host_name(name) == r"vm\xff"

@@ -6,6 +6,7 @@ import tracemalloc
 from os import SEEK_CUR
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from stepscope.errors import BadInput
@@ -45,6 +46,23 @@ def test_no_file_takes_more_than_a_small_multiple_of_its_size(kind: str) -> None
     finally:
         tracemalloc.stop()
     assert peak < 32 * len(data) + 2**16
+
+
+def test_a_copied_file_may_change_and_a_mapped_one_is_the_same(
+    tmp_path: Path,
+) -> None:
+    data = plane(line(event() * 10_000))
+    path = tmp_path / "vm.xplane.pb"
+    path.write_bytes(data)
+    copied = decode(path, mapped=False)
+    mapped = decode(path)
+    assert copied.data.tobytes() == mapped.data.tobytes() == data
+    assert np.array_equal(copied.events.offset_ps, mapped.events.offset_ps)
+    # Written in place, as a recorder writes: the mapping shows it, the copy does not.
+    with path.open("r+b") as file:
+        file.write(bytes(8))
+    assert bytes(mapped.data[:8]) == bytes(8)
+    assert bytes(copied.data[:8]) == data[:8]
 
 
 @pytest.mark.parametrize(

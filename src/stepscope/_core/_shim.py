@@ -6,11 +6,15 @@ A kernel module begins with
         import cython
     except ImportError:
         from stepscope._core import _shim as cython
+    if not cython.compiled:
+        from stepscope._core import _shim as cython
 
 Compiled, Cython resolves the names at compile time and this module is never imported.
-Uncompiled, decorators hand back what they decorate, `with cython.nogil:` keeps the
-lock, and types are names in annotations that nobody evaluates. `cast` alone computes:
-it wraps whole numbers to the width of the type, as C does, so that both forms agree.
+Uncompiled, this module stands in even where Cython is installed, because the `cast` of
+Cython's own Python module does not wrap. Here decorators hand back what they decorate,
+`with cython.nogil:` keeps the lock, and types are names in annotations that nobody
+evaluates. `cast` alone computes: it wraps whole numbers to the width of the type, as C
+does, so that both forms agree.
 """
 
 from __future__ import annotations
@@ -26,19 +30,23 @@ __all__ = [
     "boundscheck",
     "cast",
     "ccall",
+    "cclass",
     "cdivision",
     "cfunc",
     "char",
     "compiled",
     "const",
+    "declare",
     "double",
     "exceptval",
+    "final",
     "float",
     "initializedcheck",
     "inline",
     "int",
     "long",
     "longlong",
+    "no_gc",
     "nogil",
     "nonecheck",
     "overflowcheck",
@@ -98,8 +106,13 @@ def cast(kind: _Type, value: Any) -> Any:
     return kind.wrap(value)
 
 
+def declare(_kind: object, value: Any = None) -> Any:
+    """A variable of the module that has a C type when it is compiled."""
+    return value
+
+
 nogil: Final = _Nogil()
-cfunc = ccall = inline = _plain
+cfunc = ccall = inline = cclass = final = no_gc = _plain
 exceptval = boundscheck = wraparound = cdivision = initializedcheck = _with_options
 nonecheck = overflowcheck = returns = _with_options
 

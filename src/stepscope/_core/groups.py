@@ -12,6 +12,8 @@ try:
     import cython
 except ImportError:
     from stepscope._core import _shim as cython
+if not cython.compiled:
+    from stepscope._core import _shim as cython
 
 __all__ = ["BAD_RANGE", "totals"]
 

@@ -20,6 +20,8 @@ try:
     import cython
 except ImportError:
     from stepscope._core import _shim as cython
+if not cython.compiled:
+    from stepscope._core import _shim as cython
 
 __all__ = ["BAD_RANGE", "NO_ROOM", "OUT_OF_ORDER", "first_unordered", "flatten", "nest"]
 

@@ -15,8 +15,11 @@ from stepscope.analysis import (
     input_pipeline_analyzer,
     kernel_stats,
     memory_profile,
+    model_views,
     overview_page,
+    pod_viewer,
     tf_data_bottleneck_analysis,
+    trace_viewer,
 )
 from stepscope.analysis.tool import Tool
 from stepscope.errors import BadUsage
@@ -66,6 +69,20 @@ TOOLS: Final[tuple[Tool, ...]] = (
         memory_profile.analyse,
     ),
     Tool(
+        "pod_viewer",
+        ("pod",),
+        "Pod viewer",
+        pod_viewer.Options,
+        pod_viewer.analyse,
+    ),
+    Tool(
+        "trace_viewer",
+        ("trace", "trace_viewer@"),
+        "Trace viewer",
+        trace_viewer.Options,
+        trace_viewer.analyse,
+    ),
+    Tool(
         "tf_data_bottleneck_analysis",
         ("tfdata", "tf_data"),
         "tf.data bottleneck analysis",
@@ -79,18 +96,13 @@ TOOLS: Final[tuple[Tool, ...]] = (
         inference_profile.Options,
         inference_profile.analyse,
     ),
-)
-
-#: Names that users of other programs know and that no tool here answers yet.
-_ELSEWHERE: Final = frozenset(
-    {
-        "trace_viewer",
-        "trace",
-        "pod_viewer",
-        "pod",
+    Tool(
         "model_views",
-        "model",
-    }
+        ("model",),
+        "Model views",
+        model_views.Options,
+        model_views.analyse,
+    ),
 )
 
 
@@ -104,9 +116,6 @@ def find_tool(name: str) -> Tool:
         if name == tool.name or name in tool.aliases:
             return tool
     known = [f"{tool.name} ({', '.join(tool.aliases)})" for tool in TOOLS]
-    if name in _ELSEWHERE:
-        message = f"this version has no tool {name!r} yet; it has: {', '.join(known)}"
-        raise BadUsage(message)
     raise BadUsage.unknown_name("tool", name, known)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.op_detail import OpDetailResult, op_detail
 from stepscope.analysis.op_rows import (
     Side,
     device_side,
@@ -15,13 +16,23 @@ from stepscope.analysis.op_rows import (
     launch_latency_ps,
     without_steps,
 )
+from stepscope.analysis.op_selection import select_ops
+from stepscope.analysis.op_stats_result import FrameworkOpStatsResult, Pie, Pies
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["OP_ROWS", "FrameworkOpStatsResult", "Options", "Pie", "Pies", "analyse"]
+__all__ = [
+    "OP_ROWS",
+    "FrameworkOpStatsResult",
+    "OpDetailResult",
+    "Options",
+    "Pie",
+    "Pies",
+    "analyse",
+]
 
 #: Columns of `FrameworkOpStatsResult.rows`, in order (spec: tools, section 10).
 OP_ROWS: Final[dict[str, pl.DataType]] = {
@@ -60,6 +71,8 @@ _SLICES: Final = 10
 _MANY_PER_STEP: Final = 50
 _LATENCIES: Final = 2
 _IDLE: Final = "IDLE"
+#: Calls that are listed unless all are asked for; their number is always told.
+_MOST_CALLS: Final = 1000
 
 _NO_COSTS: Final = Unavailable(
     code="NO_SHAPES",
@@ -89,63 +102,25 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         include_idle: Give idle time rows of its own, and count it in percentages.
-        op: Only the op with this name.
-        scope: Only ops whose name begins with this path.
+        op: Only the op with this name, and its calls in detail.
+        scope: Only ops whose name begins with this path, likewise; not with `op`.
+        most_calls: How many calls of them to list at most; none for all.
     """
 
     include_idle: bool = False
     op: str | None = None
     scope: str | None = None
-
-
-class Pie(msgspec.Struct, frozen=True, kw_only=True):
-    """One distribution of self time: columns `name`, `self_time_us`, `percent`.
-
-    Attributes:
-        without_idle: The ten largest slices and `other`.
-        with_idle: The same with idle time among them.
-    """
-
-    without_idle: pl.DataFrame
-    with_idle: pl.DataFrame
-
-
-class Pies(msgspec.Struct, frozen=True, kw_only=True):
-    """Self time by op and by op type; None for a side that was not recorded."""
-
-    host_by_op: Pie | None
-    host_by_type: Pie | None
-    device_by_op: Pie | None
-    device_by_type: Pie | None
-
-
-class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Ops of all selected hosts and devices.
-
-    Attributes:
-        rows: Device ops by self time, then host ops, columns `OP_ROWS`. Percentages
-            are of all ops of the side, shown or not.
-        pies: The four distributions.
-        device_idle_us: Added up over devices; null without device activity.
-        host_idle_us: Added up over hosts; null without host ops.
-        launch_latency_us: What small ops are measured against.
-        missing: Columns, sides and hosts that could not be looked at.
-        inputs: Host → host and device op executions that were read.
-    """
-
-    rows: pl.DataFrame
-    pies: Pies
-    device_idle_us: float | None
-    host_idle_us: float | None
-    launch_latency_us: float
-    missing: tuple[Missing, ...]
-    inputs: dict[str, dict[str, int]]
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = _MOST_CALLS
 
 
 def analyse(
     profile: ProfileData, options: Options
 ) -> FrameworkOpStatsResult | Unavailable:
-    """Merge the ops of all hosts (spec: tools, sections 10 and 7.5)."""
+    """Merge the ops of all hosts (spec: tools, sections 10 and 7.5).
+
+    Raises:
+        BadUsage: There is no such op or scope as was asked for.
+    """
     host, device = host_side(profile), device_side(profile)
     if not len(host.rows) and not len(device.rows):
         return next(iter((*host.absent.values(), *device.absent.values())), _NO_OPS)
@@ -157,8 +132,10 @@ def analyse(
     ]
     rows = pl.concat(shown).with_row_index("rank", offset=1)
     rows = rows.select(pl.col(name).cast(dtype) for name, dtype in OP_ROWS.items())
-    return FrameworkOpStatsResult(
-        rows=rows.filter(_chosen(options)),
+    meant = select_ops(options.op, options.scope, rows["name"])
+    missing = _missing(profile, rows, host, device)
+    whole = FrameworkOpStatsResult(
+        rows=rows if meant is None else rows.filter(meant.matches("name")),
         pies=Pies(
             host_by_op=_pie(host, "name"),
             host_by_type=_pie(host, "type"),
@@ -168,9 +145,12 @@ def analyse(
         device_idle_us=device.idle_ps / PS_PER_US if len(device.rows) else None,
         host_idle_us=host.idle_ps / PS_PER_US if len(host.rows) else None,
         launch_latency_us=latency_ps / PS_PER_US,
-        missing=tuple(_missing(profile, rows, host, device)),
+        missing=tuple(missing),
         inputs=_inputs(profile),
     )
+    if meant is None:
+        return whole
+    return op_detail(profile, whole, meant, most_calls=options.most_calls)
 
 
 _NO_OPS: Final = Unavailable(
@@ -277,16 +257,6 @@ def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
     many = pl.col("occurrences") / step_count >= _MANY_PER_STEP
     short = pl.col("total_ps") / pl.col("activities") < _LATENCIES * latency_ps
     return pl.when(pl.col("activities").is_not_null()).then(many & short)
-
-
-def _chosen(options: Options) -> pl.Expr:
-    chosen = pl.lit(value=True)
-    if options.op is not None:
-        chosen = pl.col("name") == options.op
-    if options.scope is not None:
-        path = options.scope.rstrip("/")
-        chosen &= (pl.col("name") == path) | pl.col("name").str.starts_with(f"{path}/")
-    return chosen
 
 
 def _pie(side: Side, label: str) -> Pie | None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import polars as pl
 
-from stepscope.analysis.compat_input import compat_device_side, compat_input_ops
+from stepscope.analysis.compat_tensorflow import (
+    compat_device_side,
+    compat_input_ops,
+)
 from stepscope.analysis.input_advice import NextStep, next_steps, verdict_text
 from stepscope.analysis.input_device_side import device_side
 from stepscope.analysis.input_host_side import HostSide, host_side

@@ -9,7 +9,8 @@ import polars as pl
 
 from stepscope.analysis.null_columns import missing_columns, other_slices, share
 from stepscope.analysis.op_rows import without_steps
-from stepscope.derive.kernels import KERNEL_KEY
+from stepscope.analysis.op_selection import select_ops
+from stepscope.derive.kernels import KERNEL_KEY, launch_dimensions
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -112,7 +113,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         op: Only kernels of the op with this name.
-        scope: Only kernels of ops whose name begins with this path.
+        scope: Only kernels of ops whose name begins with this path; not with `op`.
     """
 
     op: str | None = None
@@ -143,7 +144,11 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unavailable:
-    """Merge the kernels of all hosts (spec: tools, sections 12 and 7.5)."""
+    """Merge the kernels of all hosts (spec: tools, sections 12 and 7.5).
+
+    Raises:
+        BadUsage: No kernel belongs to the op or scope that was asked for.
+    """
     found: dict[str, Kernels] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
@@ -158,7 +163,9 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
     step_count = _step_count(profile, found)
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
-    chosen = merged.filter(_chosen(options))
+    named = merged.filter(pl.col("op_name") != "")["op_name"]
+    meant = select_ops(options.op, options.scope, named, what="op with kernels")
+    chosen = merged if meant is None else merged.filter(meant.matches("op_name"))
     rows = _rows(chosen, whole=whole, step_count=step_count)
     reasons = _REASONS | {"per_step_us": without_steps(profile)}
     missing = missing_columns(rows, reasons, prefix="rows.")
@@ -235,17 +242,6 @@ def _only_value(column: str) -> pl.Expr:
     )
 
 
-def _chosen(options: Options) -> pl.Expr:
-    chosen = pl.lit(value=True)
-    if options.op is not None:
-        chosen = pl.col("op_name") == options.op
-    if options.scope is not None:
-        path = options.scope.rstrip("/")
-        inside = pl.col("op_name").str.starts_with(f"{path}/")
-        chosen &= inside | (pl.col("op_name") == path)
-    return chosen
-
-
 def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
@@ -258,8 +254,8 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.Dat
     return (
         ordered.with_row_index("rank", offset=1)
         .with_columns(
-            _dimensions("block"),
-            _dimensions("grid"),
+            launch_dimensions("block"),
+            launch_dimensions("grid"),
             *_times(whole),
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
@@ -279,16 +275,15 @@ def _times(whole: int) -> list[pl.Expr]:
     ]
 
 
-def _dimensions(what: str) -> pl.Expr:
-    """`x,y,z`; null unless all three are known."""
-    axes = [pl.col(f"{what}_{axis}").cast(pl.String) for axis in "xyz"]
-    return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
-
-
 def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
     """One row per kernel and op, whatever the launch shape."""
     shape = pl.concat_str(
-        [pl.lit("grid "), _dimensions("grid"), pl.lit(" block "), _dimensions("block")]
+        [
+            pl.lit("grid "),
+            launch_dimensions("grid"),
+            pl.lit(" block "),
+            launch_dimensions("block"),
+        ]
     )
     pairs = merged.group_by("kernel_name", "op_name").agg(
         pl.col("count").sum(),

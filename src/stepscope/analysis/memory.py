@@ -79,11 +79,13 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
             because they are older than the profile; None without addresses.
         address_reuse: Allocations at an address where a block was alive, so that its
             deallocation is missing; None without addresses.
-        capacity_bytes: Stack, heap and free together; the greatest if it changes.
+        capacity_bytes: The size of the memory; where that is not recorded, stack, heap
+            and free together, the greatest if it changes.
         peak_heap_lifetime_bytes: Greatest heap since the process began.
         peak: The peak in the profile; None where no use is known.
         level: `recorded`; `replayed` where events do not tell the memory in use, so
-            that it is what they add up to and older blocks are only partly seen.
+            that it is what they add up to and older blocks are only partly seen;
+            `recorded_since_start` where the allocator counts no older blocks.
         timeline: Columns `TIMELINE_ROWS`, extremes and the peak, or every event.
         breakdown: Columns `BREAKDOWN_ROWS`; adds up to the memory in use then.
         breakdown_time_ms: When: the peak, or what was asked for.
@@ -114,8 +116,8 @@ class Facts(NamedTuple):
     Attributes:
         frees: Deallocations.
         placed: Some event carries an address.
-        capacity: Greatest sum of stack, heap and free; None where never all known.
-        least_capacity: Least sum.
+        capacity: Greatest size, or sum of stack, heap and free; None where never known.
+        least_capacity: Least one.
         lifetime_peak: Greatest heap since the process began; None if not recorded.
     """
 
@@ -130,11 +132,13 @@ def facts_of(view: MemoryView) -> Facts:
     """Look at every event of a memory once."""
     rows = view.memory.rows
     events = view.allocations.select(
-        *("kind", "address", "stack_bytes", "heap_bytes", "free_bytes", "peak_bytes")
+        *("kind", "address", "stack_bytes", "heap_bytes", "free_bytes", "peak_bytes"),
+        *("capacity_bytes", "older_counted"),
     )
     if len(rows) < len(events):
         events = events[rows]
-    total = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
+    parts = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
+    total = events["capacity_bytes"].fill_null(parts)
     recorded = _integer(events["peak_bytes"].max())
     return Facts(
         frees=int((events["kind"] == "deallocate").sum()),

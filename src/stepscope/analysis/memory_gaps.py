@@ -14,6 +14,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.analysis.memory import Facts, Memory
     from stepscope.analysis.memory_rows import MemoryView
 
@@ -23,7 +25,7 @@ _RECORD_MORE: Final = "Record with a release of the framework whose allocator te
 _NOT_RECORDED: Final = {
     field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=_RECORD_MORE)
     for field, reason in {
-        "stack_bytes": "No event tells how much is reserved.",
+        "stack_bytes": "No event tells of a stack, which is set aside beside the heap.",
         "heap_bytes": "The events tell neither the memory in use nor all sizes.",
         "free_bytes": "No event tells how much is free.",
         "fragmentation": "No event tells how the free memory is divided.",
@@ -33,8 +35,8 @@ _NOT_RECORDED: Final = {
         "region_type": "No allocation tells what it is for.",
         "data_type": "No allocation tells its data type.",
         "tensor_shape": "No allocation tells its shape.",
-        "capacity_bytes": "Reserved, used and free memory are not all recorded, and "
-        "the capacity is their sum.",
+        "capacity_bytes": "Neither the size of the memory is recorded nor all of its "
+        "parts (stack, heap and free), which add up to it.",
         "peak_heap_lifetime_bytes": "No event tells the greatest use since the process "
         "began.",
         "addresses": "No event carries an address, so nothing tells which allocation a "
@@ -45,6 +47,12 @@ _NOT_RECORDED: Final = {
 _LEVELS: Final = (
     *("memory_in_use_bytes", "start_bytes", "end_bytes", "growth_bytes"),
     *("min_bytes", "max_bytes"),
+)
+_OLDER_UNCOUNTED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The allocator counts blocks from the begin of the recording on; what older "
+    "blocks take is not recorded.",
+    remedy="Begin to record before the program builds its model.",
 )
 _NOT_AT_PEAK: Final = Unavailable(
     code="NOT_RECORDED",
@@ -67,13 +75,21 @@ def growth_of(
     return statistics_of(measured["growth_bytes"].drop_nulls().to_numpy(), field=field)
 
 
-def missing_of_rows(rows: pl.DataFrame) -> list[Missing]:
+def missing_of_rows(
+    rows: pl.DataFrame, memories: Mapping[str, Memory]
+) -> list[Missing]:
     """Columns of the summary that no memory has a value for."""
     no_use, nowhere = _NOT_RECORDED["heap_bytes"], _NOT_RECORDED["addresses"]
     reasons = {
         "capacity_bytes": _NOT_RECORDED["capacity_bytes"],
         "peak_heap_lifetime_bytes": _NOT_RECORDED["peak_heap_lifetime_bytes"],
-        **dict.fromkeys(("peak_bytes", "peak_time_ms", "peak_heap_bytes"), no_use),
+        **dict.fromkeys(
+            (
+                *("peak_bytes", "peak_time_ms", "peak_heap_bytes"),
+                "peak_capacity_percent",
+            ),
+            no_use,
+        ),
         **{
             f"peak_{field}": _NOT_RECORDED[field]
             for field in ("stack_bytes", "free_bytes", "fragmentation")
@@ -81,7 +97,12 @@ def missing_of_rows(rows: pl.DataFrame) -> list[Missing]:
         **dict.fromkeys(("unmatched_deallocations", "address_reuse"), nowhere),
     }
     if rows["peak_bytes"].is_not_null().any():
-        reasons["peak_fragmentation"] = _NOT_AT_PEAK
+        told = any(
+            it.timeline["fragmentation"].is_not_null().any() for it in memories.values()
+        )
+        if told:
+            reasons["peak_fragmentation"] = _NOT_AT_PEAK
+        reasons["peak_capacity_percent"] = _NOT_RECORDED["capacity_bytes"]
     return missing_columns(rows, reasons, prefix="rows.")
 
 
@@ -112,6 +133,8 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
     reasons |= dict.fromkeys(_LEVELS, reasons["heap_bytes"])
     # What is no single allocation was not asked for by anybody.
     itemised = {"breakdown": pl.col("occurrences").is_not_null()}
+    if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
+        found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
     for table in ("timeline", "breakdown", "steps"):
         frame = getattr(memory, table)
         columns = {key: why for key, why in reasons.items() if key in frame.columns}
@@ -134,10 +157,9 @@ def _missing_at_peak(
     for field in peak.__struct_fields__:
         if getattr(peak, field) is not None:
             continue
-        why = _NOT_AT_PEAK
-        if field == "step_id":
-            why = reasons[field]
-        elif field == "fragmentation" and peak.free_bytes == 0:
+        elsewhere = memory.timeline[field].is_not_null().any()
+        why = _NOT_AT_PEAK if elsewhere else reasons.get(field, _NOT_AT_PEAK)
+        if field == "fragmentation" and peak.free_bytes == 0:
             why = _NOTHING_FREE
         found.append(why.for_field(f"{path}.peak.{field}"))
     return found
@@ -171,6 +193,17 @@ def doubts_of(
                 f"{bytes_text(-lost['allocation_bytes'][0])} more alive than are in "
                 "use (LOST_EVENTS): deallocations are missing.",
                 remedy="Record a shorter time.",
+            )
+        )
+    if view.older_uncounted:
+        found.append(
+            QualityNote(
+                kind="memory_use_since_start",
+                severity="info",
+                scope=name,
+                message=f"The events of {name} count blocks from the begin of the "
+                "recording on: older blocks are in use beside them and are not shown.",
+                remedy="Begin to record before the program builds its model.",
             )
         )
     if view.memory.replayed and memory.peak is not None:

@@ -47,6 +47,7 @@ SUMMARY_ROWS: Final[dict[str, pl.DataType]] = {
     "capacity_bytes": pl.Int64(),
     "peak_heap_lifetime_bytes": pl.Int64(),
     "peak_bytes": pl.Int64(),
+    "peak_capacity_percent": pl.Float64(),
     "peak_time_ms": pl.Float64(),
     "peak_stack_bytes": pl.Int64(),
     "peak_heap_bytes": pl.Int64(),
@@ -136,7 +137,7 @@ def analyse(
         name: _memory(view, facts[name], options) for name, view in views.items()
     }
     rows = _summary(memories, host_of)
-    missing = missing_of_rows(rows) + [
+    missing = missing_of_rows(rows, memories) + [
         lack
         for name, view in views.items()
         for lack in missing_of(name, memories[name], view)
@@ -195,7 +196,7 @@ def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
         capacity_bytes=facts.capacity,
         peak_heap_lifetime_bytes=facts.lifetime_peak,
         peak=peak,
-        level="replayed" if memory.replayed else "recorded",
+        level=_level(view),
         timeline=timeline_rows(view, shown_places(view, options.points)),
         breakdown=breakdown.clear() if place is None else breakdown,
         breakdown_time_ms=time_ms,
@@ -203,6 +204,12 @@ def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
         growth_bytes_per_step=growth,
         warnings=passed_thresholds(peak, facts.capacity),
     )
+
+
+def _level(view: MemoryView) -> str:
+    if view.memory.replayed:
+        return "replayed"
+    return "recorded_since_start" if view.older_uncounted else "recorded"
 
 
 def _peak(view: MemoryView) -> MemoryPeak | None:
@@ -230,5 +237,8 @@ def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFra
                 for field in ("time_ms", "stack_bytes", "heap_bytes", "free_bytes")
             }
             row["peak_fragmentation"] = peak.fragmentation
+            if memory.capacity_bytes:
+                share = peak.memory_in_use_bytes / memory.capacity_bytes
+                row["peak_capacity_percent"] = 100.0 * share
         rows.append(row)
     return pl.DataFrame(rows, schema=SUMMARY_ROWS)

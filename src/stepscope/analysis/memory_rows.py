@@ -108,6 +108,12 @@ class MemoryView:
         """When each event of the memory happened, by place."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
+    @property
+    def older_uncounted(self) -> bool:
+        """Whether the memory in use counts no blocks older than the recording."""
+        counted = self.allocations["older_counted"].gather(self.memory.rows)
+        return not self.memory.replayed and counted.eq(other=False).any()
+
     def use_after(self, place: int) -> tuple[int | None, int]:
         """Heap and stack after the event at a place; before all events at -1.
 
@@ -228,8 +234,10 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     )
     heap, stack = view.use_after(place)
     rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
+    # Nothing older was counted, which does not mean that there was nothing.
+    shown = None if rest == 0 and view.older_uncounted else rest
     special: list[tuple[str, int | None, str | None]] = [
-        (_rest_name(view, place, alive, rest), rest, _PERSISTENT)
+        (_rest_name(view, place, alive, rest), shown, _PERSISTENT)
     ]
     if stack > 0:
         special.append((STACK, stack, None))

@@ -12,6 +12,7 @@ from stepscope.analysis.compat_tensorflow import (
     compat_steps,
     compat_summary,
 )
+from stepscope.analysis.measured_hosts import measured_hosts, start_unix_ns
 from stepscope.analysis.null_fields import with_every_null
 from stepscope.analysis.overview_ops import (
     Collective,
@@ -29,7 +30,6 @@ from stepscope.analysis.overview_ops import (
 from stepscope.analysis.run_environment import RunEnvironment, run_environment
 from stepscope.analysis.statistics import Statistics
 from stepscope.analysis.step_matching import StepMatching, match_steps
-from stepscope.analysis.step_rows import HostSteps, host_steps
 from stepscope.analysis.step_summary import (
     AnyDevice,
     Step,
@@ -38,7 +38,7 @@ from stepscope.analysis.step_summary import (
     step_list,
     summary_of,
 )
-from stepscope.derive.phases import PHASES
+from stepscope.derive.phase_rules import PHASES
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -46,6 +46,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.step_rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_sources import Candidate
 
@@ -219,11 +220,11 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
     unavailable only where that is so of all of them.
     """
     run = profile.select([options.host]) if options.host else profile
-    found, absent = _looked_at(run, marker=options.marker or None)
+    found, absent = measured_hosts(run, marker=options.marker)
     if not found:
         return next(iter(absent.values()))
     missing = [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
-    matching = match_steps(found, [_start_unix_ns(run, host.host) for host in found])
+    matching = match_steps(found, [start_unix_ns(run, host.host) for host in found])
     timed = _timed(run, found, options, matching)
     if isinstance(timed, Unavailable):
         return timed
@@ -313,53 +314,11 @@ class _Notes:
         return value
 
 
-def _looked_at(
-    run: ProfileData, *, marker: str | None
-) -> tuple[list[HostSteps], dict[str, Unavailable]]:
-    """The hosts whose windows count, and why the others do not."""
-    found: list[HostSteps] = []
-    absent: dict[str, Unavailable] = {}
-    for host in run.hosts:
-        rows = host_steps(run, host, marker=marker)
-        if isinstance(rows, Unavailable):
-            absent[host] = rows
-        elif not rows.rows.height:
-            absent[host] = _NO_SUCH_MARKER
-        else:
-            found.append(rows)
-    with_devices = [host for host in found if host.has_device]
-    if with_devices and len(with_devices) < len(found):
-        # A host without a device beside hosts with devices only coordinates them.
-        absent |= {rows.host: _COORDINATOR for rows in found if not rows.has_device}
-        found = with_devices
-    with_steps = [host for host in found if host.windows.has_steps]
-    if with_steps and len(with_steps) < len(found):
-        absent |= {
-            rows.host: rows.steps
-            for rows in found
-            if isinstance(rows.steps, Unavailable)
-        }
-        found = with_steps
-    return found, absent
-
-
 _ANNOUNCED: Final = Unavailable(
     code="NO_SAMPLES",
     reason="Only steps that were inferred from several repetitions have it.",
     remedy="Nothing to do: these steps were announced by the program.",
 )
-_NO_SUCH_MARKER: Final = Unavailable(
-    code="NO_STEPS",
-    reason="No step of this host has the marker that was asked for.",
-    remedy="Leave the option marker out to see all steps.",
-)
-_COORDINATOR: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="This host lists no device beside hosts that do; its steps are not theirs.",
-    remedy="Select this host alone to see its steps.",
-)
-
-
 _Timed = tuple[tuple[Step, ...], StepSummary, tuple[Missing, ...]]
 
 
@@ -418,14 +377,6 @@ def _not_averaged(matching: StepMatching) -> Unavailable:
         reason=matching.notes[0].message,
         remedy="Look at one host at a time (option host); `by_host` has each of them.",
     )
-
-
-def _start_unix_ns(run: ProfileData, host: str) -> int | None:
-    environment = run.table(host, "environment")
-    if isinstance(environment, Unavailable):
-        return None
-    start: int | None = environment["start_unix_ns"][0]
-    return start
 
 
 def _without_steps(hosts: Sequence[HostSteps]) -> list[Missing]:

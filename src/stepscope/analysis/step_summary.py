@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.measured_hosts import measured_rows
 from stepscope.analysis.statistics import SINGLE_SAMPLE, Statistics, statistics_of
 from stepscope.analysis.step_rows import (
     BUCKET_COLUMNS,
@@ -177,8 +178,10 @@ def summary_of(
         hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
-    rows = pl.concat([_measured(host.rows, excluded_flags) for host in hosts])
-    united = pl.concat([_measured(host.any_device, excluded_flags) for host in hosts])
+    rows = pl.concat([measured_rows(host.rows, excluded_flags) for host in hosts])
+    united = pl.concat(
+        [measured_rows(host.any_device, excluded_flags) for host in hosts]
+    )
     walls = rows.group_by("host", "window", maintain_order=True).agg(
         pl.col("window_ps").first(), pl.col("device_step_time_ps").max()
     )
@@ -276,15 +279,6 @@ def bottleneck_of(input_percent: float | None) -> str:
     if input_percent >= MODERATELY_INPUT_BOUND_PERCENT:
         return "both"
     return "device"
-
-
-def _measured(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataFrame:
-    kept = rows
-    if excluded_flags:
-        flagged = pl.col("flags").list.set_intersection(list(excluded_flags))
-        kept = rows.filter(flagged.list.len() == 0)
-    closed = kept.filter(~pl.col("open_end"))
-    return closed if len(closed) else kept
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:

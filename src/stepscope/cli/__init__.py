@@ -47,6 +47,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("show", "stepscope.cli.show", "Print the tables of one tool."),
     Command(
+        "serve",
+        "stepscope.cli.serve",
+        "Show the profiles of a log directory in a browser.",
+    ),
+    Command(
         "demo",
         "stepscope.cli.demo",
         "Explain a small recorded training loop that ships with stepscope.",
@@ -128,7 +133,14 @@ class Edge(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96},
 )
-@click.version_option(__version__, prog_name="stepscope")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: _version(context) if asked else None,
+    help="Show the version, and what this installation lacks.",
+)
 @click.pass_context
 def main(context: click.Context) -> None:
     """See inside every training step: where its time went, and what to change.
@@ -138,6 +150,16 @@ def main(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+def _version(context: click.Context) -> None:
+    from stepscope.cli.missing_page import notice  # noqa: PLC0415 - only when asked
+
+    click.echo(f"stepscope, version {__version__}")
+    missing = notice()
+    if missing is not None:
+        click.echo(missing)
+    context.exit()
 
 
 def _complain(what: str) -> None:

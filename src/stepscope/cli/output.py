@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from stepscope.errors import BadUsage
 
-__all__ = ["check_free", "deliver"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["check_free", "deliver", "opened_output"]
 
 
 def check_free(output: str | None, *, force: bool) -> None:
@@ -37,19 +42,26 @@ def check_free(output: str | None, *, force: bool) -> None:
 
 def deliver(answer: str | bytes, output: str | None) -> None:
     """Write an answer whole: into a new file that is then renamed, or to stdout."""
-    data = answer.encode() if isinstance(answer, str) else answer
+    with opened_output(output) as file:
+        file.write(answer.encode() if isinstance(answer, str) else answer)
+
+
+@contextmanager
+def opened_output(output: str | None) -> Iterator[BinaryIO]:
+    """Where to write an answer piece by piece; the file appears when it is whole."""
     if output is None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        yield sys.stdout.buffer
         return
     path = Path(output)
     if _is_special(path):
-        path.write_bytes(data)
+        with path.open("wb") as file:
+            yield file
         return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(path)
     except BaseException:

@@ -6,11 +6,12 @@ from typing import Final
 
 import click
 
+from stepscope.cli.model_options import chosen_model_options, model_options
 from stepscope.cli.options import force_option, output_option, paths_argument
 
 __all__ = ["FORMATS", "show"]
 
-FORMATS: Final = ("table", "json", "csv", "parquet")
+FORMATS: Final = ("table", "json", "csv", "parquet", "pprof")
 
 
 @click.command("show")
@@ -28,9 +29,20 @@ FORMATS: Final = ("table", "json", "csv", "parquet")
     default="table",
     show_default=True,
     metavar="|".join(FORMATS),
-    help="Form of the answer; parquet needs -o.",
+    help="Form of the answer; parquet and pprof need -o, pprof is of model_views.",
 )
 @click.option("--table", "table_name", metavar="NAME", help="Another table of TOOL.")
+@click.option(
+    "--op",
+    metavar="NAME",
+    help="framework_op_stats: this op's calls, kernels, copies, launches, share of the "
+    "step, and what dominates; kernel_stats: its kernels.",
+)
+@click.option(
+    "--scope",
+    metavar="PREFIX",
+    help="The same for all ops whose names begin with this path.",
+)
 @click.option("--include-idle", is_flag=True, help="Count idle time as an op.")
 @click.option("--memory", metavar="ID", help="memory_profile: only this memory.")
 @click.option(
@@ -48,6 +60,7 @@ FORMATS: Final = ("table", "json", "csv", "parquet")
     metavar="N",
     help="tf_data_bottleneck_analysis: its N-th slowest call, from 0.",
 )
+@model_options
 @output_option
 @force_option
 def show(
@@ -58,6 +71,8 @@ def show(
     compat: str | None,
     form: str,
     table_name: str | None,
+    op: str | None,
+    scope: str | None,
     include_idle: bool,
     memory: str | None,
     at_ms: float | None,
@@ -65,14 +80,15 @@ def show(
     rank: int | None,
     output: str | None,
     force: bool,
+    **of_model: object,
 ) -> int:
     """Print what TOOL found.
 
     Tools: overview_page (overview), input_pipeline_analyzer (input),
     framework_op_stats (ops), kernel_stats (kernels), memory_profile (memory),
-    tf_data_bottleneck_analysis (tfdata), inference_profile (inference). PATH is a log
-    directory (its newest run), a run directory, or one file; several are several
-    workers of one run.
+    trace_viewer (trace), tf_data_bottleneck_analysis (tfdata), inference_profile
+    (inference), model_views (model). PATH is a log directory (its newest run), a run
+    directory, or one file; several are several workers of one run.
     """
     from stepscope.cli import showing  # noqa: PLC0415 - help stays light
 
@@ -85,6 +101,8 @@ def show(
                 name: value
                 for name, value in {
                     "compat": compat,
+                    "op": op,
+                    "scope": scope,
                     "include_idle": include_idle or None,
                     "memory": memory,
                     "at_ms": at_ms,
@@ -92,7 +110,8 @@ def show(
                     "rank": rank,
                 }.items()
                 if value is not None
-            },
+            }
+            | chosen_model_options(of_model),
             form=form,
             table=table_name,
             output=output,

@@ -7,18 +7,35 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from stepscope.analysis import find_tool
-from stepscope.cli.compose import describe, doubts, opened
+from stepscope.analysis.model_views import ModelViewsResult
+from stepscope.analysis.op_detail import OpDetailResult
+from stepscope.analysis.op_stats_result import FrameworkOpStatsResult
+from stepscope.analysis.pod_viewer import PodViewerResult
+from stepscope.analysis.trace_viewer import TraceViewerResult
+from stepscope.cli import trace_file
+from stepscope.cli.compose import LIMITS, describe, doubts, opened
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.show import FORMATS
 from stepscope.cli.terminal import page_width
+from stepscope.derive.model_work import VIEWS
 from stepscope.errors import BadUsage
-from stepscope.report import to_csv, to_json, to_parquet, to_table
+from stepscope.report import (
+    text_model,
+    text_op,
+    text_pod,
+    to_csv,
+    to_json,
+    to_parquet,
+    to_pprof,
+    to_table,
+)
 from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import msgspec
+    import polars as pl
 
     from stepscope.analysis.tool import Tool
     from stepscope.derive.profile_data import ProfileData
@@ -29,6 +46,14 @@ __all__ = ["PRODUCERS", "Request", "answer"]
 _NO: Final = 1
 #: Forms that leave the screen: nothing is thinned out for it.
 _EXPORTS: Final = frozenset({"csv", "parquet"})
+_CLOSELY: Final = (
+    "One op closely, its calls, kernels, copies and what dominates: --op NAME, or all "
+    "below a path: --scope PREFIX."
+)
+#: Forms that are no text.
+_BYTES: Final = frozenset({"parquet", "pprof"})
+#: Option of a tool that looks at all hosts to say something about some of them.
+_HOSTS: Final = "hosts"
 #: Whose own numbers a tool can give.
 PRODUCERS: Final = ("tensorflow",)
 
@@ -51,10 +76,18 @@ def answer(request: Request) -> int:
     tool = _checked(request)
     with progress(stages=2) as shown:
         profile = opened(request.paths, shown)
+        asked, options = profile, _options(request, tool)
         if request.hosts:
             profile = profile.select(request.hosts)
+            if _HOSTS in tool.options.__struct_fields__:
+                options[_HOSTS] = request.hosts
+            else:
+                asked = profile
         shown.stage(tool.title)
-        result = profile.tool(tool.name, **_options(request, tool))
+        result = asked.tool(tool.name, **options)
+        if request.form == "json" and isinstance(result, TraceViewerResult):
+            trace_file.write(result, asked, request.output)
+            return 0
         written = _written(request, tool, profile, result)
     if written is None:
         why = result.reason
@@ -69,8 +102,11 @@ def _checked(request: Request) -> Tool:
     tool = find_tool(request.tool)
     if request.form not in FORMATS:
         raise BadUsage.unknown_name("format", request.form, FORMATS)
-    if request.form == "parquet" and request.output is None:
-        message = "parquet is no text for a terminal; add -o FILE"
+    if request.form in _BYTES and request.output is None:
+        message = f"{request.form} is no text for a terminal; add -o FILE"
+        raise BadUsage(message)
+    if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
+        message = f"pprof is a form of model_views; {tool.name} has no such form"
         raise BadUsage(message)
     producer = request.options.get("compat", PRODUCERS[0])
     if producer not in PRODUCERS:
@@ -79,6 +115,9 @@ def _checked(request: Request) -> Tool:
         if option not in tool.options.__struct_fields__ and option != "compat":
             message = f"{tool.name} has no option --{option.replace('_', '-')}"
             raise BadUsage(message)
+    if {"op", "scope"} <= request.options.keys():
+        message = "--op and --scope exclude each other; ask for one of them"
+        raise BadUsage(message)
     check_free(request.output, force=request.force)
     return tool
 
@@ -90,8 +129,8 @@ def _options(request: Request, tool: Tool) -> dict[str, object]:
     """
     known = tool.options.__struct_fields__
     chosen = {name: one for name, one in request.options.items() if name in known}
-    if "points" in known and request.form in _EXPORTS:
-        chosen["points"] = None
+    if request.form in _EXPORTS:
+        chosen |= dict.fromkeys(LIMITS.intersection(known))
     return chosen
 
 
@@ -113,16 +152,60 @@ def _written(
             return None
         return to_table.render_unavailable(title, result, width=page_width())
     found = tables(result)
-    chosen = choose(found, request.table)
-    if request.form == "csv":
-        return to_csv.render(chosen)
-    if request.form == "parquet":
-        return to_parquet.render(chosen)
+    name = request.table or getattr(result, "view", None)
+    chosen = choose(found, name)
+    if request.form == "pprof":
+        return to_pprof.render(chosen, view=str(name), comments=(title,))
+    if request.form in _EXPORTS:
+        is_csv = request.form == "csv"
+        return to_csv.render(chosen) if is_csv else to_parquet.render(chosen)
+    return _on_screen(request, profile, result, title, found)
+
+
+def _of_the_run(profile: ProfileData) -> list[str]:
+    """Warnings that are about no single host, each once."""
+    return list(
+        dict.fromkeys(
+            doubt.message
+            for doubt in doubts(profile)
+            if doubt.scope == "run" and doubt.severity != "info"
+        )
+    )
+
+
+def _on_screen(
+    request: Request,
+    profile: ProfileData,
+    result: msgspec.Struct,
+    title: str,
+    found: dict[str, pl.DataFrame],
+) -> str:
+    """One table, or the page of a result whose tables belong together."""
+    width = page_width()
+    if isinstance(result, OpDetailResult) and request.table is None:
+        return text_op.render(result, title=title, others=list(found), width=width)
+    if isinstance(result, PodViewerResult) and request.table is None:
+        return text_pod.render(
+            result,
+            title=title,
+            doubts=_of_the_run(profile),
+            others=list(found),
+            width=width,
+        )
+    if isinstance(result, ModelViewsResult) and request.table in (None, *VIEWS):
+        return text_model.render(
+            result,
+            view=request.table or result.view,
+            title=title,
+            others=list(found),
+            width=width,
+        )
     name = request.table or name_of_main(found)
     return to_table.render(
-        chosen,
+        choose(found, name),
         title=f"{title} · {name}",
         missing=getattr(result, "missing", ()) if name != SUMMARY else (),
         others=[other for other in found if other != name],
-        width=page_width(),
+        width=width,
+        hint=_CLOSELY if isinstance(result, FrameworkOpStatsResult) else "",
     )

@@ -13,19 +13,25 @@ from stepscope.derive.attribution import activity_ops
 from stepscope.derive.blame import blame
 from stepscope.derive.breakdown import breakdown
 from stepscope.derive.class_totals import class_totals
+from stepscope.derive.collective_calls import collective_calls
 from stepscope.derive.collectives import collectives
 from stepscope.derive.consistency import consistency
 from stepscope.derive.correlate import correlation
+from stepscope.derive.costs.instructions import instruction_costs
 from stepscope.derive.derivation import Derivation
 from stepscope.derive.device_sets import device_sets
 from stepscope.derive.device_timeline import device_timeline
+from stepscope.derive.event_categories import event_categories
 from stepscope.derive.event_kinds import event_kinds
 from stepscope.derive.event_nesting import event_nesting
+from stepscope.derive.execution_costs import execution_costs
 from stepscope.derive.executions import device_executions
 from stepscope.derive.exposure import exposure
+from stepscope.derive.first_compute import first_compute
 from stepscope.derive.function_calls import function_calls
 from stepscope.derive.host_classes import host_classes
 from stepscope.derive.host_op_events import host_op_events
+from stepscope.derive.host_phases import host_phases
 from stepscope.derive.host_values import host_values
 from stepscope.derive.input_between_steps import input_between_steps
 from stepscope.derive.input_ops import input_ops
@@ -33,17 +39,21 @@ from stepscope.derive.kernels import kernels
 from stepscope.derive.launch_facts import launch_facts
 from stepscope.derive.launching_ops import launching_ops
 from stepscope.derive.memory_replay import memory_replay
+from stepscope.derive.model_work import model_work
 from stepscope.derive.op_database import device_ops, host_ops
 from stepscope.derive.op_placement import op_placement
 from stepscope.derive.phases import phases
 from stepscope.derive.pipeline_calls import pipeline_calls
 from stepscope.derive.pipeline_graph import pipeline_graph
 from stepscope.derive.precision import precision
+from stepscope.derive.program_places import program_places
 from stepscope.derive.request_waits import request_waits
 from stepscope.derive.requests import requests
 from stepscope.derive.step_assignment import activity_steps
 from stepscope.derive.steps import step_candidates, steps
 from stepscope.derive.tensor_cores import tensor_cores
+from stepscope.derive.trace_lanes import trace_lanes
+from stepscope.derive.trace_timeline import trace_timeline
 from stepscope.derive.windows import windows
 
 __all__ = ["DERIVATIONS"]
@@ -87,8 +97,16 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
             "activity_ops?",
             "host_classes",
             "host_op_events",
+            "host_phases",
+            "launches?",
+            "correlation?",
         ),
         phases,
+    ),
+    Derivation(
+        "host_phases",
+        ("events", "event_types", "nesting", "host_op_events", "host_values?"),
+        host_phases,
     ),
     Derivation(
         "step_candidates",
@@ -252,6 +270,20 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
         collectives,
     ),
     Derivation(
+        "collective_calls",
+        (
+            "trace",
+            "activity_classes",
+            "activity_ops",
+            "event_types",
+            "device_activity",
+            "activity_steps?",
+            "stats?",
+        ),
+        collective_calls,
+    ),
+    Derivation("first_compute", ("device_activity", "activity_steps?"), first_compute),
+    Derivation(
         "launch_facts",
         ("device_activity", "launches", "correlation", "event_types"),
         launch_facts,
@@ -347,7 +379,67 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
             "steps?",
             "activity_steps?",
             "input_between_steps?",
+            "device_activity?",
+            "activity_ops?",
         ),
         consistency,
+    ),
+    Derivation(
+        "trace_timeline",
+        (
+            "trace",
+            "tracks",
+            "events",
+            "event_types",
+            "event_kinds",
+            "nesting",
+            "host_values?",
+            "devices?",
+            "device_activity?",
+            "launches?",
+            "correlation?",
+            "activity_ops?",
+            "activity_steps?",
+            "steps?",
+            "windows?",
+            "host_op_events?",
+        ),
+        trace_timeline,
+    ),
+    Derivation("trace_lanes", ("events", "trace_timeline"), trace_lanes),
+    Derivation(
+        "event_categories",
+        ("events", "nesting", "device_activity?", "precision?", "host_classes?"),
+        event_categories,
+    ),
+    Derivation("instruction_costs", ("hlo_ops",), instruction_costs),
+    Derivation(
+        "execution_costs",
+        ("trace", "events", "host_op_events", "stats?", "instruction_costs?"),
+        execution_costs,
+    ),
+    Derivation("program_places", ("events", "event_types", "nesting"), program_places),
+    Derivation(
+        "model_work",
+        (
+            "trace",
+            "events",
+            "nesting",
+            "program_places",
+            "host_op_events?",
+            "execution_costs?",
+            "device_activity?",
+            "activity_ops?",
+            "correlation?",
+            "launches?",
+            "launching_ops?",
+            "instruction_costs?",
+            "type_stats?",
+            "allocations?",
+            "steps?",
+            "activity_steps?",
+            "windows?",
+        ),
+        model_work,
     ),
 )

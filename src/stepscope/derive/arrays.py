@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
+from stepscope.trace.nullable import nullable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,14 +43,3 @@ def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """True where a column holds a value."""
     array: NDArray[np.bool_] = frame[column].is_not_null().to_numpy()
     return array
-
-
-def nullable(
-    name: str, values: NDArray[Any], is_present: NDArray[np.bool_]
-) -> pl.Series:
-    """A series that is null wherever `is_present` is False."""
-    series = pl.Series(name, values)
-    if is_present.all():
-        return series
-    mask = pl.Series("present", is_present)
-    return pl.select(pl.when(mask).then(series).otherwise(None).alias(name)).to_series()

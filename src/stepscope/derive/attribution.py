@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.arrays import codes, handles
+from stepscope.derive.arrays import codes, handles, present
 from stepscope.derive.dense_codes import combined, dense
 from stepscope.derive.hlo import HLO_TEXTS, resolve_hlo
 from stepscope.derive.op_names import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.correlate import Correlation
     from stepscope.derive.launching_ops import LaunchingOps
 
-__all__ = ["OPS_SCHEMA", "ActivityOps", "OpEvidence", "activity_ops"]
+__all__ = ["OPS_SCHEMA", "ActivityOps", "NoOp", "OpEvidence", "activity_ops"]
 
 
 class OpEvidence(IntEnum):
@@ -42,6 +42,16 @@ class OpEvidence(IntEnum):
     COPY = 4  # nothing but the direction of a copy, or a memset
     LAUNCH = 5  # the host op that encloses the launch call
     NONE = 6
+
+
+class NoOp(IntEnum):
+    """Why an activity has no op."""
+
+    NAMED = 0  # it has one
+    NOT_ASKED = 1  # launch calls or ops of the host were not recorded
+    NO_ID = 2  # it carries no correlation id
+    NO_CALL = 3  # the profile does not hold its launch call
+    OUTSIDE = 4  # its launch call lies in no op
 
 
 #: Columns of `ActivityOps.ops`; null means unknown.
@@ -66,10 +76,12 @@ class ActivityOps:
         ops: Columns as `OPS_SCHEMA` says. Distinct instructions are distinct rows,
             whatever framework op they came from; `group` numbers the distinct
             (module, name) from 0 up.
+        no_op: uint8 by row of device_activity; a `NoOp`.
     """
 
     op: NDArray[np.int32]
     ops: pl.DataFrame
+    no_op: NDArray[np.uint8]
 
 
 def activity_ops(
@@ -89,10 +101,12 @@ def activity_ops(
     _by_hlo(found, device_activity, strings, hlo_ops)
     _by_annotation(found, device_activity, strings)
     _by_kind(found, device_activity)
+    no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
     if not isinstance(correlation, Unavailable) and not isinstance(
         launching_ops, Unavailable
     ):
         _by_launch(found, correlation, launching_ops)
+        no_op = _reasons(found, device_activity, correlation)
     ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
     groups = ops.select("module", "name").unique(maintain_order=True)
     ops = ops.join(
@@ -102,7 +116,7 @@ def activity_ops(
         nulls_equal=True,
         maintain_order="left",
     )
-    return ActivityOps(found.op, ops.select(*OPS_SCHEMA))
+    return ActivityOps(found.op, ops.select(*OPS_SCHEMA), no_op)
 
 
 class _Found:
@@ -233,3 +247,19 @@ def _by_launch(
         OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
     )
     found.add(rows, distinct.code, named)
+
+
+def _reasons(
+    found: _Found, activity: pl.DataFrame, correlation: Correlation
+) -> NDArray[np.uint8]:
+    """By activity, how far the search for its op came."""
+    reasons = np.where(
+        correlation.launch_of_activity >= 0,
+        np.uint8(NoOp.OUTSIDE),
+        np.where(
+            present(activity, "correlation"),
+            np.uint8(NoOp.NO_CALL),
+            np.uint8(NoOp.NO_ID),
+        ),
+    )
+    return np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))

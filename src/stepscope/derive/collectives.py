@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.derive.attribution import ActivityOps
     from stepscope.derive.class_totals import ClassTotals
 
-__all__ = ["COLLECTIVE_ROWS", "collectives"]
+__all__ = ["COLLECTIVE_ROWS", "collectives", "exchange_kind"]
 
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 
@@ -70,7 +70,7 @@ def collectives(
         exposed_ps=class_totals.alone_ps,
     )
     found = described.filter(pl.col("kind") == _COLLECTIVE)
-    kinds = [_kind(text) for text in found["said"].to_list()]
+    kinds = [exchange_kind(text) for text in found["said"].to_list()]
     return (
         found.with_columns(pl.Series("kind", kinds, dtype=pl.String))
         .group_by("kind", "device")
@@ -84,6 +84,7 @@ def collectives(
     )
 
 
-def _kind(text: str) -> str:
+def exchange_kind(text: str) -> str:
+    """The kind of exchange that a name, op type or opcode tells, else `other`."""
     lowered = text.lower()
     return next((kind for kind, found in _KINDS if found.search(lowered)), "other")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.derive.kernels_without_op import kernels_without_op
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.derive.attribution import ActivityOps
     from stepscope.derive.correlate import Correlation
     from stepscope.derive.input_between_steps import InputBetweenSteps
     from stepscope.derive.nesting import Nesting
@@ -27,6 +29,8 @@ def consistency(  # noqa: PLR0917 - a derivation's inputs come in order
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     input_between_steps: InputBetweenSteps | Unavailable | None,
+    device_activity: pl.DataFrame | Unavailable,
+    activity_ops: ActivityOps | Unavailable,
 ) -> tuple[QualityNote, ...]:
     """Notes in the form of the rows of `quality`, to be shown beside them."""
     notes = []
@@ -34,6 +38,10 @@ def consistency(  # noqa: PLR0917 - a derivation's inputs come in order
         notes += _overhangs(tracks, nesting.overhangs)
     if not isinstance(correlation, Unavailable):
         notes += correlation.notes
+    if not isinstance(device_activity, Unavailable) and not isinstance(
+        activity_ops, Unavailable
+    ):
+        notes += kernels_without_op(device_activity, activity_ops)
     if not isinstance(steps, Unavailable):
         notes += _inferred(steps)
         if not isinstance(activity_steps, Unavailable):

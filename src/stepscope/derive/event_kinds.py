@@ -1,7 +1,8 @@
-"""`event_kinds`: what an event is, as far as its name alone can say.
+"""`event_kinds`: what an event is, as far as its type alone can say.
 
-Everything here is decided once per distinct name, by tables of patterns. What needs
-more than the name (the thread, what an event encloses, its values) is decided by the
+Everything here is decided once per type: whether it is an op by what the producer says
+of it, where it says so, and all else by tables of patterns over names. What needs more
+than that (the thread, what an event encloses, its values) is decided by the
 derivations that ask here first.
 """
 
@@ -19,11 +20,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["EventFlag", "EventKinds", "HostClass", "OpCategory", "event_kinds"]
+__all__ = [
+    "EventFlag",
+    "EventKinds",
+    "HostClass",
+    "OpCategory",
+    "event_kinds",
+    "name_kinds",
+]
 
 
 class OpCategory(IntEnum):
-    """Whose vocabulary an event's name belongs to (spec: tools, section 2.4)."""
+    """Whose vocabulary an event's name belongs to (spec: tools, section 2.4).
+
+    `OTHER` is an op by the word of its producer, whose name belongs to none.
+    """
 
     UNKNOWN = 0
     TENSORFLOW = 1
@@ -37,6 +48,7 @@ class OpCategory(IntEnum):
     MEMCPY_P2P = 9
     MEMCPY_OTHER = 10
     MEMSET = 11
+    OTHER = 12
 
 
 class HostClass(IntEnum):
@@ -222,8 +234,10 @@ _COPY_CATEGORIES: Final = (
     (OpCategory.MEMSET, r"(?i)^memset|^__amd_rocclr_fillBuffer"),
 )
 _TORCH_OP: Final = (
-    r"^(?:aten|prim|prims|quantized|torchvision|torch_\w+|fbgemm|xformers|flash_attn"
-    r"|c10|c10d|_c10d_functional|autograd::engine)::"
+    r"^(?:aten|prim|prims|quantized|torch|torchvision|torch_\w+|fbgemm|xformers"
+    r"|flash_attn|c10|c10d|_c10d_functional|autograd::engine)::"
+    # Nodes of the graph of gradients.
+    r"|^[A-Za-z]\w*Backward\d*$"
 )
 #: Text that stands before a colon without being an op's name.
 _NOT_AN_OP: Final = (
@@ -257,14 +271,29 @@ class EventKinds:
 
     def is_op(self) -> NDArray[np.bool_]:
         """True for types whose name is an op of a framework, copies excluded."""
-        return (self.category >= OpCategory.TENSORFLOW) & (
-            self.category <= OpCategory.TORCH
-        )
+        return _are_ops(self.category)
+
+
+def _are_ops(category: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (
+        (category >= OpCategory.TENSORFLOW) & (category <= OpCategory.TORCH)
+    ) | (category == OpCategory.OTHER)
+    return found
 
 
 def event_kinds(event_types: pl.DataFrame) -> EventKinds:
-    """Read every distinct event name once (spec: tools, sections 2.2, 2.4, 4.4)."""
-    names = event_types.select("name")
+    """Read every type once (spec: tools, sections 2.2, 2.4, 4.4)."""
+    return _kinds(event_types.select("name", "op"))
+
+
+def name_kinds(names: pl.Series) -> EventKinds:
+    """Read texts as names of events of which nobody says what they are."""
+    op = pl.lit(None, pl.Boolean).alias("op")
+    return _kinds(names.alias("name").to_frame().with_columns(op))
+
+
+def _kinds(names: pl.DataFrame) -> EventKinds:
+    """The kinds of types with the columns `name` and `op`."""
     # `split once at the first colon`; no colon leaves `right` null.
     split = names.with_columns(
         pl.col("name")
@@ -278,27 +307,31 @@ def event_kinds(event_types: pl.DataFrame) -> EventKinds:
     flags = parsed["flags"].to_numpy()
     plain_op = (
         (host_class == HostClass.NONE)
-        & (category >= OpCategory.TENSORFLOW)
-        & (category <= OpCategory.TORCH)
+        & _are_ops(category)
         & (category != OpCategory.DATASET)
         & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
     )
     host_class[plain_op] = HostClass.OP
     named_input = (flags & int(EventFlag.USER_INPUT)) != 0
     host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
-    is_op = pl.Series(
-        (category >= OpCategory.TENSORFLOW) & (category <= OpCategory.TORCH)
-    )
-    nothing = pl.lit(None, pl.String)
+    is_op = pl.Series(_are_ops(category))
+    # A name outside every vocabulary has no parts.
+    whole = pl.Series(category == OpCategory.OTHER)
     texts = parsed.select(
-        op_name=pl.when(is_op).then("op_name").otherwise(nothing),
-        op_type=pl.when(is_op).then("op_type").otherwise(nothing),
+        pl.when(is_op)
+        .then(pl.when(whole).then(names["name"]).otherwise(pl.col(text)))
+        .alias(text)
+        for text in ("op_name", "op_type")
     )
     return EventKinds(category, texts["op_name"], texts["op_type"], host_class, flags)
 
 
 def _category() -> pl.Expr:
-    """First match of the rules of section 2.4, copies before ops."""
+    """First match of the rules of section 2.4, copies before ops.
+
+    What the producer says goes before the rules for ops: what it does not call one is
+    none, and what it does is one whatever its name.
+    """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
     # Type candidate of rule 4: the right part or, where it is empty, the last path
@@ -310,8 +343,10 @@ def _category() -> pl.Expr:
     )
     rules = [
         *((name.str.contains(text), code) for code, text in _COPY_CATEGORIES),
+        (~pl.col("op"), OpCategory.UNKNOWN),
         (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
         (name.str.contains(_TORCH_OP), OpCategory.TORCH),
+        (pl.col("op") & ~has_colon, OpCategory.OTHER),
         (~has_colon | name.str.contains(_NOT_AN_OP), OpCategory.UNKNOWN),
         (left == "Iterator", OpCategory.DATASET),
         (
@@ -325,6 +360,7 @@ def _category() -> pl.Expr:
         ),
         (candidate.str.contains(r"^[a-z_][a-z0-9_]*(?:\[.*\])?$"), OpCategory.JAX),
         (right == "", OpCategory.TENSORFLOW),
+        (pl.col("op"), OpCategory.OTHER),
     ]
     return _first_match(rules).alias("category")
 

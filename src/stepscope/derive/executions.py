@@ -37,8 +37,9 @@ class DeviceExecutions:
     """Counts by (device, group of ops).
 
     Attributes:
-        rows: `device`, `group`, `executions`, `largest_kernel_count` (of one kernel's
-            activities), `eager`, `function` (executions known to be so).
+        rows: `device`, `group`, `executions`, `largest_kernel_count` (activities
+            of one kernel, the most frequent one of each program), `eager`, `function`
+            (executions known to be so).
     """
 
     rows: pl.DataFrame
@@ -58,8 +59,8 @@ def device_executions(  # noqa: PLR0917 - a derivation's inputs come in order
 
     An execution is one event of the op on the host inside which activities of the op
     were launched. Activities that no such event launched count by the kernel of the
-    op that occurs most often among them: an execution runs each of its kernels at
-    least once.
+    op that occurs most often among them, program by program: an execution runs each of
+    its kernels at least once, and one of another program runs other kernels.
     """
     of_class = _kernels_of(activity_classes, activity_ops)
     key = ["device", "group"]
@@ -100,7 +101,7 @@ def device_executions(  # noqa: PLR0917 - a derivation's inputs come in order
 def _kernels_of(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
 ) -> pl.DataFrame:
-    """By class: device, group of the op, and what is counted as one kernel of it.
+    """By class: device, group and program of the op, and what is one kernel of it.
 
     All spellings of one copy are one. What nothing names is no single op: each of its
     activities is an execution, as of one kernel.
@@ -110,6 +111,7 @@ def _kernels_of(
     return classes.select(
         "device",
         group=ops["group"][classes["op"]],
+        program=ops["program"][classes["op"]],
         type=pl.when(unnamed[classes["op"]]).then(-1).otherwise("type"),
     )
 
@@ -204,13 +206,15 @@ def _distinct_executions(
 
 
 def _largest_kernel(of_class: pl.DataFrame, counts: NDArray[np.int64]) -> pl.DataFrame:
-    """By device and group: the activities of the kernel that has most of them."""
+    """By device and group: the activities of each program's most frequent kernel."""
     return (
         of_class.with_columns(n=pl.Series(counts).cast(pl.Int64))
-        .group_by("device", "group", "type")
+        .group_by("device", "group", "program", "type")
         .agg(pl.col("n").sum())
-        .group_by("device", "group")
+        .group_by("device", "group", "program")
         .agg(pl.col("n").max().alias("largest_kernel_count"))
+        .group_by("device", "group")
+        .agg(pl.col("largest_kernel_count").sum())
     )
 
 

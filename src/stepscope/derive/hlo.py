@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.event_kinds import event_kinds
+from stepscope.derive.event_kinds import name_kinds
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def resolve_hlo(
 
 def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
     """Instructions and the framework ops they came from; (program, name) is unique."""
-    read = event_kinds(
+    read = name_kinds(
         hlo_ops.select(
             name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")
-        ).fill_null("")
+        ).fill_null("")["name"]
     )
     return (
         hlo_ops.with_row_index("hlo")

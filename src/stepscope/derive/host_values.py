@@ -42,6 +42,7 @@ HOST_VALUES: Final = (
     "tf_function_call",
     "tracing_count",
     "_a",
+    "fwdbwd",
 )
 
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")

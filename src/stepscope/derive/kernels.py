@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.precision import Precision
     from stepscope.derive.tensor_cores import TensorCores
 
-__all__ = ["KERNEL_KEY", "Kernels", "kernels"]
+__all__ = ["KERNEL_KEY", "Kernels", "kernels", "launch_dimensions"]
 
 _COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 
@@ -62,13 +62,14 @@ class Kernels:
     """Kernels of one host.
 
     Attributes:
-        rows: One row per class of activities that are kernels: the columns of
-            `KERNEL_KEY`, `device`, `shared_memory_bytes`, `occupancy_percent` and
-            `occupancy_limiter` (recorded, else computed where everything that it
-            needs is known), `tensor_core_evidence`, `precision` ("16", "32", "64",
-            "tf32"; null for what does not compute), `precision_evidence`, `count`,
-            `total_ps`, `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null without
-            steps). Null means unknown; `op_name` is "" where nothing names the op.
+        rows: One row per class of activities that are kernels: `class` (row of
+            `activity_classes`), the columns of `KERNEL_KEY`, `device`,
+            `shared_memory_bytes`, `occupancy_percent` and `occupancy_limiter`
+            (recorded, else computed where everything that it needs is known),
+            `tensor_core_evidence`, `precision` ("16", "32", "64", "tf32"; null for
+            what does not compute), `precision_evidence`, `count`, `total_ps`,
+            `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null without steps). Null
+            means unknown; `op_name` is "" where nothing names the op.
         without_geometry: Why launch shapes are unknown as a whole; None where not.
     """
 
@@ -91,6 +92,7 @@ def kernels(  # noqa: PLR0917 - a derivation's inputs come in order
     Whatever has launch details is a kernel, also where it copies or fills memory.
     """
     rows = activity_classes.rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),
         count=class_totals.timed.count,
         total_ps=class_totals.timed.total,
         min_ps=class_totals.timed.least,
@@ -117,6 +119,7 @@ def kernels(  # noqa: PLR0917 - a derivation's inputs come in order
     shaped = _with_geometry(named, geometries, devices)
     return Kernels(
         shaped.select(
+            "class",
             *KERNEL_KEY,
             "device",
             "shared_memory_bytes",
@@ -129,6 +132,12 @@ def kernels(  # noqa: PLR0917 - a derivation's inputs come in order
         ),
         geometries if isinstance(geometries, Unavailable) else None,
     )
+
+
+def launch_dimensions(what: str) -> pl.Expr:
+    """`x,y,z` of `block` or `grid` under `<what>_dim`; null unless all are known."""
+    axes = [pl.col(f"{what}_{axis}").cast(pl.String) for axis in "xyz"]
+    return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
 
 
 def _verdict(code: NDArray[np.int8]) -> pl.Series:

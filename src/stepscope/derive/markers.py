@@ -63,12 +63,13 @@ def find_markers(
         (growing_numbers(marks.only(~has_root), event_types), step_sources.MARKER),
         (ranges, step_sources.NUMBERED_RANGE),
     )
-    group = find_handle(strings, "group_id")
+    keys = [find_handle(strings, key) for key in ("group_id", "n_steps")]
     found: list[FoundSteps] = []
     for chosen, confidence in sources:
         outermost = _one_per_step(chosen)
         if len(outermost):
-            rows = _step_rows(outermost, event_types, stats, group)
+            values = [_own_values(outermost, stats, key) for key in keys]
+            rows = _step_rows(outermost, event_types, *values)
             found.append(_found(rows, confidence))
     return _inner_source_first(found)
 
@@ -111,16 +112,21 @@ def _outermost(marks: Marks) -> NDArray[np.int32]:
     return marks.event
 
 
-def _step_rows(
-    marks: Marks, event_types: pl.DataFrame, stats: pl.DataFrame, group_key: int
-) -> pl.DataFrame:
-    by_event = np.argsort(marks.event, kind="stable")
-    event = marks.event[by_event]
-    group = np.zeros(len(marks), np.int64)
-    grouped = np.zeros(len(marks), np.bool_)
-    if group_key >= 0:
+def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
+    """The value that each marker itself carries under a key; null where it has none."""
+    value = np.zeros(len(marks), np.int64)
+    present = np.zeros(len(marks), np.bool_)
+    if key >= 0:
+        by_event = np.argsort(marks.event, kind="stable")
+        event = marks.event[by_event]
         rows = rows_of_owners(stats, "event", event)
-        group[by_event], grouped[by_event] = numbers_of(rows, event, group_key)
+        value[by_event], present[by_event] = numbers_of(rows, event, key)
+    return nullable("value", value, present)
+
+
+def _step_rows(
+    marks: Marks, event_types: pl.DataFrame, group: pl.Series, stated: pl.Series
+) -> pl.DataFrame:
     full = event_types["name"].gather(marks.type)
     numbered = full.str.extract(STEP_RANGE, 1)
     marker = numbered.fill_null(full)
@@ -135,8 +141,8 @@ def _step_rows(
             "end_ps": marks.end_ps,
             "track": marks.track,
             "event": marks.event,
-            "batches": pl.Series([_batches(marks)] * len(marks), dtype=pl.Int64),
-            "group": nullable("group", group, grouped),
+            "batches": _batches(marks, stated),
+            "group": group,
             "slack_ps": pl.Series([None] * len(marks), dtype=pl.Int64),
             "cut": np.zeros(len(marks), np.bool_),
         },
@@ -144,7 +150,20 @@ def _step_rows(
     )
 
 
-def _batches(marks: Marks) -> int | None:
+def _batches(marks: Marks, stated: pl.Series) -> pl.Series:
+    """Batches of each step: as its marker states, else as the numbers tell.
+
+    A count below one states nothing.
+    """
+    known = stated.to_frame("stated").select(
+        pl.when(pl.col("stated") >= 1).then("stated")
+    )["stated"]
+    if known.null_count() < len(known):
+        return known
+    return pl.Series([_grown_by(marks)] * len(marks), dtype=pl.Int64)
+
+
+def _grown_by(marks: Marks) -> int | None:
     """Batches per step where the numbers tell: they grow by as many each time."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:

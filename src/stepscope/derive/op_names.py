@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.event_kinds import OpCategory, event_kinds
+from stepscope.derive.event_kinds import OpCategory, name_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
         .str.strip_chars()
         .alias("name")
     )
-    kinds = event_kinds(whole)
+    kinds = name_kinds(whole["name"])
     read = whole.with_columns(
         pl.Series("category", kinds.category),
         kinds.op_name.alias("op_name"),

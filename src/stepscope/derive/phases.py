@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.derive.arrays import codes, handles, ints
 from stepscope.derive.host_codes import STICKY, HostCode
 from stepscope.derive.nesting import flatten_tracks
-from stepscope.derive.op_names import NO_ANNOTATION
+from stepscope.derive.phase_rules import PHASES, UNKNOWN_PHASE, op_phases
 from stepscope.derive.spans import Spans
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -20,39 +20,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.attribution import ActivityOps
+    from stepscope.derive.correlate import Correlation
     from stepscope.derive.host_classes import HostClasses
     from stepscope.derive.host_op_events import HostOpEvents
+    from stepscope.derive.host_phases import HostPhases
     from stepscope.derive.windows import Windows
 
-__all__ = ["PHASES", "Phases", "op_phases", "phases"]
+__all__ = ["Phases", "phases"]
 
-#: The positions are the codes of `op_phases`; time is charged in this order, what is
-#: unknown last.
-PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
-_UNKNOWN: Final = len(PHASES) - 1
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
-
-#: An op type that changes the weights, whatever its scope says.
-_OPTIMIZER_TYPE: Final = r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceSparseApply"
-_OPTIMIZER_NAME: Final = (
-    r"(?i)(?:^|/)(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|adafactor"
-    r"|ftrl|lion|lamb|lars|muon|adamweightdecay|optimizer|apply_gradients)(?:_\d+)?/"
-    r"|^Optimizer\.step|_fused_(?:adam|sgd|adagrad)"
-)
-_BACKWARD: Final = (
-    r"(?:^|/)(?:gradient_tape|gradients)(?:_\d+)?/|transpose\(|Backward|Backprop"
-)
-#: Gradient kernels that an eager program runs without any scope.
-_BACKWARD_TYPE: Final = r"Backprop|Grad$|Grad(?:V\d|WithArgmax)?$|GradientArgs$"
-_LOSS: Final = (
-    r"(?i)(?:^|/)[^/]*(?:loss|cross_?entropy|mean_squared_error|mean_absolute_error)"
-)
-#: A differentiated program says which of its ops are forward; the rest is not.
-_DIFFERENTIATED: Final = r"jvp\("
-_TRANSPOSED: Final = r"transpose\("
-_PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
-#: Moving tensors about is no phase.
-_TRANSFER_TYPE: Final = r"^_?(?:Host)?(?:Send|Recv)$|^Memcpy|^Memset|^Iterator|^_?Arg$"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,8 +57,14 @@ def phases(  # noqa: PLR0917 - a derivation's inputs come in order
     activity_ops: ActivityOps | Unavailable,
     host: HostClasses,
     host_ops: HostOpEvents,
+    host_phases: HostPhases,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
 ) -> Phases | Unavailable:
-    """Tell the phases by scopes and op types (spec: advice, A3).
+    """Tell the phases by ranges, scopes and op types (spec: advice, A3).
+
+    Work of a device is of the phase in which the host launched it, unless its op's
+    own name says more than the host does.
 
     Args:
         windows: The windows.
@@ -92,12 +74,22 @@ def phases(  # noqa: PLR0917 - a derivation's inputs come in order
         activity_ops: The op of each activity.
         host: Where the step threads are in which class.
         host_ops: The executions of ops on the host.
+        host_phases: The phases of events of the host.
+        launches: The table.
+        correlation: Which activity each launch call led to.
     """
     if not isinstance(device_activity, Unavailable) and device_activity.height:
         if isinstance(activity_ops, Unavailable):
             return activity_ops
-        phase = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
-        return _on_devices(windows, device_activity, phase[activity_ops.op])
+        named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
+        phase = named[activity_ops.op]
+        if not isinstance(launches, Unavailable) and not isinstance(
+            correlation, Unavailable
+        ):
+            call = np.append(handles(launches, "event"), np.int32(-1))
+            event = call[correlation.launch_of_activity]
+            phase = host_phases.refined(event, phase)
+        return _on_devices(windows, device_activity, phase)
     if (
         isinstance(device_activity, Unavailable)
         and device_activity.code != "NO_DEVICE_PLANE"
@@ -105,11 +97,7 @@ def phases(  # noqa: PLR0917 - a derivation's inputs come in order
         return device_activity
     if isinstance(host.host_compute, Unavailable):
         return host.host_compute
-    named = host_ops.ops.select(
-        name=pl.coalesce("framework_op", "name"),
-        type=pl.coalesce("framework_type", "type"),
-    )
-    phase = op_phases(named["name"], named["type"])
+    phase = host_phases.of_ops(host_ops)
     sets = _host_sets(tracks, events, host, host_ops, phase)
     sets["unknown"] = host.host_compute
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
@@ -119,39 +107,9 @@ def phases(  # noqa: PLR0917 - a derivation's inputs come in order
     rows = _charged(sets, waiting, starts, ends)
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
-        _seen(phase[host_ops.op]),
+        _seen(phase),
         "host",
     )
-
-
-def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
-    """The phase of each op as a position in `PHASES`, from its name and its type."""
-    frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
-        pl.col("name").fill_null("")
-    )
-    name, kind = pl.col("name"), pl.col("type")
-    differentiated = bool(frame["name"].str.contains(_TRANSPOSED).any())
-    forward = name.str.contains("/") & ~kind.str.contains(_TRANSFER_TYPE)
-    if differentiated:
-        forward &= ~name.str.contains(_PROGRAM) | name.str.contains(_DIFFERENTIATED)
-    rules = (
-        (name == NO_ANNOTATION, "unknown"),
-        (kind.str.contains(_OPTIMIZER_TYPE), "optimizer"),
-        (name.str.contains(_BACKWARD), "backward"),
-        (name.str.contains(_OPTIMIZER_NAME), "optimizer"),
-        (kind.str.contains(_BACKWARD_TYPE), "backward"),
-        (name.str.contains(_LOSS), "loss"),
-        (forward, "forward"),
-    )
-    code = pl.coalesce(
-        *(
-            pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))
-            for condition, phase in rules
-        ),
-        pl.lit(_UNKNOWN, pl.UInt8),
-    )
-    found: NDArray[np.uint8] = frame.select(code).to_series().to_numpy()
-    return found
 
 
 def _seen(phase: NDArray[np.uint8]) -> frozenset[str]:
@@ -195,12 +153,12 @@ def _host_sets(
     # Codes 1 to 5 are phases; what keeps its contents in `host_classes` does here too.
     elsewhere = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
-    of_code[HostCode.HOST_COMPUTE] = _UNKNOWN + 1
+    of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
     of_code[[HostCode.SYNC, HostCode.BLOCKED]] = elsewhere + 1
     of_code[list(STICKY)] = elsewhere
     code = of_code[host.code]
     works = host.code[host_ops.event] == HostCode.HOST_COMPUTE
-    code[host_ops.event[works]] = phase[host_ops.op[works]] + 1
+    code[host_ops.event[works]] = phase[works] + 1
     sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
     return {
         name: Spans.union_of(

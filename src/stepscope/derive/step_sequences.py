@@ -226,7 +226,8 @@ def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
     if not len(kernel):
         return None
     track = handles(device_activity, "track")[kernel]
-    busy = np.bincount(track, weights=ints(device_activity, "dur_ps")[kernel])
+    # One more for each, so that a stream of kernels without length beats an empty one.
+    busy = np.bincount(track, weights=ints(device_activity, "dur_ps")[kernel] + 1)
     busiest: NDArray[np.int64] = kernel[track == int(np.argmax(busy))]
     return busiest
 

@@ -10,7 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.formats.wire import fields_of, numbers_of, packed, text_of
+from stepscope.formats.hlo_shapes import (
+    ATTRIBUTE_FIELDS,
+    attributes_text,
+    shape_text,
+)
+from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +79,11 @@ class HloInstruction(NamedTuple):
     operand_type: str | None
     custom_call: str | None
     matmul: bool
+    shape: str | None
+    operands: list[str]
+    computation: str
+    calls: list[str]
+    attributes: str | None
 
 
 class _Raw(NamedTuple):
@@ -87,6 +97,8 @@ class _Raw(NamedTuple):
     operands: tuple[int, ...]
     calls: tuple[int, ...]
     custom_call: str | None
+    shape: str | None
+    attributes: str | None
 
 
 class _Frame(NamedTuple):
@@ -109,6 +121,7 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     """
     name = ""
     computations: dict[int, list[_Raw]] = {}
+    names: dict[int, str] = {}
     frames: list[_Frame] = []
     for number, value in fields_of(data):
         if number == 1 and isinstance(value, memoryview):
@@ -116,14 +129,15 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
                 if inner == 1:
                     name = text_of(part)
                 elif inner == 3 and isinstance(part, memoryview):
-                    computation, instructions = _computation(part)
+                    computation, called, instructions = _computation(part)
                     computations[computation] = instructions
+                    names[computation] = called
                 elif inner == 17 and isinstance(part, memoryview):
                     frames = _stack_frames(part)
-    resolver = _Resolver(computations, frames)
+    resolver = _Resolver(computations, names, frames)
     return name, [
-        resolver.resolve(raw)
-        for instructions in computations.values()
+        resolver.resolve(raw, computation)
+        for computation, instructions in computations.items()
         for raw in instructions
     ]
 
@@ -132,17 +146,21 @@ class _Resolver:
     """Looks up operands, called computations and source frames of one module."""
 
     def __init__(
-        self, computations: dict[int, list[_Raw]], frames: Sequence[_Frame]
+        self,
+        computations: dict[int, list[_Raw]],
+        names: dict[int, str],
+        frames: Sequence[_Frame],
     ) -> None:
         self._computations = computations
+        self._computation_names = names
         self._frames = frames
         # Ids are unique in a module.
-        self._elements = {
-            raw.id: raw.element for raws in computations.values() for raw in raws
-        }
+        everything = [raw for raws in computations.values() for raw in raws]
+        self._elements = {raw.id: raw.element for raw in everything}
+        self._names = {raw.id: raw.name for raw in everything}
         self._products: dict[int, tuple[_Raw, ...]] = {}
 
-    def resolve(self, raw: _Raw) -> HloInstruction:
+    def resolve(self, raw: _Raw, computation: int) -> HloInstruction:
         op_type, op_name, file, line, frame = raw.metadata
         if not file and 0 < frame <= len(self._frames):
             file, found_line = self._frames[frame - 1]
@@ -159,6 +177,11 @@ class _Resolver:
             operand_type=self._widest(deciding),
             custom_call=raw.custom_call or None,
             matmul=bool(products),
+            shape=raw.shape,
+            operands=[self._names.get(one, "") for one in raw.operands],
+            computation=self._computation_names[computation],
+            calls=[self._computation_names.get(one, "") for one in raw.calls],
+            attributes=raw.attributes,
         )
 
     def _products_of(self, raw: _Raw) -> tuple[_Raw, ...]:
@@ -202,15 +225,18 @@ def _multiplies(raw: _Raw) -> bool:
     return bool(raw.custom_call and _PRODUCT_CALL.search(raw.custom_call))
 
 
-def _computation(view: memoryview) -> tuple[int, list[_Raw]]:
+def _computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
     number = 0
+    name = ""
     instructions = []
     for field, value in fields_of(view):
         if field == 5 and isinstance(value, int):
             number = value
+        elif field == 1:
+            name = text_of(value)
         elif field == 2 and isinstance(value, memoryview):
             instructions.append(_instruction(value))
-    return number, instructions
+    return number, name, instructions
 
 
 def _instruction(view: memoryview) -> _Raw:
@@ -218,6 +244,8 @@ def _instruction(view: memoryview) -> _Raw:
     metadata: tuple[str | None, str | None, str | None, int, int] = _NO_METADATA
     texts = {1: "", 2: "", 28: ""}
     lists: dict[int, list[int]] = {36: [], 38: []}
+    attributes: dict[int, int | memoryview] = {}
+    shape: str | None = None
     for field, value in fields_of(view):
         if field in texts:
             texts[field] = text_of(value)
@@ -227,6 +255,9 @@ def _instruction(view: memoryview) -> _Raw:
             number = value
         elif field == 3 and isinstance(value, memoryview):
             element = _element(value)
+            shape = shape_text(value, _ELEMENTS)
+        elif field in ATTRIBUTE_FIELDS:
+            attributes[field] = value
         elif field == 7 and isinstance(value, memoryview):
             metadata = _op_metadata(value)
     return _Raw(
@@ -238,6 +269,8 @@ def _instruction(view: memoryview) -> _Raw:
         operands=tuple(lists[36]),
         calls=tuple(lists[38]),
         custom_call=texts[28] or None,
+        shape=shape,
+        attributes=attributes_text(attributes) if attributes else None,
     )
 
 

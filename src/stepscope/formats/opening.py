@@ -17,16 +17,18 @@ import msgspec
 from stepscope.errors import BadInput
 from stepscope.formats import sniff
 from stepscope.formats.reader import READERS
+from stepscope.formats.remote import RemoteDirectory, is_url
+from stepscope.formats.workers import distinct_hosts, name_of_all
 from stepscope.rundir import HostFiles, Run, Scan, host_name, run_of_file, scan
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["open_hosts", "read"]
+__all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
 
 #: So many files of a directory without runs are looked at.
 _MOST_FILES: Final = 1024
@@ -41,7 +43,9 @@ def read(path: str | os.PathLike[str]) -> TraceData:
         BadInput: The file cannot be read as a profile; the message names it, what is
             wrong and the way out.
     """
-    return _read(run_of_file(_existing(path)).hosts[0])
+    remote = _remote(path)
+    run = run_of_file(_existing(path)) if remote is None else _newest_of(remote)
+    return _read(run.hosts[0])
 
 
 def open_hosts(
@@ -50,8 +54,8 @@ def open_hosts(
     """Read every host of a run, each in a thread of its own.
 
     A path is a log directory (its newest run), a run directory or a file; several are
-    several workers of one run. Equal host names are told apart by their runs. A host
-    that cannot be read is left out, which is noted with the others.
+    several workers of one run. Equal host names are told apart by their runs, folders
+    or files. A host that cannot be read is left out, which is noted with the others.
 
     Returns:
         Shown name of the run, and host → trace in the order of the paths.
@@ -60,8 +64,49 @@ def open_hosts(
         BadInput: No host can be read; the message names the path, what is wrong and
             the way out.
     """
-    runs = [_resolve(_existing(path)) for path in paths]
-    hosts = _distinct_hosts(runs)
+    return _open([_resolve(path) for path in paths])
+
+
+def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
+    """Read every host of a run that was found before; like `open_hosts`."""
+    return _open([run])
+
+
+def find(path: Path) -> Scan:
+    """Look for every run that a path stands for.
+
+    A log directory may hold many, a run directory, a directory of trace files under
+    names of their own, or a file holds one.
+
+    Raises:
+        BadInput: The directory cannot be listed.
+    """
+    if not path.is_dir():
+        run = run_of_file(path)
+        return Scan(runs=(run,), results_only=(), refused=(), directories=0)
+    found = scan(path)
+    if found.runs:
+        return found
+    formats = _formats_of_files(path)
+    readable = _readable(formats)
+    loose = (_loose_run(path, formats, readable),) if readable else ()
+    return msgspec.structs.replace(found, runs=loose)
+
+
+def loose_run(remote: RemoteDirectory) -> Run | None:
+    """The trace files that lie in a directory elsewhere under names of their own.
+
+    Raises:
+        BadInput: A file cannot be fetched.
+    """
+    formats = _formats_of(remote.loose_files())
+    readable = _readable(formats)
+    name = Path(remote.url.rstrip("/"))
+    return _loose_run(name, formats, readable) if readable else None
+
+
+def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
+    hosts = distinct_hosts(runs)
     workers = min(len(hosts), os.cpu_count() or 1)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         outcomes = list(pool.map(_attempt, hosts))
@@ -71,8 +116,7 @@ def open_hosts(
     notes = [*_duplicates(hosts), *(_unread(failure) for failure in failures)]
     traces = [outcome for outcome in outcomes if not isinstance(outcome, BadInput)]
     traces = _with_host_notes(traces)
-    names = list(dict.fromkeys(run.name for run in runs))
-    return " + ".join(names), {
+    return name_of_all(runs), {
         trace.host: trace.with_notes(notes) if notes else trace for trace in traces
     }
 
@@ -82,28 +126,54 @@ def _existing(path: str | os.PathLike[str]) -> Path:
     found = Path(text)
     if found.exists():
         return found
-    if "://" in text:
-        raise BadInput.at(
-            text,
-            "lies in an object store, which is not read",
-            "Copy the run directory to this machine first.",
-        )
     raise BadInput.at(
         text, "does not exist", "Give a log directory, a run directory or a trace file."
     )
 
 
-def _resolve(path: Path) -> Run:
-    if not path.is_dir():
-        return run_of_file(path)
-    found = scan(path)
+def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
+    """The directory behind a path that is a URL and names nothing on this machine."""
+    text = os.fspath(path)
+    return RemoteDirectory(text) if is_url(text) and not Path(text).exists() else None
+
+
+def _newest_of(remote: RemoteDirectory) -> Run:
+    runs = remote.runs()
+    if runs:
+        return remote.fetched(runs[0])
+    found = loose_run(remote)
+    if found is None:
+        raise BadInput.at(
+            remote.url,
+            "holds no profile",
+            "Give a URL with plugins/profile/<run>/<host>.xplane.pb below it, or that "
+            "of one such file.",
+        )
+    return found
+
+
+def _resolve(given: str | os.PathLike[str]) -> Run:
+    remote = _remote(given)
+    if remote is not None:
+        return _newest_of(remote)
+    path = _existing(given)
+    found = find(path)
     if found.runs:
-        return found.runs[0]
-    formats = _formats_of_files(path)
-    readable = {reader.format for reader in READERS} & set(formats.values())
-    if readable:
-        return _loose_run(path, formats, readable)
-    raise _nothing_found(path, found, Counter(formats.values()))
+        return found.runs[0] if path.is_dir() else _named(found.runs[0])
+    raise _nothing_found(path, found, Counter(_formats_of_files(path).values()))
+
+
+def _named(run: Run) -> Run:
+    """The run of one file, its host named as it would be among others."""
+    files = run.hosts[0].paths
+    formats = _formats_of(files)
+    if not _readable(formats):
+        return run
+    return msgspec.structs.replace(run, hosts=_hosts_of(files, formats[files[0]]))
+
+
+def _readable(formats: Mapping[Path, str]) -> set[str]:
+    return {reader.format for reader in READERS} & set(formats.values())
 
 
 def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
@@ -159,26 +229,15 @@ def _formats_of_files(directory: Path) -> dict[Path, str]:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError:
         return {}
+    return _formats_of(files[:_MOST_FILES])
+
+
+def _formats_of(files: Sequence[Path]) -> dict[Path, str]:
     formats = {}
-    for file in files[:_MOST_FILES]:
+    for file in files:
         with suppress(BadInput):
             formats[file] = sniff.detect(file)
     return formats
-
-
-def _distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
-    """Every host of all runs once, under a name of its own."""
-    of_files = {host.paths: (run, host) for run in runs for host in run.hosts}
-    counts = Counter(host.host for _, host in of_files.values())
-    taken: Counter[str] = Counter()
-    distinct = []
-    for run, host in of_files.values():
-        name = host.host if counts[host.host] == 1 else f"{run.name}/{host.host}"
-        taken[name] += 1
-        if taken[name] > 1:
-            name = f"{name} ({taken[name]})"
-        distinct.append(msgspec.structs.replace(host, host=name))
-    return distinct
 
 
 def _attempt(host: HostFiles) -> TraceData | BadInput:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from stepscope.advice.finding import Finding
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
+from stepscope.analysis.inference_profile import InferenceProfileResult
+from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.kernel_stats import KernelStatsResult
+from stepscope.analysis.memory_profile import MemoryProfileResult
 from stepscope.analysis.overview_page import OverviewPageResult
+from stepscope.analysis.tf_data_bottleneck_analysis import (
+    TfDataBottleneckAnalysisResult,
+)
 from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["Device", "Document", "Doubt", "Envelope", "Profile"]
+__all__ = ["REPORTED", "Device", "Document", "Doubt", "Envelope", "Profile"]
+
+#: Tools whose results a report is made of → the field of `Document` that has them.
+REPORTED: Final = {
+    "overview_page": "overview",
+    "input_pipeline_analyzer": "input_pipeline",
+    "framework_op_stats": "ops",
+    "kernel_stats": "kernels",
+    "memory_profile": "memory",
+    "tf_data_bottleneck_analysis": "tf_data",
+    "inference_profile": "inference",
+}
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +104,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         overview: Result of the tool of that name, or why there is none.
         ops: Likewise, `framework_op_stats`.
         kernels: Likewise, `kernel_stats`.
+        input_pipeline: Likewise, `input_pipeline_analyzer`.
+        memory: Likewise, `memory_profile`.
+        tf_data: Likewise, `tf_data_bottleneck_analysis`.
+        inference: Likewise, `inference_profile`.
         findings: In the order in which to act.
         quality: Doubts about the recording.
         silent_device: What points at a device whose work was not recorded; null where
@@ -96,6 +119,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     overview: OverviewPageResult | Unavailable
     ops: FrameworkOpStatsResult | Unavailable
     kernels: KernelStatsResult | Unavailable
+    input_pipeline: InputPipelineResult | Unavailable
+    memory: MemoryProfileResult | Unavailable
+    tf_data: TfDataBottleneckAnalysisResult | Unavailable
+    inference: InferenceProfileResult | Unavailable
     findings: tuple[Finding, ...]
     quality: tuple[Doubt, ...]
     silent_device: str | None = None
@@ -104,8 +131,4 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
         """The results by the names of their tools."""
-        return {
-            "overview_page": self.overview,
-            "framework_op_stats": self.ops,
-            "kernel_stats": self.kernels,
-        }
+        return {tool: getattr(self, field) for tool, field in REPORTED.items()}

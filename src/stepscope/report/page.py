@@ -22,6 +22,7 @@ __all__ = [
     "cut",
     "cut_middle",
     "line",
+    "more",
     "plain_text",
     "sparkline",
     "table",
@@ -51,6 +52,11 @@ Line = tuple[Piece, ...]
 def line(*pieces: Piece | str) -> Line:
     """A line from pieces and plain texts."""
     return tuple(Piece(one) if isinstance(one, str) else one for one in pieces)
+
+
+def more(command: str) -> Line:
+    """The line that leads from a summary to all of it."""
+    return line(Piece("  more: ", "dim"), Piece(command, "code"))
 
 
 def plain_text(lines: Iterable[Line]) -> str:

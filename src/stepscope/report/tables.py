@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 import polars as pl
@@ -21,14 +21,16 @@ __all__ = ["SUMMARY", "choose", "flat", "name_of_main", "tables"]
 #: The table of all values that stand alone.
 SUMMARY: Final = "summary"
 #: What a result's main table is called, most telling first.
-_MAIN: Final = ("rows", "steps")
+_MAIN: Final = ("rows", "workers", "steps")
 
 
 def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
     """Every list of rows in a result by its field name, and the lone values.
 
-    Nested fields are joined by dots. Lone values stand in one table of the columns
-    `field` and `value`; both are text, an unknown value is null.
+    Nested fields are joined by dots. Rows inside of rows are a table of their own,
+    whose first column is the number of the row that they stand in, from 0. Lone values
+    stand in one table of the columns `field` and `value`; both are text, an unknown
+    value is null.
     """
     found: dict[str, pl.DataFrame] = {}
     lone: list[tuple[str, str | None]] = []
@@ -36,8 +38,7 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
         if isinstance(value, pl.DataFrame):
             found[name] = value
         elif isinstance(value, tuple | list) and _is_rows(value):
-            table = [plain(one) for one in value]
-            found[name] = pl.DataFrame(table, infer_schema_length=None)
+            found |= _with_rows_inside(name, value)
         else:
             lone.append((name, _text(plain(value))))
     found[SUMMARY] = pl.DataFrame(
@@ -93,7 +94,40 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
         yield from _leaves(one, f"{path}.{name}" if path else name)
 
 
-def _is_rows(value: Sequence[object]) -> bool:
+def _with_rows_inside(
+    name: str, rows: Sequence[msgspec.Struct | dict[str, object]]
+) -> dict[str, pl.DataFrame]:
+    """A list of rows, and the lists of rows that stand in its fields."""
+    outer: list[dict[str, Plain]] = []
+    inner: dict[str, list[dict[str, Plain]]] = {}
+    for number, row in enumerate(rows):
+        outer.append({})
+        for field, value in _leaves_of_one(row):
+            if isinstance(value, tuple | list) and _is_rows(value):
+                of_field = inner.setdefault(f"{name}.{field}", [])
+                of_field += [{name: number, **_row(one)} for one in value]
+            else:
+                outer[-1][field] = plain(value)
+    tables = {name: outer, **inner}
+    return {
+        key: pl.DataFrame(table, infer_schema_length=None)
+        for key, table in tables.items()
+    }
+
+
+def _leaves_of_one(row: msgspec.Struct | dict[str, object]) -> list[tuple[str, object]]:
+    if isinstance(row, dict):
+        return list(row.items())
+    return [(field, getattr(row, field)) for field in row.__struct_fields__]
+
+
+def _row(one: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
+    return {field: plain(value) for field, value in _leaves_of_one(one)}
+
+
+def _is_rows(
+    value: Sequence[object],
+) -> TypeGuard[Sequence[msgspec.Struct | dict[str, object]]]:
     return len(value) > 0 and all(
         isinstance(one, msgspec.Struct | dict) for one in value
     )

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["top_kernels", "top_ops"]
 
 _SHOWN: Final = 5
+_CLOSELY: Final = (
+    "One of them closely, down to what dominates it: "
+    "stepscope show framework_op_stats PATH --op NAME"
+)
 
 
 def top_ops(document: Document, width: int) -> list[Line]:
@@ -41,7 +45,8 @@ def top_ops(document: Document, width: int) -> list[Line]:
     if not body:
         return wrapped("No op was recorded.", width, indent=2)
     header = (f"op on the {side}", "type", "runs", "self time", "share")
-    return table(header, body, align=("<", "<", ">", ">", ">"), width=width, stretch=0)
+    lines = table(header, body, align=("<", "<", ">", ">", ">"), width=width, stretch=0)
+    return [*lines, *wrapped(_CLOSELY, width, indent=2, role="dim")]
 
 
 def top_kernels(document: Document, width: int) -> list[Line]:

@@ -21,6 +21,15 @@ __all__ = ["unseen"]
 #: Fields named per reason; a page is no inventory, the JSON is.
 _MOST_FIELDS: Final = 2
 
+#: Tools of which the page shows a part → the fields in it; of others it tells all. Not
+#: every program has a pipeline of stages or serves requests: that is no gap.
+_TOLD: Final[dict[str, tuple[str, ...]]] = {
+    "input_pipeline_analyzer": ("host_breakdown_us",),
+    "memory_profile": ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity"),
+    "tf_data_bottleneck_analysis": (),
+    "inference_profile": (),
+}
+
 
 def unseen(document: Document, width: int) -> list[Line]:
     """Doubts about the recording first, then what is missing from the results."""
@@ -57,11 +66,15 @@ def _doubt(doubt: Doubt, document: Document, width: int) -> list[Line]:
 def _missing(document: Document) -> Iterator[Missing]:
     """What no other section explains; that of the steps says what it knows of them."""
     for name, result in document.tools.items():
+        told = _TOLD.get(name, ("",))
         if isinstance(result, Unavailable):
-            yield result.for_field(name)
+            if told:
+                yield result.for_field(name)
             continue
         for one in getattr(result, "missing", ()):
-            if one.code != "NO_STEPS" and "step_detection." not in one.field:
+            if one.code == "NO_STEPS" or "step_detection." in one.field:
+                continue
+            if one.field.startswith(told):
                 yield one
 
 

@@ -11,7 +11,7 @@ from stepscope.report.tables import flat
 __all__ = ["render"]
 
 #: A spreadsheet takes such a cell for a formula.
-_FORMULA: Final = r"^[=+\-@]"
+_FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document, Profile
     from stepscope.report.plain import Plain
 
-__all__ = ["doubts_of", "envelope", "render_document", "render_envelope"]
+__all__ = [
+    "doubts_of",
+    "envelope",
+    "plain_envelope",
+    "render_document",
+    "render_envelope",
+]
 
 #: Fields of a result that stand beside its data, not in it.
 _AROUND: Final = frozenset({"missing", "inputs", "quality"})
@@ -54,7 +60,7 @@ def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
 
 def render_envelope(answer: Envelope) -> bytes:
     """One object, two blanks of indentation, one newline at the end."""
-    return _written(_envelope(answer))
+    return _written(plain_envelope(answer))
 
 
 def render_document(document: Document) -> bytes:
@@ -64,7 +70,7 @@ def render_document(document: Document) -> bytes:
         answer = envelope(
             name, result, profile=document.profile, quality=document.quality
         )
-        written = _envelope(answer)
+        written = plain_envelope(answer)
         tools[name] = {
             key: written[key] for key in ("unavailable", "missing", "inputs", "data")
         }
@@ -79,7 +85,8 @@ def render_document(document: Document) -> bytes:
     )
 
 
-def _envelope(answer: Envelope) -> dict[str, Plain]:
+def plain_envelope(answer: Envelope) -> dict[str, Plain]:
+    """The envelope as values that JSON is made of."""
     data: Plain = None
     if answer.data is not None:
         names = (name for name in answer.data.__struct_fields__ if name not in _AROUND)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["MOST_ROWS", "render", "render_unavailable"]
+__all__ = ["MOST_ROWS", "reasons", "render", "render_unavailable"]
 
 #: Rows shown unless the whole table is asked for in another format.
 MOST_ROWS: Final = 50
@@ -41,6 +41,7 @@ def render(
     missing: Sequence[Missing],
     others: Sequence[str],
     width: int,
+    hint: str = "",
 ) -> str:
     """The table, then the rows, columns and tables that are not in it.
 
@@ -50,6 +51,7 @@ def render(
         missing: Why columns are null.
         others: Names of the result's other tables.
         width: Characters in a line.
+        hint: How to see more of what is in it.
     """
     widened = flat(frame)
     shown = widened.head(MOST_ROWS)
@@ -57,8 +59,8 @@ def render(
     lines = [line(Piece(title, "heading")), line()]
     lines += _body(shown.select(names), width)
     left = [name for name in widened.columns if name not in names]
-    lines += _left_out(widened.height, left, others, width)
-    lines += _reasons(missing, width)
+    lines += _left_out(widened.height, left, others, width, hint=hint)
+    lines += reasons(missing, width)
     return plain_text(lines)
 
 
@@ -78,6 +80,9 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
 def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
     """The columns that fit, the telling ones first; in the order of the table."""
     texts = [name for name in frame.columns if frame.schema[name] == pl.String]
+    # Names are long and are what people look for, and copy.
+    named = [name for name in ("name", "kernel_name") if name in texts]
+    widest = next(iter([*named, *texts]), None)
     used = 2
     chosen: set[str] = set()
     ranked = sorted(
@@ -87,7 +92,7 @@ def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
     for name in ranked:
         needed = max(len(name), *(len(_cell(one)) for one in frame[name]), 1)
         if name in texts:
-            least = _WIDEST_TEXT if name == texts[0] else _NARROWEST_TEXT
+            least = _WIDEST_TEXT if name == widest else _NARROWEST_TEXT
             needed = min(needed, max(len(name), least))
         if used + needed > width and chosen:
             continue
@@ -123,7 +128,12 @@ def _short(cell: str, width: int) -> str:
 
 
 def _left_out(
-    height: int, columns: list[str], others: Sequence[str], width: int
+    height: int,
+    columns: list[str],
+    others: Sequence[str],
+    width: int,
+    *,
+    hint: str,
 ) -> list[Line]:
     notes = []
     if height == 0:
@@ -137,11 +147,13 @@ def _left_out(
         notes.append(f"More columns: {', '.join(columns)}.")
     if others:
         notes.append(f"More tables (--table NAME): {', '.join(others)}.")
+    if hint and height:
+        notes.append(hint)
     lines = [piece for note in notes for piece in wrapped(note, width, indent=2)]
     return [line(), *lines] if lines else []
 
 
-def _reasons(missing: Sequence[Missing], width: int) -> list[Line]:
+def reasons(missing: Sequence[Missing], width: int) -> list[Line]:
     """Each reason once, with the fields that it explains."""
     fields: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in missing:

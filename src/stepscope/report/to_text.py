@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 from stepscope.report.page import Piece, line
 from stepscope.report.text_findings import findings, verdict
 from stepscope.report.text_header import damage, header, silent_device
+from stepscope.report.text_input import input_pipeline
+from stepscope.report.text_memory import memories
+from stepscope.report.text_requests import requests
 from stepscope.report.text_steps import hosts, steps, where_time_went
 from stepscope.report.text_tops import top_kernels, top_ops
 from stepscope.report.text_unseen import unseen
@@ -31,6 +34,9 @@ SECTIONS: Final[tuple[tuple[str, Callable[[Document, int], list[Line]]], ...]] =
     ("Steps", steps),
     ("Hosts", hosts),
     ("Findings", findings),
+    ("Input", input_pipeline),
+    ("Requests", requests),
+    ("Memory", memories),
     ("Top ops", top_ops),
     ("Top kernels", top_kernels),
     ("What could not be seen", unseen),

@@ -10,6 +10,7 @@ __all__ = [
     "CATEGORY_NAMES",
     "CAUSE_WORDS",
     "DETAIL_NAMES",
+    "INPUT_CATEGORY_NAMES",
     "SOURCE_WORDS",
     "listed",
     "ms",
@@ -31,6 +32,14 @@ CATEGORY_NAMES: Final = {
     "device_compute_16": "Device compute, 16-bit",
     "device_compute_32": "Device compute, 32-bit",
     "other": "All others",
+}
+#: Kinds of work that the host does on input, in the words of the guides.
+INPUT_CATEGORY_NAMES: Final = {
+    "demanded_file_read": "Reading on demand",
+    "advanced_file_read": "Reading ahead",
+    "preprocessing": "Preprocessing",
+    "enqueue": "Sending to the device",
+    "unclassified": "Not classified",
 }
 #: Sub-buckets worth a line of their own under their category.
 DETAIL_NAMES: Final = {

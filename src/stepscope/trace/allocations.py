@@ -30,6 +30,20 @@ ALLOCATIONS: Final = TableSchema(
         ),
         Column("free_bytes", pl.Int64(), "bytes", "not recorded", "Left after it."),
         Column(
+            "capacity_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded apart from its parts",
+            "Size of the whole memory.",
+        ),
+        Column(
+            "older_counted",
+            pl.Boolean(),
+            "",
+            "the producer does not say",
+            "Whether heap_bytes counts blocks that are older than the recording.",
+        ),
+        Column(
             "peak_bytes",
             pl.Int64(),
             "bytes",

@@ -28,6 +28,13 @@ ENVIRONMENT: Final = TableSchema(
         Column("host_tracer_level", pl.Int64(), "", _LEVEL, "In force."),
         Column("device_tracer_level", pl.Int64(), "", _LEVEL, "In force."),
         Column("python_tracer_level", pl.Int64(), "", _LEVEL, "In force."),
+        Column(
+            "processes",
+            pl.Int64(),
+            "",
+            "not recorded",
+            "Processes that take part in the run, this one included.",
+        ),
         Column("grouped", pl.Boolean(), "", NEVER, "The producer stored step groups."),
         Column("begin_ps", pl.Int64(), "ps", "no events", "Start of the first event."),
         Column("end_ps", pl.Int64(), "ps", "no events", "End of the last event."),

@@ -24,7 +24,8 @@ EVENTS: Final = TableSchema(
 
 EVENT_TYPES: Final = TableSchema(
     "event_types",
-    "one distinct event name of a group of tracks",
+    "one distinct event name of a group of tracks; a name whose events are partly "
+    "executions of ops has one row for those and one for the others",
     "file order; the row number is the type's handle",
     (
         Column("name", pl.String(), "", NEVER, "The name as recorded."),
@@ -41,6 +42,13 @@ EVENT_TYPES: Final = TableSchema(
             "",
             NEVER,
             "False where the file refers to a name that it does not hold.",
+        ),
+        Column(
+            "op",
+            pl.Boolean(),
+            "",
+            "the producer does not say: the name decides",
+            "Whether the producer says that these events are executions of ops.",
         ),
     ),
 )

@@ -46,5 +46,42 @@ HLO_OPS: Final = TableSchema(
             "It is, or its fusion holds, a dot, a convolution or a library call for "
             "one.",
         ),
+        Column(
+            "shape",
+            pl.String(),
+            "",
+            "not recorded, or a type without elements",
+            "Element type and sizes of the result, `f32[128,10]`; of a tuple in "
+            "parentheses.",
+        ),
+        Column(
+            "operands",
+            pl.List(pl.String()),
+            "",
+            "not recorded",
+            "Names of the instructions whose results it takes.",
+        ),
+        Column(
+            "computation",
+            pl.String(),
+            "",
+            "not recorded",
+            "Name of the computation that holds it.",
+        ),
+        Column(
+            "calls",
+            pl.List(pl.String()),
+            "",
+            "not recorded",
+            "Names of the computations it calls.",
+        ),
+        Column(
+            "attributes",
+            pl.String(),
+            "",
+            "none of a product",
+            "Contracted dimensions of a dot; window and dimension labels of a "
+            "convolution, as HLO writes them.",
+        ),
     ),
 )

@@ -54,13 +54,18 @@ _AGAIN: Final = "Copy the file again in binary, or capture again."
 
 
 def decode(
-    path: Path, *, limit_bytes: int = LIMIT_BYTES, threads: int | None = None
+    path: Path,
+    *,
+    limit_bytes: int = LIMIT_BYTES,
+    mapped: bool = True,
+    threads: int | None = None,
 ) -> XSpace:
     """Decode a `*.xplane.pb` file, packed with gzip or not.
 
     Args:
         path: The file; it stays mapped as long as the answer lives.
         limit_bytes: Largest content of a packed file.
+        mapped: Map the file; otherwise it is copied into memory.
         threads: Workers; by default as many as there are cores.
 
     Raises:
@@ -68,7 +73,7 @@ def decode(
             damaged by a conversion to text.
         Malformed: Nothing in it can be read.
     """
-    data, damage = open_bytes(path, limit_bytes=limit_bytes)
+    data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
     return _decode(data, path, damage, threads=threads)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import mmap
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
 from stepscope.errors import BadInput
+from stepscope.rundir import LIMIT_BYTES
 from stepscope.xspace.columns import Damage
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["LIMIT_BYTES", "is_text_damaged", "open_bytes", "unpack"]
-
-#: Largest content of a compressed file (spec: formats, section 1).
-LIMIT_BYTES: Final = 16 * 2**30
 
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
@@ -32,11 +30,18 @@ _REPLACED_PER_BYTES: Final = 1000
 
 
 def open_bytes(
-    path: Path, *, limit_bytes: int = LIMIT_BYTES
+    path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
 ) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
     """Map a file, or unpack it where its first bytes are those of gzip.
 
-    The mapping lives as long as the array. The damage is that of the packing.
+    The mapping lives as long as the array. The damage is that of the packing. A
+    process whose mapped file is cut short by another is killed when it looks there;
+    who cannot rule that out has the file copied into memory instead.
+
+    Args:
+        path: The file.
+        limit_bytes: Largest content of a packed file.
+        mapped: Map the file; otherwise copy it.
 
     Raises:
         BadInput: The file is empty, cannot be read, or unpacks to more than the limit.
@@ -51,7 +56,9 @@ def open_bytes(
                     "or the disk was full",
                     "Record fewer steps, or free space, and capture again.",
                 )
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if not mapped:
+                return _copied(_whole(file), path, limit_bytes)
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise BadInput.at(
             path,
@@ -59,11 +66,24 @@ def open_bytes(
             "Check the path and its permissions.",
         ) from error
     if head == _GZIP:
-        with mapped:
-            return unpack(mapped, path, limit_bytes=limit_bytes)
+        with mapping:
+            return unpack(mapping, path, limit_bytes=limit_bytes)
     if hasattr(mmap, "MADV_WILLNEED"):
-        mapped.madvise(mmap.MADV_WILLNEED)
-    return np.frombuffer(mapped, np.uint8), ()
+        mapping.madvise(mmap.MADV_WILLNEED)
+    return np.frombuffer(mapping, np.uint8), ()
+
+
+def _whole(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _copied(
+    content: bytes, path: Path, limit_bytes: int
+) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
+    if content[:2] == _GZIP:
+        return unpack(content, path, limit_bytes=limit_bytes)
+    return np.frombuffer(content, np.uint8), ()
 
 
 def unpack(

@@ -1,7 +1,7 @@
 """Turns what a framework's profiler wrote into a small recording that is kept.
 
-The profile's bytes stay as the framework wrote them, but for the machine's name in
-XSpace.hostnames (field 4), which becomes `localhost`; then the file is gzipped.
+The profile's bytes stay as the framework wrote them, but for the machine's name (in an
+XSpace `hostnames`, field 4), which becomes `localhost`; then the file is gzipped.
 """
 
 import gzip
@@ -22,6 +22,31 @@ def store(logdir: Path, target: Path) -> Path:
     run.mkdir(parents=True)
     stored = run / f"{HOST}.xplane.pb.gz"
     content = with_neutral_host(source.read_bytes())
+    stored.write_bytes(gzip.compress(content, 9, mtime=0))
+    return stored
+
+
+def store_json(folder: Path, target: Path) -> Path:
+    """Put the only trace in JSON under `folder` into the log directory `target`.
+
+    Its bytes stay as they are, but for the machine's name and the path where it was
+    first written.
+    """
+    (source,) = folder.rglob("*.trace.json")
+    content = source.read_bytes()
+    host = json.loads(content)["host_name"]
+    private = {
+        str(source): source.name,
+        f'"host_name": "{host}"': f'"host_name": "{HOST}"',
+    }
+    for text, neutral in private.items():
+        if text.encode() not in content:
+            raise ValueError(f"the trace does not hold {text}")
+        content = content.replace(text.encode(), neutral.encode())
+    target.mkdir(parents=True, exist_ok=True)
+    for older in target.glob("*.trace.json.gz"):
+        older.unlink()
+    stored = target / f"{source.name}.gz"
     stored.write_bytes(gzip.compress(content, 9, mtime=0))
     return stored
 

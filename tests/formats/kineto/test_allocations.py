@@ -52,6 +52,21 @@ def test_allocations_are_told_by_device_and_sign(trace_of: Build) -> None:
     ]
 
 
+def test_a_device_tells_its_size_and_counts_older_blocks(trace_of: Build) -> None:
+    trace = trace_of(
+        [
+            memory(10, 512, 1, **totals(1512, 4096)),
+            memory(20, 64, 0, **totals(64, 0)),
+            memory(30, 64, 1, **{"Device Id": 1}, **totals(64, 64)),
+            memory(40, 64, 1),
+        ],
+        deviceProperties=[{"id": 0, "totalGlobalMem": 16_000}, {"id": 1}],
+    )
+    check_all(trace)
+    rows = frame(trace, "allocations").select("capacity_bytes", "older_counted")
+    assert rows.rows() == [(16_000, True), (None, False), (None, True), (16_000, None)]
+
+
 def test_equal_times_keep_the_order_of_the_file(trace_of: Build) -> None:
     events = [memory(10, size, 1, Addr=size) for size in (3, 1, 2)]
     found = frame(trace_of(events), "allocations")["allocated_bytes"].to_list()

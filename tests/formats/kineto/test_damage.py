@@ -8,6 +8,7 @@ import random
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -275,7 +276,13 @@ def test_numbers_as_text_are_numbers(trace_of_bytes: Build) -> None:
 
 
 def test_integers_beyond_64_bits_keep_what_fits(trace_of_bytes: Build) -> None:
-    huge = complete("huge", 5, 2, args={"Comms Id": 2**63 + 1, "More": 2**80})
+    numbers = {
+        "Comms Id": 2**63 + 1,
+        "More": 2**80,
+        "Most": 10**400,
+        "Least": -(10**400),
+    }
+    huge = complete("huge", 5, 2, args=numbers)
     trace = trace_of_bytes(text_of([json.dumps(huge)]).encode())
     check_all(trace)
     stats = {
@@ -284,6 +291,20 @@ def test_integers_beyond_64_bits_keep_what_fits(trace_of_bytes: Build) -> None:
     }
     assert stats["Comms Id"] == (3, 2**63 + 1 - 2**64)
     assert stats["More"][0] == 2
+    # Too large for a real number, too.
+    as_reals = [stats[name][1] for name in ("Most", "Least")]
+    assert np.array(as_reals).view(np.float64).tolist() == [np.inf, -np.inf]
+
+
+def test_numbers_that_no_device_has_are_unknown(trace_of_bytes: Build) -> None:
+    wrong = {"id": 0, "totalGlobalMem": 2**63, "computeMajor": -1, "numSms": 2**31}
+    lost = {"id": 2**31, "name": "lost"}
+    data = WHOLE.replace(b'[{"id": 0}]', json.dumps([wrong, lost]).encode())
+    assert data != WHOLE
+    trace = trace_of_bytes(data)
+    check_all(trace)
+    columns = ["device", "memory_bytes", "cc_major", "cores"]
+    assert frame(trace, "devices").select(columns).rows() == [(0, None, None, None)]
 
 
 def test_deep_nesting_is_refused_or_passed_over(trace_of_bytes: Build) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+import blueprint
 from kineto_blueprint import PID, call, check_all, complete, frame, kernel
 from stepscope.unavailable import Unavailable
 
@@ -108,8 +109,16 @@ def test_ranges_are_no_ops_even_where_they_are_called_operators(
         ]
     )  # fmt: skip
     assert ops_of(trace) == [None]
-    note = frame(trace, "quality").filter(pl.col("kind") == "kernels_without_op")
-    assert note["count"].to_list() == [1]
+    (note,) = (
+        note
+        for note in blueprint.profile(trace).derived(trace.host, "consistency")
+        if note.kind == "kernels_without_op"
+    )
+    assert note.count == 1
+    assert note.message == (
+        "1 of 1 kernels (5.00 µs, 100.0 % of kernel time) belong to no op. "
+        "1 (5.00 µs): their launch calls lie in no op."
+    )
 
 
 def test_a_graph_launch_gives_its_op_to_all_its_kernels(trace_of: Build) -> None:

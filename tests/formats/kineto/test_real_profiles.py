@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
-from kineto_blueprint import check_all, frame, read_file
+from kineto_blueprint import by_json, check_all, frame, read_file
 from stepscope.formats import kineto
 from stepscope.unavailable import Unavailable
 
@@ -90,14 +90,6 @@ def trace(request: pytest.FixtureRequest, shared_profile: Shared) -> TraceData:
     return read_file(shared_profile(FILES[request.param]))
 
 
-def by_json(path: Path) -> list[dict[str, Any]]:
-    """The events by the standard library, which shares nothing with the reader."""
-    data = path.read_bytes()
-    unpacked = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    events: list[dict[str, Any]] = json.loads(unpacked)["traceEvents"]
-    return events
-
-
 def named(trace: TraceData, pattern: str) -> pl.DataFrame:
     """Events on threads whose names match."""
     events, tracks = frame(trace, "events"), frame(trace, "tracks")
@@ -125,9 +117,10 @@ def test_every_event_of_every_class_is_there(item: str, shared_profile: Shared) 
     values = sum(
         value is not None for it in kept for value in it.get("args", {}).values()
     )
-    links = sum(it.get("cat") == "fwdbwd" for it in given)
-    stats = frame(trace, "stats").height
-    assert values <= stats <= values + links
+    stats = frame(trace, "stats")
+    # The links between ops and the ops of their gradients are added.
+    key = trace.strings.index("fwdbwd") if "fwdbwd" in trace.strings else -1
+    assert stats.filter(pl.col("key") != key).height == values
     refused = frame(trace, "quality").filter(pl.col("severity") != "info")
     assert refused.is_empty()
 
@@ -258,19 +251,6 @@ def test_kernels_find_the_op_around_their_launch(
         agree += found in {name for length, name in around if length == shortest}
     # Whole microseconds let a call seem to end after its op.
     assert agree >= 0.97 * chosen.height
-
-
-def test_most_kernel_time_has_an_op_or_a_reason(shared_profile: Shared) -> None:
-    for item in ("hta", "resnet50_num_workers_0", "resnet50_num_workers_4"):
-        activity = frame(read_file(shared_profile(FILES[item])), "device_activity")
-        kernels = activity.filter(pl.col("kind").is_in(["kernel", "collective"]))
-        with_op = kernels.filter(pl.col("op").is_not_null())
-        assert with_op["dur_ps"].sum() >= 0.95 * kernels["dur_ps"].sum()
-    for item, count in (("h100", 436), ("mi300", 463)):
-        trace = read_file(shared_profile(FILES[item]))
-        note = frame(trace, "quality").filter(pl.col("kind") == "kernels_without_op")
-        # Queued before the recorded step began: their calls are not in the file.
-        assert note["count"].to_list() == [count]
 
 
 def test_collectives_on_their_own_stream(shared_profile: Shared) -> None:

@@ -11,11 +11,12 @@ from stepscope.derive.event_kinds import (
     HostClass,
     OpCategory,
     event_kinds,
+    name_kinds,
 )
 
 
 def kinds_of(*names: str) -> EventKinds:
-    return event_kinds(pl.DataFrame({"name": list(names)}))
+    return name_kinds(pl.Series(names, dtype=pl.String))
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,34 @@ def test_flags_may_be_several() -> None:
         True,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "category", "op_name"),
+    [
+        ("detach", True, OpCategory.OTHER, "detach"),
+        ("lib: run", True, OpCategory.OTHER, "lib: run"),
+        ("aten::mm", True, OpCategory.TORCH, "aten::mm"),
+        ("m/MatMul:MatMul", True, OpCategory.TENSORFLOW, "m/MatMul"),
+        ("aten::mm", False, OpCategory.UNKNOWN, None),
+        ("m/MatMul:MatMul", False, OpCategory.UNKNOWN, None),
+        ("MemcpyH2D", False, OpCategory.MEMCPY_H2D, None),
+        ("detach", None, OpCategory.UNKNOWN, None),
+        ("aten::mm", None, OpCategory.TORCH, "aten::mm"),
+    ],
+)
+def test_the_word_of_the_producer_goes_before_the_name(
+    name: str,
+    op: bool | None,  # noqa: FBT001 - a parameter of the test's cases
+    category: OpCategory,
+    op_name: str | None,
+) -> None:
+    types = pl.DataFrame(
+        {"name": [name], "op": [op]}, schema={"name": pl.String, "op": pl.Boolean}
+    )
+    kinds = event_kinds(types)
+    assert (kinds.category[0], kinds.op_name[0]) == (category, op_name)
+    assert kinds.op_type.is_null()[0] == (op_name is None)
+    assert kinds.is_op()[0] == (op_name is not None)
+    is_host_op = kinds.host_class[0] == HostClass.OP
+    assert is_host_op == (op_name is not None)

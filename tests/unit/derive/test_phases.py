@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 import blueprint
-from stepscope.derive.phases import PHASES, Phases, op_phases
+from stepscope.derive.phase_rules import PHASES, op_phases
+from stepscope.derive.phases import Phases
 
 US = 1_000_000
 

@@ -337,7 +337,11 @@ def test_inferred_steps_and_activity_without_step_are_noted() -> None:
     early = ("gpu:1/7(Compute)", "early", 0, 10)
     notes = profile([*repeated, early]).derived("vm", "consistency")
     counts = {note.kind: note.count for note in notes}
-    assert counts == {"steps_inferred": 8, "activity_without_step": 1}
+    assert counts == {
+        "steps_inferred": 8,
+        "activity_without_step": 1,
+        "kernels_without_op": 25,
+    }
 
 
 def test_events_that_end_after_their_parent_are_noted() -> None:

@@ -46,6 +46,28 @@ def test_every_list_of_rows_is_a_table_and_lone_values_are_one() -> None:
     ]
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    slices: tuple[Slice, ...]
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    groups: tuple[Group, ...]
+
+
+def test_rows_inside_of_rows_are_a_table_that_says_where_they_stand() -> None:
+    a, b, c = (Slice(name=name, share=1.0) for name in "abc")
+    groups = (Group(name="x", slices=(a, b)), Group(name="y", slices=(c,)))
+    found = tables(Groups(groups=groups))
+    assert found["groups"].rows() == [("x",), ("y",)]
+    assert found["groups.slices"].columns == ["groups", "name", "share"]
+    assert found["groups.slices"].rows() == [
+        (0, "a", 1.0),
+        (0, "b", 1.0),
+        (1, "c", 1.0),
+    ]
+
+
 def test_an_unknown_table_names_those_there_are() -> None:
     with pytest.raises(BadUsage, match="rows, pie, summary"):
         choose(tables(RESULT), "pies")

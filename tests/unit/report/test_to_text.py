@@ -7,33 +7,12 @@ from typing import Any
 import pytest
 
 import blueprint
-from stepscope.analysis import analyse
+from report_pages import STEP, host_loop, page
 from stepscope.cli.compose import compose
 from stepscope.cli.progress import Progress
-from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_text
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
-
-STEP = 1000
-
-
-def page(*traces: Any, width: int = 90) -> str:
-    profile = ProfileData("run", {one.host: one for one in traces}, analyse=analyse)
-    document = compose(profile, Progress(stages=9))
-    return plain_text(to_text.render(document, width=width))
-
-
-def host_loop(steps: int = 12, *, fetch: int = 300) -> list[Any]:
-    return [
-        line
-        for number in range(steps)
-        for line in (
-            ("main", "train", STEP * number, 990, {"_r": 1, "step_num": number}),
-            ("main", "IteratorGetNext", STEP * number + 10, fetch),
-            ("main", "a/MatMul:MatMul", STEP * number + fetch + 20, 960 - fetch),
-        )
-    ]
 
 
 def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> None:

@@ -69,6 +69,12 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         allocated_bytes=size.abs(),
         heap_bytes="heap",
         free_bytes="free",
+        capacity_bytes=_capacity(recording),
+        # A device's allocator counts all of its blocks, the one of the CPU those that
+        # it saw while it was recorded.
+        older_counted=pl.when(pl.col("heap").is_not_null()).then(
+            pl.col("device_type") != _CPU
+        ),
         # The one who frees a block is not the one who asked for it.
         op=pl.when(size > 0).then("asked_by"),
     )
@@ -93,6 +99,19 @@ def _allocator() -> pl.Expr:
         .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
         .otherwise(kind)
     )
+
+
+def _capacity(recording: Recording) -> pl.Expr:
+    """The size of the device's memory, which programs number as the file lists it."""
+    size = {
+        it.id: it.total_memory
+        for it in reversed(recording.device_properties)
+        if it.total_memory is not None
+    }
+    of_device = pl.col("device").replace_strict(
+        size, default=None, return_dtype=pl.Int64
+    )
+    return pl.when(pl.col("device_type") != _CPU).then(of_device)
 
 
 def _with_state(given: pl.DataFrame) -> pl.DataFrame:
@@ -126,6 +145,6 @@ def _ops(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
     columns = recording.columns
     op = recording.links.of_memory[entries]
     name = np.append(columns.events.name[columns.ops.place], 0)[op]
-    names = pl.Series(recording.type_names, dtype=pl.String)
+    names = pl.Series(recording.names, dtype=pl.String)
     number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
     return names.gather(number.replace(-1, None)).alias("asked_by")

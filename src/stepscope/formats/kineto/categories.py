@@ -10,7 +10,14 @@ import re
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["ON_DEVICE", "ON_THREAD", "EventClass", "class_of", "is_annotation"]
+__all__ = [
+    "ON_DEVICE",
+    "ON_THREAD",
+    "EventClass",
+    "class_of",
+    "holds_ranges",
+    "is_annotation",
+]
 
 
 class EventClass(IntEnum):
@@ -91,6 +98,11 @@ def class_of(phase: str | None, category: str | None) -> EventClass:
     if phase in ("s", "t", "f"):
         return EventClass.LINK if lower in _LINKS else EventClass.FLOW
     return EventClass.NAME if phase == "M" else EventClass.UNKNOWN_PHASE
+
+
+def holds_ranges(category: str | None) -> bool:
+    """Whether operators and ranges that the program named share this category."""
+    return (category or "").lower() == "operator"
 
 
 def is_annotation(name: str) -> bool:

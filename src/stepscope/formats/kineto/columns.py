@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -21,7 +21,6 @@ __all__ = [
     "MemoryColumns",
     "OpColumns",
     "integers",
-    "nullable",
     "signed",
     "whole_number",
 ]
@@ -129,6 +128,8 @@ class FileColumns:
         processes, threads: Number → what the file calls a process or thread.
         shapes: Number → (JSON of the shapes, JSON of the types).
         thread_names: (number of the process, of the thread) → shown name.
+        ranges_among_ops: The file has one category for operators and for ranges that
+            the program named.
         categories: Category that nobody documents → number of its events.
         phases: Phase that has no meaning here → number of its events.
         refused: Reason → how many events were refused for it.
@@ -152,6 +153,7 @@ class FileColumns:
     threads: list[int | str | None]
     shapes: list[tuple[bytes, bytes]]
     thread_names: dict[tuple[int, int], str]
+    ranges_among_ops: bool
     categories: dict[str, int]
     phases: dict[str, int]
     refused: dict[str, int]
@@ -176,16 +178,6 @@ def integers(name: str, values: Sequence[int | None]) -> pl.Series:
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
         wrapped = [None if it is None else signed(it) for it in values]
         return pl.Series(name, wrapped, dtype=pl.Int64)
-
-
-def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.Series:
-    """A series that is null wherever `present` is False."""
-    series = pl.Series(name, values)
-    if present.all():
-        return series
-    return pl.select(
-        pl.when(pl.Series(present)).then(series).otherwise(None).alias(name)
-    ).to_series()
 
 
 def whole_number(value: int | str | None) -> int | None:

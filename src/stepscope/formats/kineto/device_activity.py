@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.kineto.categories import EventClass
-from stepscope.formats.kineto.columns import nullable
 from stepscope.formats.kineto.copies import kind_of_copy
 from stepscope.formats.kineto.geometries import geometries_of
 from stepscope.formats.kineto.shapes import shape_text
 from stepscope.trace.activity_names import NOT_ACTIVITY, kind_of_name
 from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.nullable import nullable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
     codes, undirected = [], []
     # One round per distinct name, not per activity.
     for of_class, number, said in distinct.iter_rows():
-        text = recording.type_names[number]
+        text = recording.names[number]
         found: str | None
         if of_class == EventClass.KERNEL:
             found = kind_of_name(text, launched=True)
@@ -178,7 +178,7 @@ def _op_handles(
     name = columns.events.name[columns.ops.place][op]
     names = np.full(len(columns.names), -1, np.int32)
     for number in np.unique(name[known]).tolist():
-        names[number] = recording.intern(recording.type_names[number])
+        names[number] = recording.intern(recording.names[number])
     shape = columns.ops.shape[op]
     shapes = np.full(len(columns.shapes), -1, np.int32)
     for number in np.unique(shape[known]).tolist():

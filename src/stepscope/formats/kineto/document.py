@@ -22,7 +22,7 @@ from stepscope.formats.kineto.lenient import (
     json_value,
     value_end,
 )
-from stepscope.xspace.source import open_bytes
+from stepscope.xspace.source import LIMIT_BYTES, open_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,13 +87,15 @@ class Document:
         return _view(self.data)
 
 
-def open_document(path: Path) -> Document:
-    """Map or unpack a file, and find its parts.
+def open_document(
+    path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
+) -> Document:
+    """Map (or copy) or unpack a file, and find its parts.
 
     Raises:
         BadInput: It cannot be opened, is no JSON, or holds no events.
     """
-    data, damage = open_bytes(path)
+    data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
     return document_of(data, str(path), damaged=bool(damage))
 
 

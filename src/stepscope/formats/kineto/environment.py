@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.formats.kineto.absent import or_lost
 from stepscope.formats.kineto.categories import EventClass
 from stepscope.formats.kineto.messages import DeviceProperties
+from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.unavailable import Unavailable
@@ -52,7 +53,7 @@ def environment(recording: Recording) -> pl.DataFrame:
     hull = recording.timeline.hull(work_tracks(recording))
     host = recording.field("host_name")
     row = {
-        "file": str(recording.path),
+        "file": shown_name(recording.path),
         "format": FORMAT,
         "file_bytes": recording.path.stat().st_size,
         "hostname": host if isinstance(host, str) and host else None,
@@ -63,6 +64,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "host_tracer_level": None,
         "device_tracer_level": None,
         "python_tracer_level": None,
+        "processes": recording.distributed.world_size,
         "grouped": False,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],

@@ -25,6 +25,7 @@ from stepscope.formats.kineto.categories import (
     ON_DEVICE,
     EventClass,
     class_of,
+    holds_ranges,
     is_annotation,
 )
 from stepscope.formats.kineto.columns import (
@@ -110,6 +111,7 @@ class _Gathering:
         self._refused: Counter[str] = Counter()
         self._examples: dict[str, list[str]] = {}
         self._decimals = False
+        self._ranges_among_ops = False
         self._lenient = 0
         self._bad_place: int | None = None
         self._cut_at: int | None = None
@@ -170,6 +172,7 @@ class _Gathering:
             threads=list(self._threads),
             shapes=list(self._shapes),
             thread_names=self._thread_names,
+            ranges_among_ops=self._ranges_among_ops,
             categories=dict(self._unknown["category"]),
             phases=dict(self._unknown["phase"]),
             refused=dict(self._refused),
@@ -211,6 +214,8 @@ class _Gathering:
             what, where = phases[number // width], categories[number % width]
             found = class_of(what, where)
             of_pair[number] = found
+            if found == EventClass.OP and holds_ranges(where):
+                self._ranges_among_ops = True
             if found == EventClass.OTHER:
                 self._unknown["category"][where or "(none)"] += int(counts[number])
             elif found == EventClass.UNKNOWN_PHASE:

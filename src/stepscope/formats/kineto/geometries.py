@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.trace.device_activity import GEOMETRIES
+from stepscope.trace.launch_limits import (
+    MOST_GRID,
+    MOST_REGISTERS,
+    MOST_SHARED_BYTES,
+    MOST_THREADS,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,13 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["geometries_of"]
 
-#: Limits of every GPU built so far (CUDA programming guide, compute capabilities):
-#: 255 registers a thread, 1,024 threads a block, 227 KiB of shared memory. The first
-#: and the last are taken generously, so that the next generation is not refused.
-_MOST_REGISTERS: Final = 512
-_MOST_THREADS: Final = 1024
-_MOST_GRID: Final = 2**31 - 1
-_MOST_SHARED: Final = 2**20
 _WHOLE: Final = 100.0
 
 _GRID: Final = ("grid_x", "grid_y", "grid_z")
@@ -73,12 +72,12 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     """The arguments without impossible ones, and how many of these there were."""
     threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
     fine = {
-        "registers": pl.col("registers").is_between(0, _MOST_REGISTERS),
-        "shared memory": pl.col("shared").is_between(0, _MOST_SHARED),
+        "registers": pl.col("registers").is_between(0, MOST_REGISTERS),
+        "shared memory": pl.col("shared").is_between(0, MOST_SHARED_BYTES),
         # Each size first: a product of three could overflow.
-        "block": pl.all_horizontal(pl.col(_BLOCK).is_between(1, _MOST_THREADS))
-        & (threads <= _MOST_THREADS),
-        "grid": pl.all_horizontal(pl.col(_GRID).is_between(1, _MOST_GRID)),
+        "block": pl.all_horizontal(pl.col(_BLOCK).is_between(1, MOST_THREADS))
+        & (threads <= MOST_THREADS),
+        "grid": pl.all_horizontal(pl.col(_GRID).is_between(1, MOST_GRID)),
         "occupancy": pl.col("occupancy").is_between(0.0, _WHOLE),
     }
     of_field = {

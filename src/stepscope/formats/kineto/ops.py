@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import nesting
 from stepscope.formats.kineto.categories import EventClass
+from stepscope.xspace.op_links import innermost_around, last_with_id
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OpLinks", "link_ops"]
 
-_STACK: Final = 2
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
 
 
@@ -73,12 +72,8 @@ def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]
     found = np.full(len(wanted), -1, np.int32)
     known = np.flatnonzero(ops.external >= 0)
     asked = np.flatnonzero((wanted >= 0) & ~same)
-    if len(known) and len(asked):
-        order = known[np.argsort(ops.external[known], kind="stable")]
-        ids = ops.external[order]
-        at = np.searchsorted(ids, wanted[asked], side="right") - 1
-        hit = (at >= 0) & (ids[np.maximum(at, 0)] == wanted[asked])
-        found[asked[hit]] = order[at[hit]]
+    at = last_with_id(ops.external[known], wanted[asked])
+    found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
     return found, int(np.count_nonzero(same & (wanted >= 0)))
 
 
@@ -87,15 +82,11 @@ def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]
     present = np.flatnonzero(calls["correlation"].is_not_null().to_numpy())
     found = np.full(activities.height, -1, np.int64)
     asked = np.flatnonzero(activities["correlation"].is_not_null().to_numpy())
-    if not len(present) or not len(asked):
-        return found
-    ids = calls["correlation"].fill_null(0).to_numpy()[present]
-    order = np.argsort(ids, kind="stable")
-    ids, present = ids[order], present[order]
-    wanted = activities["correlation"].fill_null(0).to_numpy()[asked]
-    at = np.searchsorted(ids, wanted, side="right") - 1
-    hit = (at >= 0) & (ids[np.maximum(at, 0)] == wanted)
-    found[asked[hit]] = present[at[hit]]
+    at = last_with_id(
+        calls["correlation"].fill_null(0).to_numpy()[present],
+        activities["correlation"].fill_null(0).to_numpy()[asked],
+    )
+    found[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
     return found
 
 
@@ -107,31 +98,14 @@ def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
     rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
     if not len(rows):
         return found
-    parent = _parents(timeline, rows)
-    is_op = timeline.kind[rows] == EventClass.OP
-    above = parent.copy()
-    # Calls may hold calls. Each round doubles how far up a row has looked.
-    while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
-        above[passed] = above[above[passed]]
+    above = innermost_around(
+        timeline.start_ps[rows],
+        timeline.dur_ps[rows],
+        track=timeline.track[rows],
+        is_op=timeline.kind[rows] == EventClass.OP,
+    )
     place = timeline.place[rows]
     inside = above >= 0
     found[place[inside]] = op_at[place[above[inside]]]
     return found
 
-
-def _parents(timeline: Timeline, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The chosen rows' parents among themselves, track by track; -1 for none."""
-    start, dur = timeline.start_ps[rows], timeline.dur_ps[rows]
-    track = timeline.track[rows]
-    parent = np.empty(len(rows), np.int32)
-    depth = np.empty(len(rows), np.int32)
-    self_ps = np.empty(len(rows), np.int64)
-    edges = np.flatnonzero(np.diff(track)) + 1
-    begins = np.concatenate(([0], edges)).tolist()
-    ends = np.concatenate((edges, [len(rows)])).tolist()
-    stack = np.empty((_STACK, max(map(int.__sub__, ends, begins))), np.int64)
-    for begin, end in zip(begins, ends, strict=True):
-        answer = nesting.nest(start, dur, begin, end, parent, depth, self_ps, stack)
-        if answer < 0:
-            raise ValueError(f"the kernel refused its arrays ({answer})")
-    return parent

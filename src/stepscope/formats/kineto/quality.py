@@ -6,15 +6,17 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.formats.kineto.categories import EventClass
 from stepscope.formats.kineto.environment import pairing
 from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.shared_notes import damaged_file, launch_and_copy_notes
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import polars as pl
 
     from stepscope.formats.kineto.recording import Recording
 
@@ -66,14 +68,10 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
         )
     broken = columns.refused.get("not readable as an event", 0)
     if columns.bad_place is not None and broken:
-        yield QualityNote(
-            kind="damaged_file",
-            severity="error",
-            count=broken,
-            scope="file",
-            message=f"The file is damaged from byte {columns.bad_place:,} on, in "
-            f"{broken:,} places. What stands before and between is shown.",
-            remedy="Copy the whole file again, or record again.",
+        yield damaged_file(
+            broken,
+            f"The file is damaged from byte {columns.bad_place:,} on, in {broken:,} "
+            "places.",
         )
     if columns.lenient:
         yield QualityNote(
@@ -91,7 +89,7 @@ def _refused(recording: Recording) -> Iterator[QualityNote]:
     columns = recording.columns
     far = recording.timeline.far
     lost = np.flatnonzero(recording.placement.track < 0)
-    names = recording.type_names
+    names = recording.names
     refused = dict(columns.refused)
     examples = dict(columns.examples)
     for reason, places in (
@@ -207,24 +205,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
 def _activity(recording: Recording) -> Iterator[QualityNote]:
     activity = recording.activity
     total = activity.frame.height
-    for field, count in sorted(activity.refused.items()):
-        yield QualityNote(
-            kind="impossible_launch_details",
-            severity="warning",
-            count=count,
-            scope=field,
-            message=f"BAD_VALUE: {count:,} kernels carry an impossible {field}, which "
-            "is shown as unknown.",
-        )
-    if activity.undirected:
-        yield QualityNote(
-            kind="copies_without_direction",
-            severity="info",
-            count=activity.undirected,
-            scope="device_activity",
-            message=f"{activity.undirected:,} copies do not tell their direction and "
-            "count as copies within a device.",
-        )
+    yield from launch_and_copy_notes(activity.refused, activity.undirected)
     if activity.unmatched:
         yield QualityNote(
             kind="activity_without_launch",
@@ -237,7 +218,6 @@ def _activity(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _ops(recording: Recording) -> Iterator[QualityNote]:
-    frame = recording.activity.frame
     repeated = recording.links.repeated
     if repeated:
         yield QualityNote(
@@ -248,20 +228,6 @@ def _ops(recording: Recording) -> Iterator[QualityNote]:
             message=f"{repeated:,} calls and activities carry their correlation id in "
             "the place of their operator's; the innermost operator around the launch "
             "call is taken.",
-        )
-    without = frame.filter(
-        pl.col("op").is_null() & pl.col("kind").is_in(["kernel", "collective"])
-    )
-    if len(without):
-        kernels = int(frame["kind"].is_in(["kernel", "collective"]).sum())
-        yield QualityNote(
-            kind="kernels_without_op",
-            severity="info",
-            count=len(without),
-            scope="device_activity",
-            message=f"{len(without):,} of {kernels:,} kernels "
-            f"({duration_text(int(without['dur_ps'].sum()))}) belong to no recorded "
-            "operator: no launch call of theirs lies within one.",
         )
 
 

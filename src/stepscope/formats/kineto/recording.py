@@ -19,6 +19,7 @@ from stepscope.formats.kineto.messages import (
 from stepscope.formats.kineto.ops import link_ops
 from stepscope.formats.kineto.timeline import build_timeline
 from stepscope.formats.kineto.tracks import place_events
+from stepscope.formats.kineto.types import number_types
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,11 +32,17 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.ops import OpLinks
     from stepscope.formats.kineto.timeline import Timeline
     from stepscope.formats.kineto.tracks import Placement, Track
+    from stepscope.formats.kineto.types import EventTypes
 
 __all__ = ["Recording"]
 
 #: Files without a base count from 1970 when they count so far (1973 in nanoseconds).
 _EPOCH_NS = 10**17
+#: Number of a device → where impossible values begin.
+_ENDS = {
+    **dict.fromkeys(("id", "major", "minor", "multiprocessors", "warp_size"), 2**31),
+    "total_memory": 2**63,
+}
 
 
 class Recording:
@@ -45,6 +52,7 @@ class Recording:
         path: The file.
         document: Its parts.
         columns: Its events, in file order.
+        types: What they are called, and which are operators.
         placement: Where they belong.
         timeline: The events in their final rows.
         strings: Handle → text.
@@ -54,9 +62,13 @@ class Recording:
         self.path = path
         self.document = document
         self.columns: FileColumns = gather(document)
+        self.types: EventTypes = number_types(self.columns)
         self.placement: Placement = place_events(self.columns)
         self.timeline: Timeline = build_timeline(
-            self.columns.events, self.placement.track, tracks=len(self.tracks)
+            self.columns.events,
+            self.types.of_event,
+            self.placement.track,
+            tracks=len(self.tracks),
         )
         self.strings: list[str] = []
         self._handles: dict[str, int] = {}
@@ -77,18 +89,25 @@ class Recording:
         return collect_activity(self)
 
     @cached_property
-    def type_names(self) -> list[str]:
-        """The name of every event type."""
+    def names(self) -> list[str]:
+        """Number of a name → the name."""
         return ["(unnamed)" if it is None else it for it in self.columns.names]
 
     @cached_property
+    def type_names(self) -> list[str]:
+        """The name of every event type."""
+        return [self.names[number] for number in self.types.name.tolist()]
+
+    @cached_property
     def device_properties(self) -> list[DeviceProperties]:
-        """The devices that the file lists."""
+        """The devices that the file lists; impossible numbers of theirs are unknown."""
         given = self.field("deviceProperties")
         if not isinstance(given, list):
             return []
         encoder = msgspec.json.Encoder(decimal_format="number")
-        found = [read_one(encoder.encode(it), DeviceProperties) for it in given]
+        found = [
+            _possible(read_one(encoder.encode(it), DeviceProperties)) for it in given
+        ]
         return [it for it in found if it.id is not None]
 
     @cached_property
@@ -128,3 +147,13 @@ class Recording:
     def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
         """Rows of the events whose types are chosen, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])
+
+
+def _possible(said: DeviceProperties) -> DeviceProperties:
+    """The same without numbers that no device has."""
+    impossible = {
+        name: None
+        for name, end in _ENDS.items()
+        if not 0 <= (getattr(said, name) or 0) < end
+    }
+    return msgspec.structs.replace(said, **impossible)

@@ -7,6 +7,7 @@ many events at once, then the values of each name at once.
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,8 +17,12 @@ import polars as pl
 from msgspec import Raw
 
 from stepscope.formats.kineto.batches import batches
-from stepscope.formats.kineto.categories import EventClass
 from stepscope.formats.kineto.gathering import paused_collector
+from stepscope.formats.kineto.gradients import (
+    FORWARD_THREAD,
+    SEQUENCE,
+    gradient_links,
+)
 from stepscope.formats.kineto.interning import Interned
 from stepscope.formats.kineto.lenient import LENIENT_ERRORS, encoded, json_value
 from stepscope.trace.stats import DOUBLE, INT, REF, STATS, UINT
@@ -31,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LINK", "stats"]
 
-#: Both ends of the arrow from an op to the op of its gradient carry its id under this
-#: name, which is the category of the arrow.
+#: Both ends of the link from an op to the op of its gradient carry its id under this
+#: name, which is the category of the arrows that tell it.
 LINK: Final = "fwdbwd"
 
 _Scalar = int | float | str | bool | None
@@ -78,6 +83,11 @@ class _Collecting:
         self._recording = recording
         self._texts: Interned[str | bytes] = Interned()
         self._parts: list[tuple[NDArray[Any], ...]] = []
+        # Of those names that tell links between ops.
+        self._numbers: dict[str, list[tuple[NDArray[Any], ...]]] = {
+            SEQUENCE: [],
+            FORWARD_THREAD: [],
+        }
 
     def add(self, raws: Sequence[Raw], event: NDArray[np.int32]) -> None:
         """Add the arguments of some events."""
@@ -94,39 +104,26 @@ class _Collecting:
             self._add_values(key, owner[here], [values[it] for it in here.tolist()])
 
     def add_links(self) -> None:
-        """Give the ops at both ends of an arrow its id."""
-        recording = self._recording
-        links, line = recording.columns.links, recording.timeline
-        if not len(links.id):
-            return
-        events = recording.columns.events
-        rows = np.flatnonzero(line.kind == EventClass.OP)
-        ends = pl.DataFrame(
-            {
-                "process": links.process,
-                "thread": links.thread,
-                "start": links.start_ns,
-                "value": links.id,
-            }
+        """Give the ops at both ends of a link its id."""
+        found = gradient_links(
+            self._recording, self._whole(SEQUENCE), self._whole(FORWARD_THREAD)
         )
-        ops = pl.DataFrame(
-            {
-                "process": events.process[line.place[rows]],
-                "thread": events.thread[line.place[rows]],
-                "start": events.start_ns[line.place[rows]],
-                "event": rows.astype(np.int32),
-            }
-        )
-        # Ops that begin together are nested; the arrow is drawn from the inner one.
-        ops = ops.unique(["process", "thread", "start"], keep="last")
-        found = ends.join(ops, on=["process", "thread", "start"])
-        found = found.unique(["event", "value"], maintain_order=True)
-        self._add(
-            LINK,
-            found["event"].to_numpy(),
-            np.full(found.height, INT, np.uint8),
-            found["value"].to_numpy(),
-        )
+        if found.height:
+            self._add(
+                LINK,
+                found["event"].to_numpy(),
+                np.full(found.height, INT, np.uint8),
+                found["value"].to_numpy(),
+            )
+
+    def _whole(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Rows of events and their values of one name that are whole numbers."""
+        events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for event, kind, value in self._numbers[name]:
+            whole = kind == INT
+            events.append(event[whole])
+            values.append(value[whole])
+        return np.concatenate(events), np.concatenate(values)
 
     def frame(self) -> pl.DataFrame:
         """The table, by event; names of one event in no particular order."""
@@ -158,6 +155,8 @@ class _Collecting:
     ) -> None:
         key = np.full(len(event), self._recording.intern(name), np.int32)
         self._parts.append((event, key, kind, value))
+        if name in self._numbers:
+            self._numbers[name].append((event, kind, value))
 
     def _add_values(
         self, name: str, event: NDArray[np.int32], values: Sequence[_Value]
@@ -252,8 +251,16 @@ def _integers(numbers: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int
         elif 0 < number < _UNSIGNED_END:
             kind[at], value[at] = UINT, number - _UNSIGNED_END
         else:
-            kind[at], value[at] = DOUBLE, np.float64(number).view(np.int64)
+            kind[at], value[at] = DOUBLE, np.float64(_real(number)).view(np.int64)
     return kind, value
+
+
+def _real(number: int) -> float:
+    """The nearest real number, infinite where it is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _text(text: str | bytes) -> str:

@@ -81,12 +81,17 @@ class Timeline:
 
 
 def build_timeline(
-    events: EventColumns, track: NDArray[np.int32], *, tracks: int
+    events: EventColumns,
+    types: NDArray[np.int32],
+    track: NDArray[np.int32],
+    *,
+    tracks: int,
 ) -> Timeline:
     """Order all events; those without a track or far off are left out.
 
     Args:
         events: In file order.
+        types: Type of each.
         track: Track of each, -1 for none.
         tracks: How many there are.
     """
@@ -105,7 +110,7 @@ def build_timeline(
     event_end = np.searchsorted(on_track, np.arange(tracks), side="right")
     return Timeline(
         track=on_track,
-        type=events.name[place],
+        type=types[place],
         start_ps=(start_ns[place] - base) * PS_PER_NS,
         dur_ps=dur_ns[place] * PS_PER_NS,
         kind=events.kind[place],

@@ -75,7 +75,8 @@ def read(source: HostFiles) -> TraceData:
             "Give each file as a worker of its own.",
         )
     (path,) = source.paths
-    recording = Recording(path, open_document(path))
+    document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
+    recording = Recording(path, document)
     builders: dict[str, Callable[[Recording], pl.DataFrame | Unavailable]] = {
         "tracks": _tracks,
         "events": lambda it: it.timeline.frame(),
@@ -113,7 +114,11 @@ def _event_types(recording: Recording) -> pl.DataFrame:
         {
             "name": names,
             "display_name": [None] * len(names),
-            "known": [it is not None for it in recording.columns.names],
+            "known": [
+                recording.columns.names[number] is not None
+                for number in recording.types.name.tolist()
+            ],
+            "op": recording.types.op,
         },
         schema=EVENT_TYPES.dtypes(),
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.columns import nullable
 from stepscope.formats.xplane.damaged import or_lost
 from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -92,7 +92,10 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
     )
     return frame.select(
-        pl.col(column).cast(dtype) for column, dtype in ALLOCATIONS.dtypes().items()
+        pl.col(column).cast(dtype)
+        if column in frame.columns
+        else pl.lit(None, dtype).alias(column)
+        for column, dtype in ALLOCATIONS.dtypes().items()
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from stepscope.trace.nullable import nullable
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK_ROWS", "Values", "nullable", "series_of"]
+__all__ = ["BLOCK_ROWS", "Values", "series_of"]
 
 #: Events whose stats are brought into columns at one time: few enough to stay in the
 #: processor's cache, so that wide columns are never held for all events.
@@ -71,16 +72,6 @@ class Values(NamedTuple):
         """Where there is a text, interned or in place."""
         present: NDArray[np.bool_] = (self.kind == REF) | (self.kind == PLACE_TEXT)
         return present
-
-
-def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.Series:
-    """A series that is null wherever `present` is False."""
-    series = pl.Series(name, values)
-    if present.all():
-        return series
-    mask = pl.Series("present", present)
-    masked = pl.select(pl.when(mask).then(series).otherwise(None).alias(name))
-    return masked.to_series()
 
 
 def series_of(name: str, handles: NDArray[np.int32]) -> pl.Series:

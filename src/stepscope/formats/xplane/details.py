@@ -11,15 +11,15 @@ import math
 import re
 from typing import Final, NamedTuple
 
+from stepscope.trace.launch_limits import (
+    MOST_GRID,
+    MOST_REGISTERS,
+    MOST_SHARED_BYTES,
+    MOST_THREADS,
+)
+
 __all__ = ["Copy", "Geometry", "parse_copy", "parse_geometry"]
 
-#: Limits of every GPU built so far (CUDA programming guide, compute capabilities):
-#: 255 registers a thread, 1,024 threads a block, 227 KiB of shared memory. The first
-#: and the last are taken generously, so that the next generation is not refused.
-_MOST_REGISTERS: Final = 512
-_MOST_THREADS: Final = 1024
-_MOST_GRID: Final = 2**31 - 1
-_MOST_SHARED: Final = 2**20
 
 _PAIR: Final = re.compile(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = re.compile(r"(-?\d+),(-?\d+),(-?\d+)\Z")
@@ -64,18 +64,18 @@ def parse_geometry(text: str) -> Geometry:
             return None
         return value
 
-    registers = number("regs", most=_MOST_REGISTERS, name="registers")
-    static = number("static_shared", most=_MOST_SHARED, name="shared memory")
-    dynamic = number("dynamic_shared", most=_MOST_SHARED, name="shared memory")
-    shared = number("shm", most=_MOST_SHARED, name="shared memory")
+    registers = number("regs", most=MOST_REGISTERS, name="registers")
+    static = number("static_shared", most=MOST_SHARED_BYTES, name="shared memory")
+    dynamic = number("dynamic_shared", most=MOST_SHARED_BYTES, name="shared memory")
+    shared = number("shm", most=MOST_SHARED_BYTES, name="shared memory")
     if static is not None and dynamic is not None:
         shared = static + dynamic
     # AMD's tracer writes 0 for what it does not know.
-    group = number("group_mem", most=_MOST_SHARED, name="shared memory")
-    block = _triple(pairs.get("block"), most=_MOST_THREADS)
-    if block and math.prod(block) > _MOST_THREADS:
+    group = number("group_mem", most=MOST_SHARED_BYTES, name="shared memory")
+    block = _triple(pairs.get("block"), most=MOST_THREADS)
+    if block and math.prod(block) > MOST_THREADS:
         block = ()
-    grid = _triple(pairs.get("grid"), most=_MOST_GRID)
+    grid = _triple(pairs.get("grid"), most=MOST_GRID)
     refused += [name for name, it in (("block", block), ("grid", grid)) if it == ()]
     return Geometry(
         registers=registers or None,

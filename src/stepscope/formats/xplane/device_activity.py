@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.xplane.activity_rows import COPY, gather_rows, no_handles
-from stepscope.formats.xplane.columns import nullable, series_of
+from stepscope.formats.xplane.columns import series_of
 from stepscope.formats.xplane.copies import CopyTable
 from stepscope.formats.xplane.geometries import distinct_handles, geometries_of
 from stepscope.formats.xplane.programs import program_modules
@@ -28,6 +28,7 @@ from stepscope.trace.activity_names import (
     kind_of_name,
 )
 from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.nullable import nullable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

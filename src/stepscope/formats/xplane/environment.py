@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.wire import MalformedMessage, numbers_of
 from stepscope.formats.xplane.damaged import or_lost
 from stepscope.formats.xplane.plane_stats import integer, raw, real, text
+from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.wire import MalformedMessage, numbers_of
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.recording import Recording
@@ -72,7 +73,7 @@ def environment(recording: Recording) -> pl.DataFrame:
     host, device, python = task.levels or (None, None, None)
     hull = recording.hull
     row = {
-        "file": " + ".join(str(path) for path in recording.paths),
+        "file": " + ".join(shown_name(path) for path in recording.paths),
         "format": "XSpace",
         "file_bytes": sum(path.stat().st_size for path in recording.paths),
         "hostname": next(iter(recording.space.hostnames), None) or None,
@@ -82,6 +83,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "host_tracer_level": host,
         "device_tracer_level": device,
         "python_tracer_level": python,
+        "processes": None,
         "grouped": recording.handle("group_id") >= 0,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],

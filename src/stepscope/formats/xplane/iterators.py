@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.columns import nullable
 from stepscope.formats.xplane.damaged import or_lost
+from stepscope.trace.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

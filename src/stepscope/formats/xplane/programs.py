@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.hlo import parse_module
-from stepscope.formats.wire import MalformedMessage
 from stepscope.formats.xplane.damaged import or_lost
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,6 +12,11 @@ from stepscope.formats.xplane.environment import task_environment
 from stepscope.formats.xplane.plane_stats import integer, text
 from stepscope.formats.xplane.programs import malformed_programs
 from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.shared_notes import (
+    COPY_AGAIN,
+    damaged_file,
+    launch_and_copy_notes,
+)
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 
@@ -55,14 +60,9 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
     lost = sum(it.lost_bytes for it in damage)
     lacks = f"; {bytes_text(lost)} are missing" if lost else ""
     others = f" ({len(damage):,} damaged places)" if len(damage) > 1 else ""
-    yield QualityNote(
-        kind="damaged_file",
-        severity="error",
-        count=len(damage),
-        scope="file",
-        message=f"The file is damaged at byte {first.offset:,}: {first.what}{lacks}"
-        f"{others}. What stands before and between is shown.",
-        remedy="Copy the whole file again, or record again.",
+    yield damaged_file(
+        len(damage),
+        f"The file is damaged at byte {first.offset:,}: {first.what}{lacks}{others}.",
     )
 
 
@@ -155,7 +155,7 @@ def _names(recording: Recording) -> Iterator[QualityNote]:
             message=f"{events:,} events refer to {int(unknown.sum()):,} names that the "
             "file does not hold; names stand behind the events, so a cut file loses "
             "them first.",
-            remedy="Copy the whole file again, or record again.",
+            remedy=COPY_AGAIN,
         )
 
 
@@ -230,24 +230,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
 
 def _activity(recording: Recording) -> Iterator[QualityNote]:
     activity = recording.activity
-    for field, count in sorted(activity.refused.items()):
-        yield QualityNote(
-            kind="impossible_launch_details",
-            severity="warning",
-            count=count,
-            scope=field,
-            message=f"BAD_VALUE: {count:,} kernels carry an impossible {field}, which "
-            "is shown as unknown.",
-        )
-    if activity.undirected:
-        yield QualityNote(
-            kind="copies_without_direction",
-            severity="info",
-            count=activity.undirected,
-            scope="device_activity",
-            message=f"{activity.undirected:,} copies do not tell their direction and "
-            "count as copies within a device.",
-        )
+    yield from launch_and_copy_notes(activity.refused, activity.undirected)
     overlapping, span = _overlaps(recording)
     if overlapping:
         yield QualityNote(

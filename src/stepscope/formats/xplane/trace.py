@@ -74,9 +74,14 @@ def read(source: HostFiles) -> TraceData:
 
 def _decoded(source: HostFiles) -> XSpace:
     if len(source.paths) == 1:
-        return decode(source.paths[0])
+        return decode(
+            source.paths[0], limit_bytes=source.limit_bytes, mapped=source.mapped
+        )
     # Messages of one kind written one after the other are one message.
-    parts = [open_bytes(path)[0] for path in source.paths]
+    parts = [
+        open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
+        for path in source.paths
+    ]
     whole = np.concatenate(parts).tobytes()
     return decode_bytes(whole, " + ".join(str(path) for path in source.paths))
 
@@ -93,6 +98,7 @@ def _event_types(recording: Recording) -> pl.DataFrame:
             "name": pl.Series(recording.type_names.tolist(), dtype=pl.String),
             "display_name": recording.texts("display_name", types.display_name),
             "known": ~types.unknown,
+            "op": pl.Series([None], dtype=pl.Boolean).new_from_index(0, len(types)),
         },
         schema=EVENT_TYPES.dtypes(),
     )

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.compat_tensorflow import compat_steps, compat_summary
+from stepscope.analysis.compat_tensorflow.steps import compat_steps
+from stepscope.analysis.compat_tensorflow.summary import NOT_IN_COMPAT, compat_summary
 from stepscope.analysis.input_device_side import PERCENTS, STEP_TIMES, DeviceSide
 from stepscope.analysis.input_steps import DEVICE_ROWS, InputStep
 from stepscope.analysis.input_verdict import verdict_of
@@ -113,13 +114,6 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     )
 
 
-_NOT_IN_COMPAT: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="TensorFlow's own results do not have this.",
-    remedy="Use the tool without compat.",
-)
-
-
 def compat_device_side(
     run: ProfileData, hosts: Collection[str]
 ) -> DeviceSide | Unavailable:
@@ -170,7 +164,7 @@ def compat_device_side(
         missing=(
             *kept,
             *few,
-            *(_NOT_IN_COMPAT.for_field(field) for field in absent),
+            *(NOT_IN_COMPAT.for_field(field) for field in absent),
         ),
         remark=_remark(word, other),
     )

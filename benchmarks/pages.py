@@ -1,0 +1,41 @@
+"""The figures' page: one section for each script, and the line on the machine."""
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+
+def machine() -> str:
+    """Where the figures are made, how busy it was, and the command that makes them."""
+    command = " ".join(["python", *_script(), *sys.argv[1:]])
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}. "
+        f"Load before the start: {os.getloadavg()[0]:.2f}.\nCommand: `{command}`"
+    )
+
+
+def replace_section(page: Path, name: str, text: str) -> None:
+    """Put a text between the marks of a section, in place of what stands there.
+
+    Raises:
+        SystemExit: The page has no such marks.
+    """
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found_begin, rest = page.read_text().partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found_begin and found_end):
+        raise SystemExit(f"{name}: {page} lacks the marks {begin} and {end}")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def _script() -> tuple[str]:
+    path = Path(sys.argv[0]).resolve()
+    return (f"{path.parent.name}/{path.name}",)
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

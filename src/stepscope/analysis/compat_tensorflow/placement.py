@@ -1,0 +1,63 @@
+"""On which side ops ran, as TensorFlow counts executions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.analysis.overview_ops import Eager, Placement
+from stepscope.derive.attribution import OpEvidence
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["compat_placement"]
+
+_ANNOTATED: Final = [
+    int(evidence)
+    for evidence in (OpEvidence.HLO, OpEvidence.HLO_NAME, OpEvidence.ANNOTATION)
+]
+
+
+def compat_placement(
+    profile: ProfileData, hosts: Sequence[str]
+) -> tuple[Placement, Eager] | Unavailable:
+    """Shares of op executions as TensorFlow counts them.
+
+    It counts input pipeline ops as host ops, ops that launch device work on both
+    sides, and on the device only what carries an annotation.
+    """
+    executions = device_executions = 0
+    time = eager = device_time = device_eager = 0
+    for host in hosts:
+        host_ops = profile.derived(host, "host_ops")
+        device_ops = profile.derived(host, "device_ops")
+        placed = profile.derived(host, "op_placement")
+        for value in (host_ops, device_ops, placed):
+            if isinstance(value, Unavailable):
+                return value
+        annotated = device_ops.rows.filter(pl.col("evidence").is_in(_ANNOTATED))
+        executions += int(host_ops.rows["occurrences"].sum())
+        device_executions += int(annotated["occurrences"].sum())
+        time += int(host_ops.rows["self_ps"].sum())
+        eager += int(host_ops.rows["eager_self_ps"].sum())
+        device_time += placed.device_self_ps or 0
+        device_eager += placed.device_eager_self_ps or 0
+    both = executions + device_executions
+    placement = Placement(
+        host_op_percent=100.0 * executions / both if both else None,
+        device_op_percent=100.0 * device_executions / both if both else None,
+        host_self_time_percent=None,
+        device_self_time_percent=None,
+        host_executions=executions,
+        device_executions=device_executions,
+        dataset_executions=None,
+    )
+    return placement, Eager(
+        host_percent=100.0 * eager / time if time else None,
+        device_percent=100.0 * device_eager / device_time if device_time else None,
+    )

@@ -1,0 +1,177 @@
+"""The stored steps, each instant charged to the largest class that is active."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.compat_tensorflow.classes import (
+    CLASS_CATEGORIES,
+    SKIPPED,
+    Events,
+    device_events,
+    host_events,
+)
+from stepscope.derive.arrays import codes, handles, ints
+from stepscope.derive.spans import Spans
+from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.trace.tracks import DERIVED_LINES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.model import TraceData
+
+__all__ = ["CompatStep", "compat_steps"]
+
+_STEPS_LINE: Final = DERIVED_LINES.categories.to_list().index("steps")
+
+
+@dataclass(frozen=True, slots=True)
+class CompatStep:
+    """One step as TensorFlow would have written it.
+
+    Attributes:
+        host: Host.
+        group: Stored step group.
+        name: Name of the stored step.
+        start_ps: Begin of the device's step, or of the marker around it.
+        duration_ps: Its length; the categories add up to it.
+        category_ps: The ten categories of the results.
+    """
+
+    host: str
+    group: int
+    name: str
+    start_ps: int
+    duration_ps: int
+    category_ps: dict[str, int]
+
+
+def compat_steps(
+    profile: ProfileData, hosts: Sequence[str]
+) -> tuple[CompatStep, ...] | Unavailable:
+    """Every stored step of the hosts, swept as TensorFlow swept it.
+
+    Returns:
+        Steps in order of hosts and groups; `Unavailable` where the producer stored no
+        step groups, because only they say which events the sweep saw.
+    """
+    found: list[CompatStep] = []
+    for host in hosts:
+        steps = _steps_of(profile, host)
+        if isinstance(steps, Unavailable):
+            return steps
+        found += steps
+    if not found:
+        return _NOT_GROUPED
+    return tuple(found)
+
+
+_NOT_GROUPED: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The file holds no stored step groups, so the events that its producer "
+    "counted as steps are unknown.",
+    remedy="Use the tool without compat; it finds the steps itself.",
+)
+
+
+def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
+    trace = profile.trace(host)
+    tables = {}
+    for name in ("tracks", "events", "event_types", "stats", "device_activity"):
+        table = trace.table(name)
+        if isinstance(table, Unavailable):
+            return table
+        tables[name] = table
+    if not _is_grouped(trace):
+        return _NOT_GROUPED
+    swept = device_events(tables["device_activity"], tables["event_types"], trace)
+    sweep = _Sweep(host, host_events(trace, tables), swept)
+    spans = _stored_spans(trace, tables)
+    return [sweep.step(group, *span) for group, span in sorted(spans.items())]
+
+
+def _is_grouped(trace: TraceData) -> bool:
+    environment = trace.table("environment")
+    return not isinstance(environment, Unavailable) and bool(
+        environment["grouped"].any()
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Sweep:
+    """The classified events of a host, ready to be swept group by group."""
+
+    host: str
+    on_host: Events
+    on_device: Events
+
+    def step(self, group: int, name: str, start_ps: int, end_ps: int) -> CompatStep:
+        """Charge each instant to the largest class that is active."""
+        start_ps, end_ps = self._with_marker(group, start_ps, end_ps)
+        left = Spans.of([(start_ps, end_ps)])
+        charged = dict.fromkeys(sorted({*CLASS_CATEGORIES.values(), "other"}), 0)
+        numbers = np.union1d(self.on_host.number, self.on_device.number)
+        for number in sorted(numbers.tolist(), reverse=True):
+            if number == SKIPPED:
+                continue
+            active = self.on_host.of_group(group, number) | self.on_device.of_group(
+                group, number
+            )
+            category = CLASS_CATEGORIES.get(number, "other")
+            charged[category] += (left & active).length_ps
+            left = left - active
+        charged["other"] += left.length_ps
+        return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
+
+    def _with_marker(self, group: int, start_ps: int, end_ps: int) -> tuple[int, int]:
+        """The marker's span where it includes the device's, as TensorFlow chose."""
+        events = self.on_host
+        for row in np.flatnonzero(events.is_marker & (events.group == group)).tolist():
+            begin = int(events.start_ps[row])
+            end = begin + int(events.dur_ps[row])
+            if begin <= start_ps and end_ps <= end:
+                return begin, end
+        return start_ps, end_ps
+
+
+def _stored_spans(
+    trace: TraceData, tables: Mapping[str, pl.DataFrame]
+) -> dict[int, tuple[str, int, int]]:
+    """Group → name, begin and end of its longest stored step, else of its activity."""
+    tracks, events = tables["tracks"], tables["events"]
+    found = rows_with_key(
+        tables["stats"], "event", find_handle(trace.strings, "group_id")
+    )
+    is_steps = codes(tracks, "derived") == _STEPS_LINE
+    kept = is_steps[handles(events, "track")[found.owner]] & (found.value >= 0)
+    starts, durs = ints(events, "start_ps"), ints(events, "dur_ps")
+    spans: dict[int, tuple[str, int, int]] = {}
+    names = tables["event_types"]["name"]
+    for row, group in zip(
+        found.owner[kept].tolist(), found.value[kept].tolist(), strict=True
+    ):
+        begin, end = int(starts[row]), int(starts[row] + durs[row])
+        if group not in spans or end - begin > spans[group][2] - spans[group][1]:
+            spans[group] = (names[int(events["type"][row])], begin, end)
+    if spans:
+        return spans
+    hulls = (
+        tables["device_activity"]
+        .filter(pl.col("group") >= 0)
+        .group_by("group")
+        .agg(
+            pl.col("start_ps").min(),
+            (pl.col("start_ps") + pl.col("dur_ps")).max().alias("end_ps"),
+        )
+    )
+    return {
+        group: (str(group), start_ps, end_ps)
+        for group, start_ps, end_ps in hulls.iter_rows()
+    }

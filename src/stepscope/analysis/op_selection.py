@@ -1,0 +1,134 @@
+"""Which ops a person means: one by its name, or all of a scope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["OpSelection", "select_ops"]
+
+#: What parts the scopes of a name: paths of most frameworks, namespaces of others.
+_SEPARATORS: Final = ("/", "::")
+#: Pages that are narrow print a name without its middle; it may be pasted so.
+_CUT: Final = "…"
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True)
+class OpSelection:
+    """The ops that were asked for.
+
+    Attributes:
+        op: Name of the one op; None where a scope was asked for.
+        scope: The path that the names begin with, without a separator at its end;
+            None where an op was asked for.
+    """
+
+    op: str | None
+    scope: str | None
+
+    def matches(self, column: str) -> pl.Expr:
+        """True for the names in a column that are meant; False for null."""
+        name = pl.col(column)
+        if self.op is not None:
+            return (name == self.op).fill_null(value=False)
+        found = name == self.scope
+        for separator in _SEPARATORS:
+            found |= name.str.starts_with(f"{self.scope}{separator}")
+        return found.fill_null(value=False)
+
+    @property
+    def words(self) -> str:
+        """`op NAME` or `scope PREFIX`."""
+        return f"scope {self.scope}" if self.op is None else f"op {self.op}"
+
+
+def select_ops(
+    op: str | None, scope: str | None, names: Iterable[str], *, what: str = "op"
+) -> OpSelection | None:
+    """Find what is meant among the names there are; None where nothing was asked for.
+
+    A name with `…` in it means the one name that it can be short for.
+
+    Args:
+        op: The op asked for.
+        scope: The scope asked for.
+        names: Names of all ops.
+        what: What the names are names of, for the message.
+
+    Raises:
+        BadUsage: Both were asked for, or there is no such op or scope; the message
+            names the nearest.
+    """
+    if op is not None and scope is not None:
+        raise BadUsage("op and scope exclude each other: ask for one of them")
+    if op is None and scope is None:
+        return None
+    known = pl.Series("name", sorted(set(names)), pl.String)
+    if op is not None:
+        return OpSelection(_one_name(op, known, what), None)
+    path = (scope or "").strip()
+    for separator in _SEPARATORS:
+        path = path.removesuffix(separator)
+    selection = OpSelection(None, path)
+    if not known.to_frame().filter(selection.matches("name")).height:
+        nearest = _nearest(path, _scopes(known))
+        raise BadUsage(f"no {what} has the scope {path!r}{_instead(nearest)}")
+    return selection
+
+
+def _one_name(op: str, known: pl.Series, what: str) -> str:
+    if (known == op).any():
+        return op
+    if _CUT in op:
+        first, _, last = op.partition(_CUT)
+        long = known.str.len_chars() > len(first) + len(last)
+        whole = known.filter(
+            long & known.str.starts_with(first) & known.str.ends_with(last)
+        )
+        if len(whole) == 1:
+            return str(whole[0])
+        if len(whole):
+            names = ", ".join(whole.head(_NAMED).to_list())
+            rest = len(whole) - _NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            message = f"{op!r} is short for {len(whole)} names: {names}{more}"
+            raise BadUsage(message)
+    raise BadUsage(f"there is no {what} {op!r}{_instead(_nearest(op, known))}")
+
+
+def _instead(nearest: list[str]) -> str:
+    if not nearest:
+        return ", and none with a name like it; the tool without it lists them all"
+    return f"; the nearest: {', '.join(nearest)}"
+
+
+def _nearest(wanted: str, known: pl.Series) -> list[str]:
+    """Names that hold the text first, whatever their case; then those spelled alike."""
+    lowered = known.str.to_lowercase()
+    inside = known.filter(lowered.str.contains(wanted.lower(), literal=True))
+    holding = sorted(inside.to_list() if wanted else [], key=len)
+    by_lowered = dict(zip(lowered.to_list(), known.to_list(), strict=True))
+    alike = get_close_matches(wanted.lower(), by_lowered, n=_NAMED)
+    found = dict.fromkeys([*holding, *(by_lowered[name] for name in alike)])
+    return list(found)[:_NAMED]
+
+
+def _scopes(known: pl.Series) -> pl.Series:
+    """Every path that some name begins with."""
+    found: set[str] = set()
+    for separator in _SEPARATORS:
+        # One round per level of the deepest name, over distinct names only.
+        paths = known
+        while len(paths := paths.filter(paths.str.contains(separator, literal=True))):
+            paths = paths.str.replace(f"(?s)^(.*){separator}.*$", "${1}").unique()
+            found.update(paths.to_list())
+    return pl.Series("name", sorted(found - {""}), pl.String)

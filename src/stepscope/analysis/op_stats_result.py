@@ -1,0 +1,55 @@
+"""The result of `framework_op_stats`."""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from stepscope.unavailable import Missing
+
+__all__ = ["FrameworkOpStatsResult", "Pie", "Pies"]
+
+
+class Pie(msgspec.Struct, frozen=True, kw_only=True):
+    """One distribution of self time: columns `name`, `self_time_us`, `percent`.
+
+    Attributes:
+        without_idle: The ten largest slices and `other`.
+        with_idle: The same with idle time among them.
+    """
+
+    without_idle: pl.DataFrame
+    with_idle: pl.DataFrame
+
+
+class Pies(msgspec.Struct, frozen=True, kw_only=True):
+    """Self time by op and by op type; None for a side that was not recorded."""
+
+    host_by_op: Pie | None
+    host_by_type: Pie | None
+    device_by_op: Pie | None
+    device_by_type: Pie | None
+
+
+class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Ops of all selected hosts and devices.
+
+    Attributes:
+        rows: Device ops by self time, then host ops, columns
+            `framework_op_stats.OP_ROWS`. Percentages
+            are of all ops of the side, shown or not.
+        pies: The four distributions.
+        device_idle_us: Added up over devices; null without device activity.
+        host_idle_us: Added up over hosts; null without host ops.
+        launch_latency_us: What small ops are measured against.
+        missing: Columns, sides and hosts that could not be looked at.
+        inputs: Host → host and device op executions that were read.
+    """
+
+    rows: pl.DataFrame
+    pies: Pies
+    device_idle_us: float | None
+    host_idle_us: float | None
+    launch_latency_us: float
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]

@@ -1,0 +1,108 @@
+"""From opened paths to what a renderer is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from stepscope.advice.engine import evaluate
+from stepscope.advice.signals.collect import collect
+from stepscope.advice.signals.vocabulary import seen
+from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.analysis import find_tool
+from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
+from stepscope.session import open_profile
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.quality import QualityNote
+
+__all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts", "opened"]
+
+#: Options that say how much of a long table a screen is given; a file is given all.
+LIMITS: Final = frozenset({"points", "most_calls"})
+
+#: Stages that `opened` and `compose` announce.
+STAGES: Final = 2 + len(REPORTED)
+
+
+class Stages(Protocol):
+    """Whoever wants to know what is being done."""
+
+    def stage(self, what: str) -> None:
+        """Say what is done next; the stage before is finished."""
+
+
+def opened(paths: Sequence[str], shown: Stages) -> ProfileData:
+    """Read the files."""
+    shown.stage("Reading")
+    return open_profile(*paths)
+
+
+def compose(profile: ProfileData, shown: Stages) -> Document:
+    """Ask each tool of a report once, and every rule."""
+    results = {}
+    for name, field in REPORTED.items():
+        shown.stage(find_tool(name).title)
+        results[field] = profile.tool(name)
+    shown.stage("Findings")
+    signals = collect(profile, THRESHOLDS)
+    return Document(
+        profile=describe(profile),
+        **results,
+        findings=evaluate(signals),
+        quality=doubts(profile),
+        silent_device=signals.device.sign,
+        frameworks=seen(profile),
+    )
+
+
+def describe(profile: ProfileData) -> Profile:
+    """What the profile is of."""
+    return Profile(
+        run=profile.run,
+        hosts=profile.hosts,
+        devices=tuple(
+            device for host in profile.hosts for device in _devices(profile, host)
+        ),
+    )
+
+
+def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
+    """All rows of `quality`, and what the derivations noticed."""
+    return tuple(
+        Doubt(host=host, **msgspec.structs.asdict(note))
+        for host in profile.hosts
+        for note in (*profile.trace(host).quality_notes(), *_noticed(profile, host))
+    )
+
+
+def _noticed(profile: ProfileData, host: str) -> tuple[QualityNote, ...]:
+    notes = profile.derived(host, "consistency")
+    if isinstance(notes, Unavailable):
+        return ()
+    found: tuple[QualityNote, ...] = notes
+    return found
+
+
+def _devices(profile: ProfileData, host: str) -> list[Device]:
+    table = profile.table(host, "devices")
+    if isinstance(table, Unavailable):
+        return []
+    return [
+        Device(
+            host=host,
+            device=row["device"],
+            type=row["type"],
+            name=row["name"],
+            compute_capability=None
+            if row["cc_major"] is None
+            else f"{row['cc_major']}.{row['cc_minor'] or 0}",
+            activities=row["activities"],
+        )
+        for row in table.iter_rows(named=True)
+    ]

@@ -1,0 +1,235 @@
+"""Costs of the instructions of compiled programs, from shapes and dimension numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from stepscope.derive.costs.operands import Tensor, from_text
+from stepscope.derive.costs.windows import Window, convolution_terms, read_window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["INSTRUCTION_COSTS", "instruction_costs"]
+
+#: Columns of `instruction_costs`; null means unknown.
+INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
+    "flops": pl.Int64(),
+    "accessed_bytes": pl.Int64(),
+}
+
+#: One operation per element of the result, if it is of a floating type. The source is
+#: XLA's cost analysis, but that transcendental functions count here as well.
+_ELEMENTWISE_NAMES: Final = (
+    "add subtract multiply divide remainder maximum minimum power negate abs sign "
+    "floor ceil round-nearest-afz round-nearest-even exponential exponential-minus-one "
+    "log log-plus-one sqrt rsqrt cbrt tanh logistic sine cosine tan atan2 erf "
+    "clamp"
+)
+_ELEMENTWISE: Final = frozenset(_ELEMENTWISE_NAMES.split())
+#: What computes no floating-point number, or has instructions of its own that do.
+_NOTHING_NAMES: Final = (
+    "parameter constant tuple get-tuple-element bitcast bitcast-convert broadcast "
+    "reshape dynamic-reshape transpose copy copy-start copy-done slice dynamic-slice "
+    "dynamic-update-slice concatenate pad reverse iota gather select compare and or "
+    "not xor shift-left shift-right-logical shift-right-arithmetic convert is-finite "
+    "after-all partition-id replica-id while conditional call infeed outfeed send "
+    "send-done recv recv-done all-gather all-gather-start all-gather-done all-to-all "
+    "collective-permute collective-permute-start collective-permute-done "
+    "all-reduce-done opt-barrier optimization-barrier domain get-dimension-size sort "
+    "real imag complex popcnt clz stochastic-convert async-update async-done "
+    "add-dependency topk"
+)
+_NOTHING: Final = frozenset(_NOTHING_NAMES.split())
+#: Sums over participants: one addition per element.
+_SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
+_NUMBERS: Final = r"=\{([\d,]*)\}"
+_CONVOLUTION_CALL: Final = re.compile(r"^__cudnn\$conv(?P<way>\w*)")
+#: Fusions inside fusions deeper than this are not followed.
+_DEEPEST: Final = 16
+
+
+class _Instruction(NamedTuple):
+    """One row of hlo_ops."""
+
+    name: str
+    opcode: str
+    custom_call: str | None
+    shape: str | None
+    operands: list[str] | None
+    computation: str | None
+    calls: list[str] | None
+    attributes: str | None
+
+
+def instruction_costs(hlo_ops: pl.DataFrame) -> pl.DataFrame:
+    """The cost of one execution of each instruction, columns `INSTRUCTION_COSTS`.
+
+    A fusion costs what the instructions inside it cost; loops and calls cost nothing
+    themselves, since what they run is recorded on its own. An instruction whose shape
+    was not recorded, and a call of a library function that is no known product, has
+    no cost, and neither has a fusion that holds one.
+
+    Args:
+        hlo_ops: The table of that name.
+
+    Returns:
+        One row per row of the table.
+    """
+    rows: list[tuple[int | None, int | None]] = []
+    wanted = hlo_ops.select("program", *_Instruction._fields)
+    for _, program in wanted.group_by("program", maintain_order=True):
+        instructions = [
+            _Instruction(*row) for row in program.drop("program").iter_rows()
+        ]
+        costs = _Program(instructions)
+        rows += [(costs.flops(one), costs.accessed(one)) for one in instructions]
+    # Groups keep the order of the table only where programs are not interleaved.
+    order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
+    places = order.agg("row").explode("row")["row"]
+    found = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
+    return found.with_columns(places.alias("row")).sort("row").drop("row")
+
+
+class _Program:
+    """The instructions of one program by name and by computation."""
+
+    def __init__(self, instructions: Sequence[_Instruction]) -> None:
+        self._tensors = {
+            (one.computation, one.name): _tensors(one.shape) for one in instructions
+        }
+        self._inside: dict[str | None, list[_Instruction]] = {}
+        for one in instructions:
+            self._inside.setdefault(one.computation, []).append(one)
+        self._sums: dict[str, int | None] = {}
+
+    def flops(self, one: _Instruction, depth: int = 0) -> int | None:
+        """Floating-point operations of one execution."""
+        if one.opcode == "fusion":
+            return self._of_fusion(one, depth)
+        if one.opcode in _NOTHING:
+            return 0
+        result = _tensors(one.shape)
+        if not result:
+            return None
+        if one.opcode in _ELEMENTWISE or one.opcode in _SUMS:
+            # Of a pair of operand and result the last one is the result.
+            return result[-1].elements if result[-1].is_floating else 0
+        return self._of_product(one, result[0])
+
+    def accessed(self, one: _Instruction) -> int | None:
+        """Bytes of operands and result, each once; None where a shape is unknown."""
+        if one.opcode in _NOTHING - _MOVING:
+            return None
+        result = _tensors(one.shape)
+        # What a library call returns beside its result is room to work in.
+        returned = result[:1] if one.custom_call else result
+        groups = [returned, *self._operands(one)]
+        sizes = [tensor.size_bytes for group in groups for tensor in group]
+        known = [size for size in sizes if size is not None]
+        complete = all(groups) and len(known) == len(sizes)
+        return sum(known) if complete else None
+
+    def _operands(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
+        return [
+            self._tensors.get((one.computation, name), ())
+            for name in one.operands or ()
+        ]
+
+    def _of_fusion(self, one: _Instruction, depth: int) -> int | None:
+        if depth > _DEEPEST or not one.calls:
+            return None
+        sums = [self._of_computation(name, depth + 1) for name in one.calls]
+        known = [number for number in sums if number is not None]
+        return sum(known) if len(known) == len(sums) else None
+
+    def _of_computation(self, name: str, depth: int) -> int | None:
+        if name not in self._sums:
+            # Set first: a damaged program may call itself.
+            self._sums[name] = None
+            costs = [self.flops(one, depth) for one in self._inside.get(name, [])]
+            known = [number for number in costs if number is not None]
+            if costs and len(known) == len(costs):
+                self._sums[name] = sum(known)
+        return self._sums[name]
+
+    def _of_product(self, one: _Instruction, result: Tensor) -> int | None:
+        """Products, sums over dimensions, and what is not known."""
+        operands = [group[0] for group in self._operands(one) if group]
+        if one.opcode == "dot" or "contracting" in (one.attributes or ""):
+            return _dot(one.attributes, result, operands)
+        call = _CONVOLUTION_CALL.match(one.custom_call or "")
+        if call or one.opcode == "convolution":
+            way = call["way"] if call else ""
+            return _convolution(way, one.attributes, result, operands)
+        return _reduction(one, result, operands)
+
+
+#: What moves bytes though it computes nothing.
+_MOVING: Final = frozenset(
+    {"copy", "transpose", "slice", "concatenate", "gather", "pad", "reverse", "convert"}
+)
+
+
+def _tensors(shape: str | None) -> tuple[Tensor, ...]:
+    """The tensors of a shape; none where it is unknown."""
+    found = None if shape is None else from_text(shape)
+    return () if found is None else tuple(found.every())
+
+
+def _dot(
+    attributes: str | None, result: Tensor, operands: Sequence[Tensor]
+) -> int | None:
+    contracted = re.search("lhs_contracting_dims" + _NUMBERS, attributes or "")
+    if not operands:
+        return None
+    places = [int(one) for one in contracted[1].split(",")] if contracted else []
+    if any(place >= len(operands[0].sizes) for place in places):
+        return None
+    length = math.prod(operands[0].sizes[place] for place in places)
+    return 2 * result.elements * length
+
+
+def _reduction(
+    one: _Instruction, result: Tensor, operands: Sequence[Tensor]
+) -> int | None:
+    """Sums over dimensions, over windows and into places; None for anything else."""
+    if one.opcode == "reduce" and operands:
+        floating = operands[0].is_floating
+        return operands[0].elements - result.elements if floating else 0
+    if one.opcode in {"reduce-window", "select-and-scatter"}:
+        window = read_window(one.attributes)
+        if window is None:
+            return None
+        per_element = math.prod(window.size) - 1
+        return result.elements * per_element if result.is_floating else 0
+    if one.opcode == "scatter" and len(operands) > 2:
+        # At most one addition per element that is scattered.
+        return operands[-1].elements if result.is_floating else 0
+    return None
+
+
+def _convolution(
+    way: str, attributes: str | None, result: Tensor, operands: Sequence[Tensor]
+) -> int | None:
+    """A convolution, or the gradient of one that a library computes."""
+    window = read_window(attributes)
+    if window is None or len(operands) < 2:
+        return None
+    first, second = operands[0], operands[1]
+    if way.startswith("BackwardInput"):
+        return _terms(window, result, second, first)
+    if way.startswith("BackwardFilter"):
+        return _terms(window, first, result, second)
+    return _terms(window, first, second, result)
+
+
+def _terms(
+    window: Window, inputs: Tensor, kernel: Tensor, result: Tensor
+) -> int | None:
+    terms = convolution_terms(window, inputs.sizes, kernel.sizes, result.sizes)
+    return None if terms is None else 2 * terms

@@ -1,0 +1,118 @@
+"""Ops that compute no floating-point number: their count is 0, and known to be."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from stepscope.derive.costs.family import Family, Part, Rule
+
+if TYPE_CHECKING:
+    from stepscope.derive.costs.operands import Operands
+
+__all__ = ["CALLERS", "MOVEMENT", "WEIGHTS", "WITHOUT_ARITHMETIC"]
+
+
+def _none(_: Operands) -> int:
+    return 0
+
+
+def _unknown(_: Operands) -> None:
+    return None
+
+
+_ATEN: Final = (
+    "empty empty_like empty_strided zeros zeros_like ones ones_like full full_like "
+    "new_empty new_zeros new_ones zero_ fill_ view _unsafe_view reshape "
+    "_reshape_alias reshape_as view_as expand expand_as transpose t permute squeeze "
+    "unsqueeze squeeze_ unsqueeze_ flatten unflatten narrow slice select split "
+    "split_with_sizes chunk unbind detach detach_ alias as_strided as_strided_ clone "
+    "contiguous copy_ _to_copy to type_as lift_fresh cat stack concat repeat "
+    "repeat_interleave tile index_select gather index flip roll resize_ set_ "
+    "resolve_conj resolve_neg item _local_scalar_dense is_nonzero lift resize_as_ "
+    "arange scalar_tensor masked_fill masked_fill_ where tril triu tril_ triu_ eq ne "
+    "gt ge lt le logical_and logical_or logical_not logical_xor bitwise_and "
+    "bitwise_or bitwise_not isnan isinf isfinite all any nonzero argsort sort topk "
+    "one_hot random_ _pin_memory pin_memory is_pinned "
+    "record_stream conj real imag movedim swapaxes ravel broadcast_to hstack vstack "
+    "constant_pad_nd pad index_put_ _index_put_impl_ requires_grad_ "
+    "result_type _has_compatible_shallow_copy_type _nested_tensor_from_mask isin "
+    "bucketize searchsorted unique_consecutive unfold im2col"
+)
+_GRAPH: Final = (
+    "Identity IdentityN NoOp Const Reshape Squeeze ExpandDims Transpose Shape ShapeN "
+    "Size Rank Slice StridedSlice StridedSliceGrad ConcatV2 ConcatOffset Concat Split "
+    "SplitV Pack Unpack Tile BroadcastTo BroadcastGradientArgs Fill ZerosLike OnesLike "
+    "Gather GatherV2 GatherNd ResourceGather Pad PadV2 MirrorPad Cast Bitcast "
+    "ReadVariableOp AssignVariableOp VarHandleOp StopGradient PreventGradient Reverse "
+    "ReverseV2 Range Select SelectV2 Where Equal NotEqual Greater GreaterEqual Less "
+    "LessEqual LogicalAnd LogicalOr LogicalNot OneHot IteratorGetNext _Arg _Retval "
+    "_Send _Recv _HostSend _HostRecv ControlTrigger Switch Merge Enter Exit "
+    "NextIteration LoopCond DecodeRaw EmptyTensorList "
+    "DynamicStitch InvertPermutation MergeV2Checkpoints Placeholder Print Assert "
+    "DeepCopy Empty TensorListStack TensorListFromTensor VariableShape Snapshot"
+)
+
+WITHOUT_ARITHMETIC: Final = Family(
+    name="moving, making, comparing",
+    part=Part.OTHER,
+    formula="0",
+    source="what they do: they copy, view, fill, compare or pick elements",
+    rules={
+        **{f"aten::{name}": Rule(_none, _unknown) for name in _ATEN.split()},
+        **{name: Rule(_none, _unknown) for name in _GRAPH.split()},
+    },
+)
+MOVEMENT: Final = Family(
+    name="embedding",
+    part=Part.OTHER,
+    formula="0 for looking rows up; one addition per element for their gradient",
+    source="what they do",
+    rules={
+        # Which rows are read, and so how many bytes, is in no recording.
+        "aten::embedding": Rule(_none, _unknown),
+        **dict.fromkeys(
+            ("aten::embedding_dense_backward", "aten::embedding_backward"),
+            Rule(
+                lambda given: (
+                    None if (one := given.tensor(0)) is None else one.elements
+                ),
+                _unknown,
+            ),
+        ),
+        **dict.fromkeys(
+            ("aten::index_add_", "aten::scatter_add_", "aten::scatter_add"),
+            Rule(
+                lambda given: (
+                    None if (one := given.tensor(3)) is None else one.elements
+                ),
+                lambda given: None if (one := given.tensor(0)) is None else one.sizes,
+            ),
+        ),
+    },
+)
+
+#: Ranges that only call other ops, which do the work and have costs of their own.
+CALLERS: Final = re.compile(
+    r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
+    r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
+    r"|nll_loss_nd|chunk_cat|lstm|gru|multi_head_attention_forward)$"
+)
+
+#: Op type → places of the operands that are variables of a layer. These are the ops
+#: that layers call with their own variables; what those call in turn reads the same.
+WEIGHTS: Final = {
+    **dict.fromkeys(
+        (
+            *("aten::linear", "aten::batch_norm", "aten::instance_norm"),
+            *("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+            *("aten::conv_transpose1d", "aten::conv_transpose2d"),
+            "aten::conv_transpose3d",
+        ),
+        (1, 2),
+    ),
+    "aten::embedding": (0,),
+    "aten::embedding_bag": (0,),
+    **dict.fromkeys(("aten::layer_norm", "aten::group_norm"), (2, 3)),
+    "aten::rms_norm": (2,),
+}

@@ -1,0 +1,164 @@
+"""Operands of one execution as they were recorded: element types, sizes, plain values.
+
+Two notations occur: lists in JSON (sizes, types and plain values apart), and one text
+of the form `(float[16,32];float[32,10])`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Operands", "Tensor", "from_lists", "from_text"]
+
+#: Bytes of an element; types of other names have an unknown width.
+_WIDTHS: Final = {
+    **dict.fromkeys(("bool", "unsigned char", "signed char", "uint8", "int8"), 1),
+    **dict.fromkeys(("pred", "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3"), 1),
+    **dict.fromkeys(("c10::Float8_e4m3fn", "c10::Float8_e5m2", "float8_e4m3fn"), 1),
+    **dict.fromkeys(("c10::Half", "c10::BFloat16", "half", "bfloat16"), 2),
+    **dict.fromkeys(("short int", "int16", "uint16", "f16", "bf16", "s16", "u16"), 2),
+    **dict.fromkeys(("float", "int", "int32", "uint32", "f32", "s32", "u32"), 4),
+    **dict.fromkeys(("double", "long int", "int64", "uint64", "complex64"), 8),
+    **dict.fromkeys(("f64", "s64", "u64", "c64", "c10::complex<float>"), 8),
+    **dict.fromkeys(("complex128", "c128", "c10::complex<double>"), 16),
+}
+#: Element types that stand for real or complex numbers.
+_FLOATING: Final = re.compile(
+    r"float|double|half|bfloat|complex|b?f\d|c\d", re.IGNORECASE
+)
+#: Types of operands that are no tensors.
+_PLAIN: Final = frozenset({"", "Scalar", "ScalarList"})
+_OPERAND: Final = re.compile(
+    r"(?P<type>[A-Za-z_][\w:<>]*)\[(?P<sizes>\d+(?:,\d+)*)?\](?:\{[^}]*\})?"
+)
+
+
+class Tensor(NamedTuple):
+    """One tensor: the name of its element type as recorded, and its sizes."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has; a scalar has one."""
+        return math.prod(self.sizes)
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether its elements are real or complex numbers."""
+        return _FLOATING.match(self.dtype.removeprefix("c10::")) is not None
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of all elements; None for an element type of unknown width."""
+        width = _WIDTHS.get(self.dtype)
+        return None if width is None else width * self.elements
+
+
+class Operands(NamedTuple):
+    """What one execution was given.
+
+    Attributes:
+        tensors: By operand: its tensors; several of a list of tensors, none of an
+            operand that is no tensor.
+        values: By operand: its plain value as JSON, None where it has none. Empty
+            where plain values were not recorded.
+        equation: Of a sum over named indices (`ij,jk->ik`).
+    """
+
+    tensors: tuple[tuple[Tensor, ...], ...]
+    values: tuple[object, ...] = ()
+    equation: str | None = None
+
+    def tensor(self, place: int) -> Tensor | None:
+        """The tensor at a place; None where there is none, or a list of them."""
+        if place >= len(self.tensors) or len(self.tensors[place]) != 1:
+            return None
+        return self.tensors[place][0]
+
+    def value(self, place: int) -> object:
+        """The plain value at a place; None where it is not known."""
+        return self.values[place] if place < len(self.values) else None
+
+    def every(self) -> Iterator[Tensor]:
+        """All tensors."""
+        for operand in self.tensors:
+            yield from operand
+
+
+def from_lists(
+    sizes: str, types: str | None, values: str | None, *, equation: str | None = None
+) -> Operands | None:
+    """Read JSON lists: sizes by operand (of a list of tensors a list of them), types.
+
+    Returns:
+        None where either list is missing or cannot be read.
+    """
+    all_sizes, all_types = _json(sizes), _json(types)
+    if not isinstance(all_sizes, list) or not isinstance(all_types, list):
+        return None
+    tensors = tuple(
+        _tensors(one, kind if isinstance(kind, str) else "")
+        for one, kind in zip(all_sizes, all_types, strict=False)
+    )
+    plain = _json(values)
+    texts = plain if isinstance(plain, list) else []
+    return Operands(tensors, tuple(_plain_value(one) for one in texts), equation)
+
+
+def from_text(text: str, *, equation: str | None = None) -> Operands | None:
+    """Read `(float[16,32];float[32,10])`, or the same without parentheses.
+
+    Returns:
+        None where the text has another form, or a size that was not known.
+    """
+    inner = text.strip().removeprefix("(").removesuffix(")").strip()
+    if not inner:
+        return Operands((), equation=equation)
+    tensors = []
+    for part in re.split(r"\s*;\s*|,\s*(?=[A-Za-z_])", inner):
+        found = _OPERAND.fullmatch(part.strip())
+        if found is None:
+            return None
+        sizes = found["sizes"].split(",") if found["sizes"] else []
+        tensors.append((Tensor(found["type"], tuple(map(int, sizes))),))
+    return Operands(tuple(tensors), equation=equation)
+
+
+def _tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
+    if dtype in _PLAIN or not isinstance(sizes, list):
+        return ()
+    if all(isinstance(one, int) for one in sizes):
+        return (Tensor(dtype, tuple(sizes)),)
+    return tuple(
+        Tensor(dtype, tuple(one))
+        for one in sizes
+        if isinstance(one, list) and all(isinstance(size, int) for size in one)
+    )
+
+
+def _plain_value(text: object) -> object:
+    """`[1, 1]`, `2`, `True`, `ij,jk->ik`: what JSON does not know stays a text."""
+    if not isinstance(text, str) or not text:
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    found = _json(text.replace("True", "true").replace("False", "false"))
+    return text if found is None else found
+
+
+def _json(text: str | None) -> object:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None

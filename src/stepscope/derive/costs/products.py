@@ -1,0 +1,182 @@
+"""Products of matrices: two operations for each multiplication with its addition."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from stepscope.derive.costs.family import Family, Part, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.costs.operands import Operands, Tensor
+
+__all__ = ["EINSUM", "PRODUCTS"]
+
+_Sizes = tuple[int, ...]
+
+
+def _plain(left: int, right: int) -> Rule:
+    """Both operands are (…, m, k) and (…, k, n), leading sizes alike or of one."""
+
+    def result(given: Operands) -> _Sizes | None:
+        shape = _shape(given.tensor(left), given.tensor(right))
+        return None if shape is None else shape[0]
+
+    def flops(given: Operands) -> int | None:
+        shape = _shape(given.tensor(left), given.tensor(right))
+        return None if shape is None else 2 * math.prod(shape[0]) * shape[1]
+
+    return Rule(flops, result)
+
+
+def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
+    """Sizes of the product, and the length that is summed over."""
+    if left is None or right is None or not left.sizes or not right.sizes:
+        return None
+    a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
+    b = right.sizes if len(right.sizes) > 1 else (*right.sizes, 1)
+    outer = _broadcast(a[:-2], b[:-2])
+    if a[-1] != b[-2] or outer is None:
+        return None
+    rows = a[-2:-1] if len(left.sizes) > 1 else ()
+    columns = b[-1:] if len(right.sizes) > 1 else ()
+    return (*outer, *rows, *columns), a[-1]
+
+
+def _broadcast(a: Sequence[int], b: Sequence[int]) -> _Sizes | None:
+    longest = max(len(a), len(b))
+    pairs = zip(
+        (1,) * (longest - len(a)) + tuple(a),
+        (1,) * (longest - len(b)) + tuple(b),
+        strict=True,
+    )
+    found = []
+    for one, other in pairs:
+        if one != other and 1 not in (one, other):
+            return None
+        found.append(max(one, other) if 0 not in (one, other) else 0)
+    return tuple(found)
+
+
+def _layer_flops(given: Operands) -> int | None:
+    inputs, weight = given.tensor(0), given.tensor(1)
+    if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
+        return None
+    if inputs.sizes[-1] != weight.sizes[-1]:
+        return None
+    return 2 * inputs.elements * math.prod(weight.sizes[:-1])
+
+
+def _layer_result(given: Operands) -> _Sizes | None:
+    inputs, weight = given.tensor(0), given.tensor(1)
+    if inputs is None or weight is None or not weight.sizes:
+        return None
+    return (*inputs.sizes[:-1], *weight.sizes[:-1])
+
+
+def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
+    """Matrices that may have been handed over transposed, which was not recorded.
+
+    Where several readings fit and give different products, none is taken.
+    """
+    left, right = given.tensor(0), given.tensor(1)
+    if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
+        return None
+    outer = _broadcast(left.sizes[:-2], right.sizes[:-2])
+    if outer is None:
+        return None
+    a, b = left.sizes[-2:], right.sizes[-2:]
+    fitting = {
+        (a[1 - i], b[1 - j], a[i]) for i in (0, 1) for j in (0, 1) if a[i] == b[j]
+    }
+    if len({m * n * k for m, n, k in fitting}) != 1:
+        return None
+    m, n, k = min(fitting)
+    return (*outer, m, n), k
+
+
+def _transposable_flops(given: Operands) -> int | None:
+    shape = _transposable(given)
+    return None if shape is None else 2 * math.prod(shape[0]) * shape[1]
+
+
+def _transposable_result(given: Operands) -> _Sizes | None:
+    shape = _transposable(given)
+    return None if shape is None else shape[0]
+
+
+def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
+    """Sizes of the result, and the number of terms that are added up in all."""
+    if given.equation is None or "->" not in given.equation or "." in given.equation:
+        return None
+    inputs, _, output = given.equation.replace(" ", "").partition("->")
+    tensors, names = list(given.every()), inputs.split(",")
+    if len(tensors) != len(names):
+        return None
+    length: dict[str, int] = {}
+    for tensor, letters in zip(tensors, names, strict=True):
+        if len(letters) != len(tensor.sizes):
+            return None
+        for letter, size in zip(letters, tensor.sizes, strict=True):
+            if length.setdefault(letter, size) != size:
+                return None
+    if not set(output) <= set(length):
+        return None
+    return tuple(length[letter] for letter in output), math.prod(length.values())
+
+
+def _einsum_flops(given: Operands) -> int | None:
+    found = _einsum(given)
+    if found is None or len(list(given.every())) != 2:
+        return None
+    return 2 * found[1]
+
+
+def _einsum_result(given: Operands) -> _Sizes | None:
+    found = _einsum(given)
+    return None if found is None else found[0]
+
+
+_LAYER: Final = Rule(_layer_flops, _layer_result)
+_EITHER_WAY: Final = Rule(_transposable_flops, _transposable_result)
+
+PRODUCTS: Final = Family(
+    name="product of matrices",
+    part=Part.PRODUCT,
+    formula="2 m n k for (m, k) times (k, n), times the number of matrices; what is "
+    "added to the product is not counted",
+    source="the definition of the product: k multiplications and k additions for each "
+    "element of the result",
+    rules={
+        **dict.fromkeys(
+            ("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot"),
+            _plain(0, 1),
+        ),
+        "aten::_int_mm": _plain(0, 1),
+        "aten::_scaled_mm": _plain(0, 1),
+        **dict.fromkeys(
+            ("aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::addmv"),
+            _plain(1, 2),
+        ),
+        "aten::_addmm_activation": _plain(1, 2),
+        "aten::linear": _LAYER,
+        **dict.fromkeys(
+            ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_FusedMatMul"),
+            _EITHER_WAY,
+        ),
+        **dict.fromkeys(("_MklMatMul", "_MklFusedMatMul"), _EITHER_WAY),
+        **dict.fromkeys(("_MklNativeMatMul", "_MklNativeFusedMatMul"), _EITHER_WAY),
+        **dict.fromkeys(("_MklBatchMatMul", "_MklBatchMatMulV2"), _EITHER_WAY),
+    },
+)
+EINSUM: Final = Family(
+    name="sum over named indices of two operands",
+    part=Part.PRODUCT,
+    formula="2 times the product of the lengths of all indices",
+    source="the definition: one multiplication and one addition for each term",
+    rules=dict.fromkeys(
+        ("aten::einsum", "Einsum", "_FusedEinsum"), Rule(_einsum_flops, _einsum_result)
+    ),
+)

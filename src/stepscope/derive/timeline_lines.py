@@ -1,0 +1,115 @@
+"""Lines that are derived from what was recorded: their spans and their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+__all__ = ["DerivedLine", "LineSpans", "Names", "no_spans"]
+
+
+class Names:
+    """Texts of name codes, each distinct pair once.
+
+    The codes below the number of event types are the rows of that table.
+    """
+
+    def __init__(self, event_types: pl.DataFrame) -> None:
+        self._types = event_types
+        self._code: dict[tuple[str, str | None], int] = {}
+
+    def code(self, shown: str, full: str | None = None) -> int:
+        """The code of a shown name and, where it is another one, the full name."""
+        key = (shown, full if full != shown else None)
+        return self._code.setdefault(key, len(self._types) + len(self._code))
+
+    def codes(self, shown: Iterable[str]) -> NDArray[np.int32]:
+        """The codes of shown names."""
+        return np.array([self.code(each) for each in shown], np.int32)
+
+    def texts(self) -> tuple[pl.Series, pl.Series]:
+        """By code: the name that is shown, and the full one where that is another."""
+        recorded = self._types.select(
+            shown=pl.coalesce("display_name", "name"),
+            full=pl.when(pl.col("display_name") != pl.col("name")).then("name"),
+        )
+        derived = pl.DataFrame(
+            list(self._code),
+            schema={"shown": pl.String, "full": pl.String},
+            orient="row",
+        )
+        both = pl.concat((recorded, derived))
+        return both["shown"], both["full"]
+
+
+class LineSpans(NamedTuple):
+    """The spans of a derived line, in any order; arrays of equal length.
+
+    Attributes:
+        start_ps: Starts.
+        dur_ps: Durations.
+        level: Depth within the line, 0 outermost.
+        name: Codes of names.
+        event: Row of events with which the span begins, -1 for none.
+        step: Row of steps, -1 for none.
+    """
+
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    level: NDArray[np.int32]
+    name: NDArray[np.int32]
+    event: NDArray[np.int32]
+    step: NDArray[np.int32]
+
+    def ordered(self) -> LineSpans:
+        """By start, then duration descending, then level."""
+        if self.is_ordered():
+            return self
+        # One level after the other, each by start: a stable sort merges such runs,
+        # and where starts are equal the outer level, which is no shorter, stays first.
+        merged = self._taken(np.argsort(self.start_ps, kind="stable"))
+        if merged.is_ordered():
+            return merged
+        return self._taken(np.lexsort((self.level, -self.dur_ps, self.start_ps)))
+
+    def _taken(self, order: NDArray[np.int64]) -> LineSpans:
+        return LineSpans(*(column[order] for column in self))
+
+    def is_ordered(self) -> bool:
+        """Whether the spans lie in that order already."""
+        start, dur, level = self.start_ps, self.dur_ps, self.level
+        same = start[1:] == start[:-1]
+        longer = dur[1:] > dur[:-1]
+        outer = (dur[1:] == dur[:-1]) & (level[1:] < level[:-1])
+        return not ((start[1:] < start[:-1]) | (same & (longer | outer))).any()
+
+
+class DerivedLine(NamedTuple):
+    """One derived line and where it belongs.
+
+    Attributes:
+        view: Which view it is, as in the column `derived` of `tracks`, or
+            `step_windows`.
+        device: Ordinal; None for a line of the host.
+        track: Row of `tracks` of the stream or thread that it repeats; None where it
+            repeats a whole device or host.
+        spans: In the order that `LineSpans.ordered` gives.
+    """
+
+    view: str
+    device: int | None
+    track: int | None
+    spans: LineSpans
+
+
+def no_spans() -> LineSpans:
+    """A line without spans."""
+    wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
+    return LineSpans(wide, wide, narrow, narrow, narrow, narrow)

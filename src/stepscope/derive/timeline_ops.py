@@ -1,0 +1,324 @@
+"""Op lines: which op, scope, module and source line a stream or a thread worked on.
+
+Consecutive pieces of work of one op become one span (spec: tools, section 6, d to f).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope._core import extend as kernels
+from stepscope.derive.attribution import OpEvidence
+from stepscope.derive.dense_codes import dense
+from stepscope.derive.timeline_lines import DerivedLine, LineSpans, no_spans
+from stepscope.units import PS_PER_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.timeline_lines import Names
+
+__all__ = [
+    "OP_VIEWS",
+    "OpPaths",
+    "Pieces",
+    "dense_texts",
+    "op_lines",
+    "paths_of_ops",
+]
+
+#: The views in the order in which a stream shows them.
+OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
+#: What names nothing but the direction of a copy, or nothing at all, has no op.
+_NAMED: Final = [
+    int(each) for each in OpEvidence if each not in (OpEvidence.COPY, OpEvidence.NONE)
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The work of one stream or thread, in order of time; arrays of equal length.
+
+    Attributes:
+        start_ps: Starts, ascending.
+        end_ps: Ends.
+        step: Row of steps, -1 for none.
+        event: Row of events.
+        op: Row of the ops that `OpPaths` describes.
+        instruction: A code of the paths of instructions; -1 for none.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    step: NDArray[np.int32]
+    event: NDArray[np.int32]
+    op: NDArray[np.int32]
+    instruction: NDArray[np.int32]
+
+    def only(self, chosen: NDArray[np.bool_]) -> Pieces:
+        """The pieces for which `chosen` is True."""
+        if chosen.all():
+            return self
+        return Pieces(
+            self.start_ps[chosen],
+            self.end_ps[chosen],
+            self.step[chosen],
+            self.event[chosen],
+            self.op[chosen],
+            self.instruction[chosen],
+        )
+
+
+class _Paths(NamedTuple):
+    """What several things are called, level by level.
+
+    Attributes:
+        level: int32 (things, levels); equal numbers for equal beginnings, so that a
+            number stands for all levels above it too; -1 beyond the last level.
+        name: Code of the name by such a number.
+    """
+
+    level: NDArray[np.int32]
+    name: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class OpPaths:
+    """The names of ops in each view.
+
+    Attributes:
+        of_op: View → paths by row of ops, for all views but the next.
+        of_instruction: Paths by instruction, for the view `xla_ops`.
+    """
+
+    of_op: dict[str, _Paths]
+    of_instruction: _Paths
+
+
+def paths_of_ops(
+    ops: pl.DataFrame, instructions: Sequence[str], names: Names
+) -> OpPaths:
+    """Read the paths of distinct ops and of the distinct texts of instructions.
+
+    Args:
+        ops: Columns `framework_op`, `framework_type`, `evidence`, `name`, `type`,
+            `module`, `program`, `source_file`, `source_line`.
+        instructions: As recorded, outermost first where nested (`a::b`).
+        names: Receives the names.
+    """
+    hlo = pl.col("evidence").is_in([int(OpEvidence.HLO), int(OpEvidence.HLO_NAME)])
+    named = pl.col("evidence").is_in(_NAMED)
+    read = ops.select(
+        op=pl.when(hlo).then("framework_op").when(named).then("name"),
+        type=pl.when(hlo).then("framework_type").when(named).then("type"),
+        module=pl.when(pl.col("program").is_null())
+        .then("module")
+        .otherwise(pl.format("{}({})", pl.col("module"), pl.col("program"))),
+        source=pl.when(pl.col("source_line").is_null())
+        .then("source_file")
+        .otherwise(pl.format("{}:{}", pl.col("source_file"), pl.col("source_line"))),
+    )
+    found: dict[str, list[list[tuple[str, str | None]]]] = {
+        view: [] for view in OP_VIEWS if view != "xla_ops"
+    }
+    # Over the distinct ops, not over what ran.
+    for op, kind, module, source in read.iter_rows():
+        scope = [] if op is None else op.split("/")[:-1]
+        found["name_scope"].append([(each, None) for each in scope if each])
+        found["framework_ops"].append([] if op is None else [(kind or op, op)])
+        found["xla_modules"].append([] if module is None else [(module, None)])
+        found["source"].append([] if source is None else [(source, None)])
+    nested = ([(each, None) for each in text.split("::")] for text in instructions)
+    return OpPaths(
+        {view: _numbered(paths, names) for view, paths in found.items()},
+        _numbered(list(nested), names),
+    )
+
+
+def op_lines(
+    pieces: Pieces,
+    paths: OpPaths,
+    *,
+    device: int | None,
+    track: int,
+    views: Iterable[str] = OP_VIEWS,
+) -> list[DerivedLine]:
+    """The op lines of one stream or thread that have spans.
+
+    Args:
+        pieces: Its work.
+        paths: Names.
+        device: Ordinal; None for a thread of the host, where pieces that belong to no
+            step are one span only if they are near each other.
+        track: Row of `tracks`.
+        views: Those that are wanted.
+    """
+    bounded = device is None
+    modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
+    compiled = _has_path(modules, pieces.op)
+    named = _has_path(ops, pieces.op)
+
+    def line(
+        view: str, within: NDArray[np.bool_], changes: NDArray[np.uint8]
+    ) -> tuple[LineSpans, NDArray[np.uint8]]:
+        by_instruction = view == "xla_ops"
+        return _spans(
+            pieces,
+            pieces.instruction if by_instruction else pieces.op,
+            paths.of_instruction if by_instruction else paths.of_op[view],
+            within=within,
+            changes=changes,
+            bounded=bounded,
+        )
+
+    # What closes a module closes all below it; what closes a scope closes its op.
+    spans: dict[str, LineSpans] = {}
+    none = np.zeros(len(pieces.op), np.uint8)
+    spans["xla_modules"], of_module = line("xla_modules", compiled, none)
+    spans["xla_ops"], _ = line("xla_ops", pieces.instruction >= 0, of_module)
+    spans["name_scope"], of_scope = line("name_scope", named, of_module)
+    spans["framework_ops"], _ = line("framework_ops", named, of_module | of_scope)
+    located = _has_path(paths.of_op["source"], pieces.op)
+    spans["source"], _ = line("source", located, of_module | of_scope)
+    return [
+        DerivedLine(view, device, track, spans[view].ordered())
+        for view in OP_VIEWS
+        if view in views and len(spans[view].start_ps)
+    ]
+
+
+def _has_path(paths: _Paths, code: NDArray[np.int32]) -> NDArray[np.bool_]:
+    if not paths.level.shape[1]:
+        return np.zeros(len(code), np.bool_)
+    found: NDArray[np.bool_] = paths.level[code, 0] >= 0
+    return found
+
+
+def _spans(
+    pieces: Pieces,
+    code: NDArray[np.int32],
+    paths: _Paths,
+    *,
+    within: NDArray[np.bool_],
+    changes: NDArray[np.uint8],
+    bounded: bool,
+) -> tuple[LineSpans, NDArray[np.uint8]]:
+    """The spans of one line, and at which pieces its outermost level changed.
+
+    Pieces that are not within the line neither extend nor close a span. A change that
+    falls on such pieces takes effect at the next one of the line.
+    """
+    depth = paths.level.shape[1]
+    at = np.flatnonzero(within)
+    happened = np.zeros(len(code), np.uint8)
+    if not len(at) or not depth:
+        return no_spans(), happened
+    part = pieces.only(within)
+    so_far = np.cumsum(changes)[at]
+    opens = (np.diff(so_far, prepend=0) > 0).astype(np.uint8)
+    first, until = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
+    found: list[LineSpans] = []
+    upper: _Upper | None = None
+    for level in range(depth):
+        column = np.ascontiguousarray(paths.level[code[at], level])
+        count: int = kernels.extend(
+            column,
+            part.step,
+            part.start_ps,
+            part.end_ps,
+            int(bounded),
+            opens,
+            first,
+            until,
+        )
+        if count < 0:
+            raise ValueError(f"the kernel refused its arrays ({count})")
+        begins = first[:count].copy()
+        start_ps, end_ps = part.start_ps[begins], until[:count].copy()
+        ends = _shortened(upper, begins, start_ps, end_ps)
+        found.append(
+            LineSpans(
+                start_ps,
+                ends - start_ps,
+                np.full(count, level, np.int32),
+                paths.name[column[begins]],
+                part.event[begins],
+                part.step[begins],
+            )
+        )
+        if level == 0:
+            happened[at[opens != 0]] = 1
+        upper = _Upper(begins, start_ps, end_ps, ends)
+    joined = LineSpans(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    return joined, happened
+
+
+class _Upper(NamedTuple):
+    """The spans of the level above: first pieces, true times and shortened ends."""
+
+    first: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    shown_ps: NDArray[np.int64]
+
+
+def _shortened(
+    upper: _Upper | None,
+    first: NDArray[np.int64],
+    start_ps: NDArray[np.int64],
+    end_ps: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Ends that let viewers tell levels of equal length apart.
+
+    A span as long as the one around it ends a nanosecond before it does, but lasts at
+    least one; whatever else lies in a shortened span ends with it.
+    """
+    if upper is None:
+        return end_ps
+    around = np.searchsorted(upper.first, first, side="right") - 1
+    shown = upper.shown_ps[around]
+    equal = (upper.start_ps[around] == start_ps) & (upper.end_ps[around] == end_ps)
+    ends = np.minimum(end_ps, shown - np.where(equal, PS_PER_NS, 0))
+    least = start_ps + np.minimum(end_ps - start_ps, PS_PER_NS)
+    shortened: NDArray[np.int64] = np.maximum(ends, np.minimum(least, shown))
+    return shortened
+
+
+def _numbered(
+    paths: Sequence[Sequence[tuple[str, str | None]]], names: Names
+) -> _Paths:
+    depth = max((len(path) for path in paths), default=0)
+    level = np.full((len(paths), depth), -1, np.int32)
+    number: dict[tuple[int, int], int] = {}
+    name: list[int] = []
+    for row, path in enumerate(paths):
+        above = -1
+        for at, (shown, full) in enumerate(path):
+            code = names.code(shown, full)
+            key = (above, code)
+            if key not in number:
+                number[key] = len(name)
+                name.append(code)
+            above = number[key]
+            level[row, at] = above
+    return _Paths(level, np.array(name, np.int32))
+
+
+def dense_texts(
+    handle: NDArray[np.int32], strings: Sequence[str]
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Codes of the texts that handles stand for, -1 for none, and the texts."""
+    known = np.flatnonzero(handle >= 0)
+    code = np.full(len(handle), -1, np.int32)
+    if not len(known):
+        return code, []
+    distinct = dense(handle[known])
+    code[known] = distinct.code
+    at = known[distinct.first]
+    return code, [strings[each] for each in handle[at].tolist()]

@@ -1,0 +1,171 @@
+"""Shapes and dimension numbers of HLO instructions, as HLO itself writes them.
+
+Field numbers are those of XLA's `xla_data.proto` (ShapeProto, DotDimensionNumbers,
+ConvolutionDimensionNumbers, Window) and `hlo.proto`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.xspace.wire import fields_of, numbers_of, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ATTRIBUTE_FIELDS", "attributes_text", "shape_text"]
+
+#: Fields of HloInstructionProto that `attributes_text` reads.
+_WINDOW: Final = 15
+_CONVOLUTION: Final = 16
+_DOT: Final = 30
+_BACKEND_CONFIG: Final = 43
+_FEATURE_GROUPS: Final = 50
+_BATCH_GROUPS: Final = 58
+ATTRIBUTE_FIELDS: Final = frozenset(
+    {_WINDOW, _CONVOLUTION, _DOT, _BACKEND_CONFIG, _FEATURE_GROUPS, _BATCH_GROUPS}
+)
+#: Tuples inside tuples deeper than this are not followed.
+_DEEPEST: Final = 8
+
+
+def shape_text(
+    view: memoryview, elements: Mapping[int, tuple[str, int]], depth: int = 0
+) -> str | None:
+    """`f32[128,10]`, or `(f32[2], s8[0])` of a tuple; None for other types."""
+    element = 0
+    sizes: list[int] = []
+    parts: list[str] = []
+    for field, value in fields_of(view):
+        if field == 2 and isinstance(value, int):
+            element = value
+        elif field == 3:
+            sizes.extend(packed(value))
+        elif field == 4 and isinstance(value, memoryview) and depth < _DEEPEST:
+            parts.append(shape_text(value, elements, depth + 1) or "opaque[]")
+    if parts:
+        return f"({', '.join(parts)})"
+    if element not in elements:
+        return None
+    return f"{elements[element][0]}[{','.join(map(str, sizes))}]"
+
+
+def attributes_text(fields: Mapping[int, int | memoryview]) -> str | None:
+    """Dimension numbers of a product, as in HLO's own text; None without any.
+
+    `lhs_contracting_dims={1}` of a dot and of a library call whose configuration has
+    them; `window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=b01f_01io->b01f` of a
+    convolution.
+    """
+    found = []
+    dot = fields.get(_DOT)
+    if isinstance(dot, memoryview):
+        lists = _lists(dot)
+        found += _braced("lhs_contracting_dims", lists.get(1, []))
+        found += _braced("rhs_contracting_dims", lists.get(2, []))
+    config = fields.get(_BACKEND_CONFIG)
+    if isinstance(config, memoryview) and not found:
+        found += _configured(bytes(config))
+    window = fields.get(_WINDOW)
+    numbers = fields.get(_CONVOLUTION)
+    if isinstance(window, memoryview):
+        found.append(f"window={{{_window(window)}}}")
+    if isinstance(numbers, memoryview):
+        found.append(f"dim_labels={_labels(numbers)}")
+    for name, field in (
+        ("feature_group_count", _FEATURE_GROUPS),
+        ("batch_group_count", _BATCH_GROUPS),
+    ):
+        count = fields.get(field)
+        if isinstance(count, int) and count > 1:
+            found.append(f"{name}={count}")
+    return ", ".join(found) or None
+
+
+def _braced(name: str, numbers: list[int]) -> list[str]:
+    return [f"{name}={{{','.join(map(str, numbers))}}}"] if numbers else []
+
+
+def _lists(view: memoryview) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for field, value in fields_of(view):
+        found.setdefault(field, []).extend(packed(value))
+    return found
+
+
+class _DotNumbers(msgspec.Struct):
+    lhs_contracting_dimensions: list[int | str] = []
+    rhs_contracting_dimensions: list[int | str] = []
+
+
+class _Gemm(msgspec.Struct):
+    dot_dimension_numbers: _DotNumbers | None = None
+
+
+class _Config(msgspec.Struct):
+    dot_dimension_numbers: _DotNumbers | None = None
+    gemm_backend_config: _Gemm | None = None
+
+
+def _configured(text: bytes) -> list[str]:
+    """Contracted dimensions in the JSON that configures a library's product."""
+    try:
+        config = msgspec.json.decode(text, type=_Config)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    inner = config.gemm_backend_config
+    numbers = config.dot_dimension_numbers
+    if numbers is None and inner is not None:
+        numbers = inner.dot_dimension_numbers
+    if numbers is None:
+        return []
+    found = []
+    for name, given in (
+        ("lhs_contracting_dims", numbers.lhs_contracting_dimensions),
+        ("rhs_contracting_dims", numbers.rhs_contracting_dimensions),
+    ):
+        texts = [str(one) for one in given]
+        if all(one.isdecimal() for one in texts):
+            found += _braced(name, [int(one) for one in texts])
+    return found
+
+
+def _window(view: memoryview) -> str:
+    """As HLO writes it; what has its usual value everywhere is left out."""
+    sides = [
+        numbers_of(value)
+        for field, value in fields_of(view)
+        if field == 1 and isinstance(value, memoryview)
+    ]
+    found = ["size=" + "x".join(str(side.get(1, 0)) for side in sides)]
+    for name, field in (("stride", 2), ("rhs_dilate", 5), ("lhs_dilate", 6)):
+        numbers = [side.get(field, 1) for side in sides]
+        if any(one != 1 for one in numbers):
+            found.append(f"{name}=" + "x".join(map(str, numbers)))
+    pads = [(_signed(side.get(3, 0)), _signed(side.get(4, 0))) for side in sides]
+    if any(pad != (0, 0) for pad in pads):
+        found.append("pad=" + "x".join(f"{low}_{high}" for low, high in pads))
+    return " ".join(found)
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _labels(view: memoryview) -> str:
+    """`b01f_01io->b01f`: what each dimension of input, kernel and result is."""
+    lists = _lists(view)
+    sides = (
+        ((7, "b"), (8, "f"), 11),
+        ((3, "i"), (4, "o"), 6),
+        ((9, "b"), (10, "f"), 12),
+    )
+    texts = []
+    for first, second, spatial in sides:
+        letters = {lists.get(field, [0])[-1]: name for field, name in (first, second)}
+        places = lists.get(spatial, [])
+        letters |= {place: str(number) for number, place in enumerate(places)}
+        texts.append("".join(letters[place] for place in sorted(letters)))
+    return f"{texts[0]}_{texts[1]}->{texts[2]}"

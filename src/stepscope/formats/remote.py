@@ -1,0 +1,305 @@
+"""Log directories elsewhere: listed by fsspec, fetched file by file into a cache.
+
+A file is fetched once for as long as its size and its tag (an ETag, a generation, the
+time of its last change) stay what they were. The cache is bounded; what was not used
+for longest goes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepscope.errors import BadInput
+from stepscope.rundir import run_of_file, runs_of_listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepscope.rundir import Run
+
+__all__ = ["Cache", "RemoteDirectory", "RemoteFile", "is_url"]
+
+#: The cache is kept below this; a larger file is refused.
+MOST_BYTES: Final = 16 * 2**30
+#: So many files of a directory without runs are fetched to look what they are.
+_MOST_LOOSE: Final = 64
+
+#: Windows' drive letters are no schemes.
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
+#: What file systems call the thing that changes with a file's content, best first.
+_TAGS: Final = (
+    *("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum"),
+    *("LastModified", "last_modified", "mtime", "updated", "modified", "created"),
+)
+_TIMES: Final = ("LastModified", "last_modified", "mtime", "updated", "created")
+_INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
+
+
+def is_url(text: str) -> bool:
+    """Whether a path is an address of another file system."""
+    return _URL.match(text) is not None
+
+
+class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as its file system lists it.
+
+    Attributes:
+        path: Its whole path there.
+        size: Bytes.
+        tag: Changes whenever the content does, as far as the file system tells.
+        unix_s: When it was last changed; 0 where that is not told.
+    """
+
+    path: str
+    size: int
+    tag: str
+    unix_s: float
+
+
+class Cache:
+    """Fetched files on this machine, at most so many bytes of them."""
+
+    def __init__(
+        self, folder: Path | None = None, *, most_bytes: int = MOST_BYTES
+    ) -> None:
+        home = os.environ.get("STEPSCOPE_CACHE") or Path.home() / ".cache" / "stepscope"
+        self._folder = folder or Path(home) / "remote"
+        self._most_bytes = most_bytes
+
+    def place(self, url: str, file: RemoteFile) -> Path:
+        """Where this version of a file lies, or will.
+
+        Raises:
+            BadInput: It is larger than the whole cache.
+        """
+        if file.size > self._most_bytes:
+            raise BadInput.at(
+                f"{url}",
+                f"{Path(file.path).name} has {file.size:,} bytes, more than the cache "
+                f"holds ({self._most_bytes:,})",
+                "Copy the run directory to this machine and open it there.",
+            )
+        told = "\0".join((url, file.path, file.tag, str(file.size)))
+        digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        return self._folder / digest[:32] / Path(file.path).name
+
+    def prune(self, keep: Iterable[Path]) -> None:
+        """Remove what was not used for longest, until the rest fits.
+
+        Whoever still has a removed file open goes on reading it.
+        """
+        kept = {path.parent for path in keep}
+        entries = []
+        for path in self._folder.glob("*/*"):
+            with suppress(OSError):
+                status = path.stat()
+                entries.append((status.st_mtime, path.parent, status.st_size))
+        total = sum(size for _, _, size in entries)
+        for _, entry, size in sorted(entries):
+            if total <= self._most_bytes:
+                return
+            if entry not in kept:
+                shutil.rmtree(entry, ignore_errors=True)
+                total -= size
+
+
+class RemoteDirectory:
+    """A log directory, a run directory or a file behind a URL."""
+
+    def __init__(self, url: str, *, cache: Cache | None = None) -> None:
+        """Find the file system of a URL.
+
+        Raises:
+            BadInput: There is none: a package is missing, or the scheme is unknown.
+        """
+        self.url = url
+        self._cache = cache or Cache()
+        self._system, top = _file_system(url)
+        self._top = str(top).rstrip("/")
+        self._files: dict[Path, RemoteFile] = {}
+
+    def runs(self) -> tuple[Run, ...]:
+        """List what is there now: its runs, newest first, with paths as listed.
+
+        Raises:
+            BadInput: It cannot be listed, or nothing is there.
+        """
+        listed = {Path(self._relative(one.path)): one for one in self._listed()}
+        self._files = listed
+        if list(listed) == [Path()]:
+            # The URL is that of one file.
+            (file,) = listed.values()
+            run = run_of_file(Path(file.path))
+            (host,) = run.hosts
+            whole = msgspec.structs.replace(host, paths=(Path(),))
+            return (msgspec.structs.replace(run, hosts=(whole,), unix_s=file.unix_s),)
+        times = {path: file.unix_s for path, file in listed.items()}
+        return runs_of_listing(times, Path(self._top))
+
+    def files(self, run: Run) -> tuple[RemoteFile, ...]:
+        """The files of a run as they were last listed.
+
+        Raises:
+            FileNotFoundError: One is not there any more.
+        """
+        return tuple(self._file(path) for host in run.hosts for path in host.paths)
+
+    def fetched(self, run: Run) -> Run:
+        """The same run on this machine.
+
+        Raises:
+            BadInput: A file cannot be fetched, or changed meanwhile.
+            FileNotFoundError: One is not there any more.
+        """
+        hosts = tuple(
+            msgspec.structs.replace(
+                host, paths=tuple(self._fetch(self._file(path)) for path in host.paths)
+            )
+            for host in run.hosts
+        )
+        self._cache.prune(path for host in hosts for path in host.paths)
+        return msgspec.structs.replace(
+            run, hosts=hosts, directory=hosts[0].paths[0].parent
+        )
+
+    def loose_files(self) -> tuple[Path, ...]:
+        """The files in the directory itself, fetched; at most so many are looked at.
+
+        Raises:
+            BadInput: One cannot be fetched.
+        """
+        own = [
+            file for path, file in sorted(self._files.items()) if len(path.parts) == 1
+        ]
+        fetched = tuple(self._fetch(file) for file in own[:_MOST_LOOSE])
+        self._cache.prune(fetched)
+        return fetched
+
+    def _file(self, path: Path) -> RemoteFile:
+        if path not in self._files:
+            raise FileNotFoundError(2, "is not there any more", f"{self.url}/{path}")
+        return self._files[path]
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._top).lstrip("/")
+
+    def _listed(self) -> list[RemoteFile]:
+        self._system.invalidate_cache()
+        try:
+            found = self._system.find(self._top, detail=True)
+        except Exception as error:
+            # Other packages raise what they like.
+            raise self._failed("cannot be listed", error) from error
+        if not found:
+            raise BadInput.at(
+                self.url,
+                "does not exist, or holds no file",
+                "Give the URL of a log directory, a run directory or a trace file.",
+            )
+        return [
+            RemoteFile(
+                path=path,
+                size=int(about.get("size") or 0),
+                tag=_tag(about),
+                unix_s=_changed(about),
+            )
+            for path, about in found.items()
+            if Path(path).name not in ("", ".", "..") and "\0" not in path
+        ]
+
+    def _fetch(self, file: RemoteFile) -> Path:
+        place = self._cache.place(self.url, file)
+        if place.exists():
+            # Used now: the cache lets go of it last.
+            with suppress(OSError):
+                os.utime(place)
+            return place
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=".")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            self._system.get_file(file.path, name)
+            self._check_whole(file, temporary.stat().st_size)
+            temporary.replace(place)
+        except BadInput:
+            raise
+        except Exception as error:
+            # Other packages raise what they like.
+            raise self._failed(f"{place.name} cannot be fetched", error) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        return place
+
+    def _check_whole(self, file: RemoteFile, size: int) -> None:
+        # Some file systems list no sizes.
+        if file.size not in (0, size):
+            raise BadInput.at(
+                self.url,
+                f"{Path(file.path).name} changed while it was fetched ({size:,} bytes "
+                f"came, {file.size:,} were listed)",
+                "Try again when it has been written.",
+            )
+
+    def _failed(self, what: str, error: Exception) -> BadInput:
+        said = " ".join(str(error).split()) or "no reason given"
+        return BadInput.at(
+            self.url,
+            f"{what} ({type(error).__name__}: {said})",
+            "Check the URL and that this machine has the right to read it.",
+        )
+
+
+# fsspec ships no types.
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra, used for URLs only
+    except ImportError as error:
+        raise BadInput.at(
+            url, "needs the package fsspec, which is not installed", _INSTALL
+        ) from error
+    try:
+        system, top = url_to_fs(url)
+    except ImportError as error:
+        raise BadInput.at(
+            url,
+            f"needs a package that is not installed ({' '.join(str(error).split())})",
+            _INSTALL,
+        ) from error
+    except ValueError as error:
+        raise BadInput.at(
+            url,
+            f"is no URL that can be read ({error})",
+            "Use s3://, gs:// or another scheme that fsspec knows.",
+        ) from error
+    return system, top
+
+
+def _tag(about: dict[str, Any]) -> str:
+    for name in _TAGS:
+        if about.get(name) is not None:
+            return f"{name}={about[name]}"
+    return ""
+
+
+def _changed(about: dict[str, Any]) -> float:
+    for name in _TIMES:
+        value = about.get(name)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, int | float):
+            return float(value)
+        if isinstance(value, str):
+            with suppress(ValueError):
+                return datetime.fromisoformat(value).timestamp()
+    return 0.0

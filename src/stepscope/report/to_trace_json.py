@@ -1,0 +1,263 @@
+"""A trace as Chrome trace events JSON, written piece by piece.
+
+The format is that of the Trace Event Format document of the Chromium project, in its
+JSON object form. The object has the fields of every tool's answer, and beside them
+`displayTimeUnit` and `traceEvents`, so that it is both: an answer, and a file that
+viewers of such traces load.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.trace_arguments import INTEGER, REAL, TEXT, UNSIGNED
+from stepscope.report.plain import EXACT_INTEGER
+from stepscope.report.to_json import plain_envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_arguments import Arguments
+    from stepscope.analysis.trace_events import HostSpans, SpanPiece
+    from stepscope.analysis.trace_processes import HostTrace
+    from stepscope.report.document import Envelope
+
+__all__ = ["render_piece", "write_trace"]
+
+#: Times are written in µs with as many digits as picoseconds need.
+_PS_PER_US: Final = 1_000_000
+_DIGITS: Final = 6
+#: What the arrows are called, and their category.
+_FLOW: Final = '"name":"launch","cat":"launch"'
+
+
+def write_trace(
+    answer: Envelope,
+    hosts: Sequence[HostTrace],
+    spans: Iterable[HostSpans],
+    write: Callable[[bytes], object],
+) -> None:
+    """Write the whole trace; what is held at any time is one piece.
+
+    Args:
+        answer: The tool's answer with its circumstances.
+        hosts: Names and numbers of processes and threads.
+        spans: Everything there is to draw.
+        write: Takes the bytes, in order.
+    """
+    head = msgspec.json.encode(
+        {**plain_envelope(answer), "displayTimeUnit": "ns", "traceEvents": []}
+    )
+    write(head[:-2])
+    comma = b"\n"
+    for line in _metadata(hosts):
+        write(comma + line)
+        comma = b",\n"
+    for host in spans:
+        names = _escaped(host.names.to_list())
+        categories = _escaped(host.categories)
+        for piece in host.pieces:
+            text = render_piece(piece, names, categories)
+            if text:
+                write(comma + text)
+                comma = b",\n"
+    write(b"\n]}\n")
+
+
+def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> bytes:
+    """The events of a piece, one a line, joined by commas.
+
+    Args:
+        piece: Some spans.
+        names: Name by code, as JSON.
+        categories: Category by number, as JSON.
+    """
+    if not len(piece.process):
+        return b""
+    frame = pl.DataFrame(
+        {
+            "process": piece.process,
+            "thread": piece.thread,
+            "start_ps": piece.start_ps,
+            "dur_ps": piece.dur_ps,
+            "counter": piece.counter,
+            "name": names.gather(piece.name),
+            "category": categories.gather(
+                pl.Series(piece.category).replace(-1, None).cast(pl.UInt32)
+            ),
+            "args": _arguments(piece.arguments, piece.counter),
+        }
+    )
+    lines = frame.select(_event()).to_series()
+    text = lines.str.join(",\n").item()
+    flows = [
+        _flow_lines(frame, *piece.leaves, start='{"ph":"s",'),
+        _flow_lines(frame, *piece.arrives, start='{"ph":"f","bp":"e",'),
+    ]
+    return ",\n".join([text, *(each for each in flows if each)]).encode()
+
+
+def _event() -> pl.Expr:
+    """One line: a slice, an instant where it has no length, a sample of a counter."""
+    phase = (
+        pl.when(pl.col("counter") & pl.col("args").is_not_null())
+        .then(pl.lit('{"ph":"C","pid":'))
+        .when(pl.col("dur_ps") > 0)
+        .then(pl.lit('{"ph":"X","pid":'))
+        .otherwise(pl.lit('{"ph":"i","s":"t","pid":'))
+    )
+    slice_ = ~pl.col("counter") & (pl.col("dur_ps") > 0)
+    return pl.concat_str(
+        phase,
+        pl.col("process").cast(pl.String),
+        pl.lit(',"tid":'),
+        pl.col("thread").cast(pl.String),
+        pl.lit(',"ts":'),
+        _microseconds("start_ps"),
+        pl.when(slice_)
+        .then(pl.concat_str(pl.lit(',"dur":'), _microseconds("dur_ps")))
+        .otherwise(pl.lit("")),
+        pl.lit(',"name":'),
+        pl.col("name"),
+        pl.when(pl.col("category").is_not_null())
+        .then(pl.concat_str(pl.lit(',"cat":'), "category"))
+        .otherwise(pl.lit("")),
+        pl.when(pl.col("args").is_not_null())
+        .then(pl.concat_str(pl.lit(',"args":{'), "args", pl.lit("}")))
+        .otherwise(pl.lit("")),
+        pl.lit("}"),
+    )
+
+
+def _microseconds(column: str) -> pl.Expr:
+    """Exact decimals: µs and six digits, which are picoseconds."""
+    size = pl.col(column).abs()
+    return pl.concat_str(
+        pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit("")),
+        (size // _PS_PER_US).cast(pl.String),
+        pl.lit("."),
+        (size % _PS_PER_US).cast(pl.String).str.zfill(_DIGITS),
+    )
+
+
+def _flow_lines(
+    frame: pl.DataFrame, at: NDArray[np.int64], number: NDArray[np.int64], start: str
+) -> str:
+    """One end of each arrow; it hangs on the slice that begins there."""
+    if not len(at):
+        return ""
+    ends = frame.select("process", "thread", "start_ps")[at].with_columns(
+        number=pl.Series(number)
+    )
+    lines = ends.select(
+        pl.concat_str(
+            pl.lit(f'{start}{_FLOW},"id":'),
+            pl.col("number").cast(pl.String),
+            pl.lit(',"pid":'),
+            pl.col("process").cast(pl.String),
+            pl.lit(',"tid":'),
+            pl.col("thread").cast(pl.String),
+            pl.lit(',"ts":'),
+            _microseconds("start_ps"),
+            pl.lit("}"),
+        )
+    )
+    joined: str = lines.to_series().str.join(",\n").item()
+    return joined
+
+
+def _arguments(told: Arguments, counter: NDArray[np.bool_]) -> pl.Series:
+    """By span: its values as members of an object; null where it has none.
+
+    A sample of a counter is drawn by its numbers, so that only those are given.
+    """
+    spans = pl.DataFrame({"span": np.arange(len(counter), dtype=np.int32)})
+    pairs = pl.DataFrame({"span": told.span, "kind": told.kind, "pair": _pairs(told)})
+    if counter.any():
+        numeric = pl.col("kind") != TEXT
+        pairs = pairs.filter(numeric | ~pl.Series(counter[told.span]))
+    joined = pairs.group_by("span", maintain_order=True).agg(
+        pl.col("pair").str.join(",")
+    )
+    return spans.join(joined, on="span", how="left", maintain_order="left")["pair"]
+
+
+def _pairs(told: Arguments) -> pl.Series:
+    """`"key":value` of each value."""
+    keys = _escaped(told.keys).gather(told.key)
+    value = pl.Series([None] * len(told.key), dtype=pl.String)
+    for kind, text in (
+        (INTEGER, _integers),
+        (UNSIGNED, _unsigned),
+        (REAL, _reals),
+    ):
+        at = np.flatnonzero(told.kind == kind)
+        if len(at):
+            value = value.scatter(at, text(told.value[at]))
+    at = np.flatnonzero(told.kind == TEXT)
+    if len(at):
+        value = value.scatter(at, _escaped(told.texts).gather(told.value[at]))
+    return keys + ":" + value
+
+
+def _integers(values: NDArray[np.int64]) -> pl.Series:
+    """Integers that readers of JSON would round travel as text."""
+    text = pl.Series(values).cast(pl.String)
+    exact = pl.Series((values <= EXACT_INTEGER) & (values >= -EXACT_INTEGER))
+    return text.zip_with(exact, '"' + text + '"')
+
+
+def _unsigned(values: NDArray[np.int64]) -> pl.Series:
+    numbers = values.view(np.uint64)
+    text = pl.Series(numbers).cast(pl.String)
+    return text.zip_with(pl.Series(numbers <= EXACT_INTEGER), '"' + text + '"')
+
+
+def _reals(values: NDArray[np.int64]) -> pl.Series:
+    """The shortest digits that give the number back; NaN and infinity as text."""
+    numbers = values.view(np.float64)
+    text = pl.Series(numbers).cast(pl.String)
+    return text.zip_with(pl.Series(np.isfinite(numbers)), '"' + text + '"')
+
+
+def _escaped(texts: Iterable[str | None]) -> pl.Series:
+    """Each text as JSON."""
+    return pl.Series(
+        [msgspec.json.encode(text or "").decode() for text in texts], dtype=pl.String
+    )
+
+
+def _metadata(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
+    """Names and order of processes and threads."""
+    order = 0
+    for host in hosts:
+        rows = host.timeline.sections.iter_rows(named=True)
+        for process, section in zip(host.process.tolist(), rows, strict=True):
+            labels = [section["label"]] if section["label"] else []
+            if section["process"] is not None:
+                labels.append(f"pid {section['process']}")
+            yield _named(
+                "process_name", process, 0, {"name": f"{host.host} {section['name']}"}
+            )
+            yield _named("process_sort_index", process, 0, {"sort_index": order})
+            if labels:
+                yield _named(
+                    "process_labels", process, 0, {"labels": ", ".join(labels)}
+                )
+            order += 1
+        for row in host.threads.iter_rows(named=True):
+            place = row["process"], row["thread"]
+            yield _named("thread_name", *place, {"name": row["name"]})
+            yield _named("thread_sort_index", *place, {"sort_index": row["order"]})
+
+
+def _named(what: str, process: int, thread: int, args: dict[str, str | int]) -> bytes:
+    return msgspec.json.encode(
+        {"ph": "M", "pid": process, "tid": thread, "name": what, "args": args}
+    )

@@ -1,0 +1,87 @@
+"""Tiles and arrows of the timeline as the columns that a browser draws from.
+
+What each column means, and how it lies in bytes: `docs/formats/trace-tiles.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from stepscope.report.plain import plain
+
+if TYPE_CHECKING:
+    from stepscope.analysis.trace_flows import TrackFlows
+    from stepscope.analysis.trace_tiles import TrackSlices
+    from stepscope.report.plain import Plain
+
+__all__ = ["TraceFrame", "flow_frame", "slice_frame"]
+
+
+class TraceFrame(NamedTuple):
+    """A frame to be encoded.
+
+    Attributes:
+        columns: Numbers of the widths that are sent, and texts.
+        meta: What its header says of it, made of JSON's values.
+    """
+
+    columns: pl.DataFrame
+    meta: dict[str, Plain]
+
+
+def slice_frame(tile: TrackSlices) -> TraceFrame:
+    """The slices of a track; starts count from the begin of the window."""
+    origin = tile.begin_ps
+    columns = tile.slices.select(
+        _real(pl.col("start_ps") - origin, "start_ps"),
+        _real(pl.col("end_ps") - pl.col("start_ps"), "dur_ps"),
+        _real(pl.col("busy_ps"), "busy_ps"),
+        *(pl.col(name).cast(pl.UInt32) for name in ("row", "count", "item", "first")),
+        pl.col("name"),
+        pl.col("category"),
+    )
+    return TraceFrame(
+        columns,
+        {
+            "kind": "slices",
+            "host": tile.host,
+            "track": tile.track,
+            **_window(origin, tile.end_ps),
+            "bucket_ps": plain(tile.bucket_ps),
+            "categories": plain(tile.categories),
+        },
+    )
+
+
+def flow_frame(arrows: TrackFlows) -> TraceFrame:
+    """The arrows of a window; times count from its begin."""
+    origin = arrows.begin_ps
+    numbers = ("track", "row", "item")
+    columns = arrows.flows.select(
+        *(pl.col(f"launch_{name}").cast(pl.UInt32) for name in numbers),
+        _real(pl.col("launch_end_ps") - origin, "launch_end_ps"),
+        *(pl.col(f"device_{name}").cast(pl.UInt32) for name in numbers),
+        _real(pl.col("device_start_ps") - origin, "device_start_ps"),
+        pl.col("correlation"),
+    )
+    return TraceFrame(
+        columns,
+        {
+            "kind": "flows",
+            "host": arrows.host,
+            **_window(origin, arrows.end_ps),
+            "count": arrows.count,
+            "left_out": arrows.left_out,
+        },
+    )
+
+
+def _window(begin_ps: int, end_ps: int) -> dict[str, Plain]:
+    return {"origin_ps": plain(begin_ps), "end_ps": plain(end_ps)}
+
+
+def _real(value: pl.Expr, name: str) -> pl.Expr:
+    """Whole picoseconds that a browser can draw with; exact below 2^53."""
+    return value.cast(pl.Float64).alias(name)

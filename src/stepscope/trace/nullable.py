@@ -1,0 +1,23 @@
+"""Arrays with gaps become series with nulls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["nullable"]
+
+
+def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.Series:
+    """A series that is null wherever `present` is False."""
+    series = pl.Series(name, values)
+    if present.all():
+        return series
+    mask = pl.Series("present", present)
+    masked = pl.select(pl.when(mask).then(series).otherwise(None).alias(name))
+    return masked.to_series()

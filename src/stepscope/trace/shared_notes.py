@@ -1,0 +1,55 @@
+"""Doubts that every reader words alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.trace.quality import QualityNote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["COPY_AGAIN", "damaged_file", "launch_and_copy_notes"]
+
+COPY_AGAIN: Final = "Copy the whole file again, or record again."
+
+
+def damaged_file(count: int, message: str) -> QualityNote:
+    """A file that holds what no producer writes, in so many places."""
+    return QualityNote(
+        kind="damaged_file",
+        severity="error",
+        count=count,
+        scope="file",
+        message=f"{message} What stands before and between is shown.",
+        remedy=COPY_AGAIN,
+    )
+
+
+def launch_and_copy_notes(
+    refused: Mapping[str, int], undirected: int
+) -> Iterator[QualityNote]:
+    """What was impossible or unsaid of launches and copies.
+
+    Args:
+        refused: Field of a launch → kernels in which it was impossible.
+        undirected: Copies whose direction nothing tells.
+    """
+    for field, count in sorted(refused.items()):
+        yield QualityNote(
+            kind="impossible_launch_details",
+            severity="warning",
+            count=count,
+            scope=field,
+            message=f"BAD_VALUE: {count:,} kernels carry an impossible {field}, which "
+            "is shown as unknown.",
+        )
+    if undirected:
+        yield QualityNote(
+            kind="copies_without_direction",
+            severity="info",
+            count=undirected,
+            scope="device_activity",
+            message=f"{undirected:,} copies do not tell their direction and count as "
+            "copies within a device.",
+        )

@@ -1,0 +1,73 @@
+"""Which op something belongs to: by an id that both carry, or by what lies around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import nesting
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["innermost_around", "last_with_id"]
+
+_STACK: Final = 2
+
+
+def last_with_id(
+    ids: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """By wanted id: the last position in `ids` that has it, -1 for none."""
+    found = np.full(len(wanted), -1, np.int64)
+    if not len(ids) or not len(wanted):
+        return found
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    at = np.searchsorted(ordered, wanted, side="right") - 1
+    hit = (at >= 0) & (ordered[np.maximum(at, 0)] == wanted)
+    found[hit] = order[at[hit]]
+    return found
+
+
+def innermost_around(
+    start: NDArray[np.int64],
+    dur: NDArray[np.int64],
+    *,
+    track: NDArray[np.int32],
+    is_op: NDArray[np.bool_],
+) -> NDArray[np.int32]:
+    """By event: the innermost op that holds it, its position; -1 for none.
+
+    Args:
+        start: Beginnings, in the order of tracks: start ascending, then longest first.
+        dur: Durations.
+        track: Track of each event, ascending.
+        is_op: Which events are ops.
+    """
+    above = _parents(start, dur, track)
+    # What is no op may hold others. Each round doubles how far up a row has looked.
+    while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
+        above[passed] = above[above[passed]]
+    return above
+
+
+def _parents(
+    start: NDArray[np.int64], dur: NDArray[np.int64], track: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The event that holds each one directly, track by track; -1 for none."""
+    parent = np.empty(len(start), np.int32)
+    if not len(start):
+        return parent
+    depth = np.empty(len(start), np.int32)
+    self_time = np.empty(len(start), np.int64)
+    edges = np.flatnonzero(np.diff(track)) + 1
+    begins = np.concatenate(([0], edges)).tolist()
+    ends = np.concatenate((edges, [len(start)])).tolist()
+    stack = np.empty((_STACK, max(map(int.__sub__, ends, begins))), np.int64)
+    for begin, end in zip(begins, ends, strict=True):
+        answer = nesting.nest(start, dur, begin, end, parent, depth, self_time, stack)
+        if answer < 0:
+            raise ValueError(f"the kernel refused its arrays ({answer})")
+    return parent

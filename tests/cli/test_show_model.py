@@ -1,0 +1,80 @@
+"""`show model_views` from the command line, on profiles that the project recorded."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stepscope.cli import main
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+
+
+def shown(*arguments: str, profile: str = "jax_marked") -> str:
+    command = ["show", "model", str(DATA / profile), *arguments]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_json_has_every_view_under_its_contract_name() -> None:
+    answer = json.loads(shown("--format", "json"))
+    assert answer["tool"] == "model_views"
+    for view in ("scope", "graph", "op", "code"):
+        row = answer["data"][view][0]
+        assert {
+            *("id", "parent", "depth", "name", "occurrences", "total_us", "self_us"),
+            *("device_us", "parameters", "flops"),
+        } <= row.keys()
+    # Nothing ran on a device: null, and said why.
+    assert answer["data"]["op"][0]["device_us"] is None
+    codes = {one["field"]: one["code"] for one in answer["missing"]}
+    assert codes["op.device_us"] == "NO_DEVICE_PLANE"
+
+
+@pytest.mark.parametrize("view", ["scope", "graph", "op", "code"])
+def test_the_view_asked_for_is_the_table(view: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(shown("--view", view, "--format", "csv"))))
+    assert rows[0]["depth"] == "1"
+    assert shown("--view", view).splitlines()[2].split()[0] == view
+
+
+def test_options_reach_the_tool() -> None:
+    arguments = ("--format", "csv", "--select", "float_ops,params", "--max-depth", "1")
+    rows = list(csv.DictReader(io.StringIO(shown(*arguments))))
+    assert set(rows[0]) == {
+        *("id", "parent", "depth", "name", "flops", "self_flops"),
+        *("flops_known_percent", "parameters"),
+    }
+    assert {row["depth"] for row in rows} == {"1"}
+    hidden = shown("--format", "csv", "--hide-name-regexes", ".*", "--view", "op")
+    assert len(hidden.splitlines()) == 1
+    preset = shown("--preset", "float_operation", "--format", "csv")
+    assert int(preset.splitlines()[1].split(",")[4]) >= 1
+
+
+def test_pprof_is_written_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "model.pb.gz"
+    shown("--format", "pprof", "-o", str(file), "--view", "code")
+    body = gzip.decompress(file.read_bytes())
+    assert b"microseconds" in body
+    again = CliRunner().invoke(
+        main,
+        [
+            "show",
+            "model",
+            str(DATA / "jax_marked"),
+            "--format",
+            "pprof",
+            "-o",
+            str(file),
+        ],
+    )
+    assert again.exit_code == 2
+    assert "--force" in again.stderr

@@ -1,0 +1,105 @@
+"""Lanes: nothing is lost, nothing covers what it does not contain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+Forms = dict[str, "ModuleType"]
+Span = tuple[int, int]
+
+
+def in_order(spans: list[Span]) -> list[Span]:
+    """Start ascending, then duration descending."""
+    return sorted(spans, key=lambda span: (span[0], -span[1]))
+
+
+spans = st.lists(st.tuples(st.integers(-20, 20), st.integers(0, 12)), max_size=25).map(
+    in_order
+)
+
+
+def arrays(rows: list[Span]) -> tuple[np.ndarray, np.ndarray]:
+    start = np.array([start for start, _ in rows], np.int64)
+    return start, start + np.array([dur for _, dur in rows], np.int64)
+
+
+def fitted(form: ModuleType, rows: list[Span], room: int = 64) -> tuple[int, list[int]]:
+    start, end = arrays(rows)
+    depth = np.full(len(rows), 99, np.int32)
+    answer = form.fit(start, end, depth, np.empty(room, np.int64))
+    return answer, depth.tolist()
+
+
+def spread(form: ModuleType, rows: list[Span]) -> tuple[int, list[int]]:
+    start, end = arrays(rows)
+    lane = np.full(len(rows), 99, np.int32)
+    by_end = np.argsort(end, kind="stable")
+    answer = form.spread(start, end, by_end, lane, np.empty(len(rows), np.int32))
+    return answer, lane.tolist()
+
+
+def running(rows: list[Span], at: int) -> list[int]:
+    """Earlier rows that still run when a row begins."""
+    begins = rows[at][0]
+    return [
+        row for row in range(at) if rows[row][0] <= begins < rows[row][0] + rows[row][1]
+    ]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(rows=spans)
+def test_kept_spans_nest_and_a_span_is_apart_only_if_it_must_be(
+    kernel_forms: Callable[[str], Forms], rows: list[Span]
+) -> None:
+    for form in kernel_forms("lanes").values():
+        answer, depth = fitted(form, rows)
+        for at, (start, dur) in enumerate(rows):
+            around = [row for row in running(rows, at) if depth[row] != form.APART]
+            overlapped = [row for row in around if sum(rows[row]) < start + dur]
+            assert (depth[at] == form.APART) == bool(overlapped)
+            if depth[at] != form.APART:
+                assert depth[at] == len(around)
+        assert answer == max((each + 1 for each in depth), default=0)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(rows=spans)
+def test_no_lane_runs_two_spans_and_there_are_as_many_as_run_at_a_time(
+    kernel_forms: Callable[[str], Forms], rows: list[Span]
+) -> None:
+    beside = [len(running(rows, at)) + 1 for at in range(len(rows))]
+    for form in kernel_forms("lanes").values():
+        answer, lane = spread(form, rows)
+        for at in range(len(rows)):
+            assert lane[at] not in {lane[row] for row in running(rows, at)}
+        assert answer == max(beside, default=0)
+        # What runs alone is on the first lane.
+        assert all(lane[at] == 0 for at, count in enumerate(beside) if count == 1)
+
+
+def test_a_stack_without_room_is_told(kernel_forms: Callable[[str], Forms]) -> None:
+    rows = [(0, 10), (1, 8), (2, 6)]
+    for form in kernel_forms("lanes").values():
+        assert fitted(form, rows, room=2)[0] == form.NO_ROOM
+        assert fitted(form, rows, room=3) == (3, [0, 1, 2])
+
+
+@pytest.mark.parametrize("by_end", [[0, 2], [-1, 0], [0]])
+def test_what_names_no_rows_is_refused(
+    kernel_forms: Callable[[str], Forms], by_end: list[int]
+) -> None:
+    start, end = arrays([(0, 1), (5, 1)])
+    for form in kernel_forms("lanes").values():
+        lane, free = np.zeros(2, np.int32), np.empty(2, np.int32)
+        order = np.array(by_end, np.int64)
+        assert form.spread(start, end, order, lane, free) == form.BAD_RANGE
+        assert form.fit(start, end[:1], lane, np.empty(4, np.int64)) == form.BAD_RANGE

@@ -1,0 +1,65 @@
+"""What the page's sources may not hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+WEB = Path(__file__).resolve().parents[2] / "web"
+SOURCES = sorted(
+    path for path in (WEB / "src").rglob("*") if path.suffix in {".ts", ".tsx", ".css"}
+)
+SCRIPTS = [path for path in SOURCES if path.suffix != ".css"]
+MOST_LINES = 6000
+MADE = "Made by build_tools/web_sources.py"
+#: Ways to turn text into markup or code.
+UNSAFE = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write"
+    r"|createContextualFragment|DOMParser|\beval\(|new Function|javascript:"
+)
+ELSEWHERE = re.compile(r"(https?:)?//[a-z0-9-]+\.[a-z]", re.IGNORECASE)
+
+
+def code(path: Path) -> str:
+    """The text without its comments."""
+    text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
+    return re.sub(r"(^|\s)//.*", "", text)
+
+
+def test_the_sources_were_found() -> None:
+    assert {"main.tsx", "url.ts", "tokens.css"} <= {path.name for path in SOURCES}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_no_text_becomes_markup_or_code(path: Path) -> None:
+    assert UNSAFE.findall(code(path)) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_nothing_is_fetched_from_elsewhere(path: Path) -> None:
+    assert ELSEWHERE.findall(code(path)) == []
+    assert not re.search(r"@import|url\((?!#)", code(path))
+
+
+def test_the_page_stays_small() -> None:
+    written = [path.read_text("utf-8") for path in SCRIPTS if ".test." not in path.name]
+    lines = sum(len(text.splitlines()) for text in written if MADE not in text)
+    assert lines < MOST_LINES
+
+
+def test_the_lock_file_names_versions_and_no_host() -> None:
+    lock = json.loads((WEB / "package-lock.json").read_text("utf-8"))
+    packages = {name: one for name, one in lock["packages"].items() if name}
+    assert packages
+    assert not [name for name, one in packages.items() if "resolved" in one]
+    assert not [name for name, one in packages.items() if "integrity" not in one]
+
+
+def test_every_dependency_is_pinned_exactly() -> None:
+    package = json.loads((WEB / "package.json").read_text("utf-8"))
+    asked = package["dependencies"] | package["devDependencies"]
+    loose = {name for name, one in asked.items() if not re.fullmatch(r"[\d.]+", one)}
+    assert loose == set()
