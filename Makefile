@@ -10,7 +10,7 @@ PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*')
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
-demo: $(VENV)/.ready ## explain a real TensorFlow profile
+demo: $(VENV)/.ready ## record a small training loop here, and explain it
 	@$(VENV)/bin/stepscope demo
 
 test: $(VENV)/.ready $(PAGE) chromium frameworks ## every test, frameworks and browser included
@@ -40,6 +40,7 @@ bench: $(VENV)/.ready ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/tiles.py
 	$(PY) benchmarks/linear.py
 	$(PY) benchmarks/peer.py
+	$(PY) benchmarks/serve.py
 
 frameworks: $(VENV)/.ready ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \

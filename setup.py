@@ -1,9 +1,14 @@
-"""Declare the compiled kernels; everything else stands in pyproject.toml."""
+"""Declare the compiled kernels and the page; all else stands in pyproject.toml."""
 
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+
+sys.path.insert(0, str(Path("build_tools").resolve()))
+import web_page
 
 KERNELS = sorted(
     path
@@ -11,7 +16,20 @@ KERNELS = sorted(
     if not path.name.startswith("_")
 )
 
+
+class BuildWithPage(build_py):
+    """Build the page before the package's files are counted."""
+
+    def run(self) -> None:
+        """Build the page, then what setuptools builds."""
+        web_page.build()
+        # setuptools may have listed the files before the page was there.
+        self.__dict__.pop("data_files", None)
+        super().run()
+
+
 setup(
+    cmdclass={"build_py": BuildWithPage},
     ext_modules=cythonize(
         [
             Extension(
@@ -27,5 +45,5 @@ setup(
         build_dir="build/cython",
     )
     if KERNELS
-    else []
+    else [],
 )

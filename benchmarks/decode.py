@@ -115,8 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"Kernels {'compiled' if wire.COMPILED else 'not compiled'}; medians.",
         "",
         (
-            "| profile | MB | varint walk, CPU ms | C, CPU ms | 1 thread, CPU ms | to C "
-            "| C, elapsed ms | all cores, elapsed ms | to C | memory to columns |"
+            "| profile | MB | varint walk, CPU ms | C, CPU ms | 1 thread, CPU ms "
+            "| to C | C, elapsed ms | all cores, elapsed ms | to C "
+            "| memory to columns |"
         ),
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]

@@ -37,27 +37,52 @@ PAGES = (
     "kernel_stats",
     "input_pipeline_analyzer",
     "memory_profile",
-    "pod_viewer",
+    "trace_viewer",
 )
+# The whole timeline at the width of a wide screen, which is XProf's own default.
+TRACE_PIXELS = 8000
 LEAST_RUNS = 5
 MIB = 1 << 20
 # The target of the project for both groups, shown beside what was reached.
 WANTED_MEMORY_FRACTION = 0.25
 
-XPROF_PROGRAM = """
+# The trace page asks for what a screen can show; the other pages take no options.
+XPROF_PROGRAM = f"""
 import sys
 from xprof.convert.raw_to_tool_data import xspace_to_tool_data
+TRACE = {{
+    "trace_viewer_options": {{"resolution": {TRACE_PIXELS}, "full_dma": False}},
+    "hosts": ["host"],
+}}
 for tool in sys.argv[2:]:
-    data, _ = xspace_to_tool_data([sys.argv[1]], tool, {})
+    name, options = (tool, {{}}) if tool != "trace_viewer" else (tool + "@", TRACE)
+    data, _ = xspace_to_tool_data([sys.argv[1]], name, options)
     sys.stdout.buffer.write(data)
 """
-# What `stepscope show TOOL PATH --format json` does, for several tools in turn.
-STEPSCOPE_PROGRAM = """
+# What `stepscope show TOOL PATH --format json` does, for several tools in turn; of the
+# timeline also what the page draws, every track of it.
+STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
-from stepscope.cli.compose import describe, doubts
+from stepscope.analysis.trace_tiles import catalogue, window
+from stepscope.compose import describe, doubts
 from stepscope.report import to_json
+from stepscope.report.trace_frames import slice_frame
+from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
+def draw(host):
+    shown = catalogue(profile, host)
+    bucket = -((shown.begin_ps - shown.end_ps) // {TRACE_PIXELS})
+    for track in range(len(shown.tracks)):
+        slices = window(
+            profile,
+            host,
+            track=track,
+            begin_ps=shown.begin_ps,
+            end_ps=shown.end_ps,
+            bucket_ps=bucket,
+        )
+        sys.stdout.buffer.write(frames.encode(*slice_frame(slices)))
 for tool in sys.argv[2:]:
     answer = to_json.envelope(
         tool,
@@ -66,6 +91,9 @@ for tool in sys.argv[2:]:
         quality=doubts(profile),
     )
     sys.stdout.buffer.write(to_json.render_envelope(answer))
+    if tool == "trace_viewer":
+        for host in profile.hosts:
+            draw(host)
 """
 
 

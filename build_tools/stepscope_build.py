@@ -1,15 +1,26 @@
-"""The build backend: setuptools', kept in the tree so that steps can join it."""
+"""The build backend: setuptools', with a Node.js for the page where there is none."""
 
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from setuptools import build_meta
 from setuptools.build_meta import (
     build_editable,
     build_sdist,
     build_wheel,
-    get_requires_for_build_editable,
     get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+
+sys.path.insert(0, str(Path(__file__).parent))
+from web_page import NODE_PACKAGE, has_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "build_editable",
@@ -21,3 +32,21 @@ __all__ = [
     "prepare_metadata_for_build_editable",
     "prepare_metadata_for_build_wheel",
 ]
+
+
+def get_requires_for_build_wheel(
+    settings: Mapping[str, str] | None = None,
+) -> list[str]:
+    """What setuptools asks for, and a node unless the machine's will do."""
+    return [*build_meta.get_requires_for_build_wheel(settings), *_node()]
+
+
+def get_requires_for_build_editable(
+    settings: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The same for an install that uses the checkout."""
+    return [*build_meta.get_requires_for_build_editable(settings), *_node()]
+
+
+def _node() -> list[str]:
+    return [] if has_node() else [NODE_PACKAGE]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Runs from files of the repository: (name, folder below the root).
 COMMITTED = {
-    "keras": "src/stepscope/cli/demo_profile",
+    "keras": "tests/data/tf_keras_fit",
     "loop": "tests/data/tf_custom_loop",
     "eager": "tests/data/tf_eager",
     "jax": "tests/data/jax_marked",

@@ -51,7 +51,7 @@ QUIET_ROUNDS = 3
 DRAWN = """() => new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => done())))"""
 READ_VALUES = """() => [...document.querySelectorAll('main [data-field]')].map(
-    (each) => [each.dataset.field, each.dataset.exact ?? null, each.textContent, each.title])"""
+    (each) => [each.dataset.field, each.dataset.exact ?? null, each.textContent])"""
 READ_TABLE = """(section) => ({
     csv: section.querySelector('a[download]').getAttribute('href'),
     rows: Number(section.querySelector('table').getAttribute('aria-rowcount')),
@@ -137,7 +137,7 @@ class View:
     def values(self) -> dict[str, tuple[str | None, str]]:
         """Field → (exact, as shown); a field that is shown twice must agree."""
         found: dict[str, tuple[str | None, str]] = {}
-        for field, exact, shown, _ in self.page.evaluate(READ_VALUES):
+        for field, exact, shown in self.page.evaluate(READ_VALUES):
             assert found.setdefault(field, (exact, shown)) == (exact, shown), field
         return found
 

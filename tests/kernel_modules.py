@@ -23,6 +23,7 @@ USERS = {
     "stepscope.xspace.decode": ("wire", "wire"),
     "stepscope.xspace.pivot": ("kernels", "pivot"),
     "stepscope.xspace.encode": ("kernels", "encode"),
+    "stepscope.xspace.merged_lines": ("rebase", "rebase"),
 }
 
 

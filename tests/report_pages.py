@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis import analyse
-from stepscope.cli.compose import compose
 from stepscope.cli.progress import Progress
+from stepscope.compose import compose
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_text
 from stepscope.report.page import plain_text

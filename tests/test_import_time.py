@@ -51,6 +51,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         ["--version"],
         ["show", "--help"],
         ["report", "--help"],
+        ["run", "--help"],
+        ["demo", "--help"],
         ["serve", "--help"],
     ],
 )

@@ -27,6 +27,7 @@ FRAMEWORKS = {"tensorflow", "jax", "torch", "keras"}
 #: Package → our packages it may import from (itself always).
 MAY_IMPORT = {
     **dict.fromkeys(BASE, BASE),
+    "capture": BASE,
     "trace": BASE,
     "formats": BASE | {"trace"},
     "derive": BASE | {"trace"},
@@ -41,7 +42,8 @@ MAY_IMPORT = {
     | {"compose"},
     "cli": BASE
     | {"trace", "formats", "derive", "analysis", "advice", "report", "session"}
-    | {"compose", "serve"},
+    | {"compose", "serve", "capture"},
+    "profiler": BASE | {"capture", "derive", "analysis", "report", "session"},
 }
 #: Imports that the contract does not want but that stand for now, each with its reason.
 DEBTS: dict[tuple[str, str], str] = {}
@@ -105,6 +107,32 @@ def test_the_lowest_row_needs_numpy_and_msgspec_only(path: Path) -> None:
     tops = {name.split(".")[0] for name in imported_modules(path)}
     heavy = {"polars", "click", "rich", "pandas", "google", "werkzeug"} | FRAMEWORKS
     assert tops & heavy == set()
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """Top names of the modules that importing a file imports, functions left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if guarded or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside.update(ast.walk(node))
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and node not in inside:
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node not in inside:
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if package_of(path) == "capture"],
+    ids=lambda path: str(path.relative_to(SOURCE)),
+)
+def test_capture_imports_frameworks_when_they_are_used(path: Path) -> None:
+    assert imported_at_once(path) & (FRAMEWORKS | {"grpc", "polars"}) == set()
 
 
 def test_a_tool_imports_no_other_tool() -> None:

@@ -6,22 +6,61 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stepscope.capture import keras
+    from stepscope.capture.annotate import (
+        StepTrace,
+        Trace,
+        mark_step,
+        trace_function,
+    )
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.profile import Profile, start, stop
+    from stepscope.capture.schedule import schedule
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.profiler import Profiler
     from stepscope.report.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
     from stepscope.unavailable import Unavailable
 
-__all__ = ["ProfileData", "Unavailable", "__version__", "open", "tables"]
+__all__ = [
+    "Profile",
+    "ProfileData",
+    "Profiler",
+    "ProfilerOptions",
+    "StepTrace",
+    "Trace",
+    "Unavailable",
+    "__version__",
+    "keras",
+    "mark_step",
+    "open",
+    "schedule",
+    "start",
+    "stop",
+    "tables",
+    "trace_function",
+]
 
 __version__ = "0.1.0"
 
-#: Public name → (module, name there). Resolved on first use, so that importing the
-#: package stays light.
+#: Public name → (module, name there; None for the module itself). Resolved on first
+#: use, so that importing the package stays light.
 _PUBLIC = {
+    "Profile": ("stepscope.capture.profile", "Profile"),
     "ProfileData": ("stepscope.derive.profile_data", "ProfileData"),
+    "Profiler": ("stepscope.profiler", "Profiler"),
+    "ProfilerOptions": ("stepscope.capture.options", "ProfilerOptions"),
+    "StepTrace": ("stepscope.capture.annotate", "StepTrace"),
+    "Trace": ("stepscope.capture.annotate", "Trace"),
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
+    "keras": ("stepscope.capture.keras", None),
+    "mark_step": ("stepscope.capture.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
+    "schedule": ("stepscope.capture.schedule", "schedule"),
+    "start": ("stepscope.capture.profile", "start"),
+    "stop": ("stepscope.capture.profile", "stop"),
     "tables": ("stepscope.report.tables", "tables"),
+    "trace_function": ("stepscope.capture.annotate", "trace_function"),
 }
 
 
@@ -29,8 +68,9 @@ def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         message = f"module 'stepscope' has no attribute {name!r}"
         raise AttributeError(message)
-    module, attribute = _PUBLIC[name]
-    return getattr(importlib.import_module(module), attribute)
+    path, attribute = _PUBLIC[name]
+    module = importlib.import_module(path)
+    return module if attribute is None else getattr(module, attribute)
 
 
 def __dir__() -> list[str]:

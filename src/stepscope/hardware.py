@@ -23,6 +23,7 @@ __all__ = [
     "on_chip_bytes_per_s",
     "peak_flops",
     "rates_of",
+    "unit_of",
 ]
 
 #: What a kernel computes with: vector lanes or matrix units, at one width.
@@ -85,6 +86,24 @@ def peak_flops(rates: Rates, unit: Unit, cores: int, clock_hz: int) -> float | N
     """FLOP/s of a whole device with one kind of unit; None where it has none."""
     per_cycle: int = getattr(rates, unit)
     return float(per_cycle) * cores * clock_hz if per_cycle else None
+
+
+def unit_of(*, bits: int, fp64: bool, matrix: bool | None) -> Unit | None:
+    """The unit that a kernel computes with; None where that cannot be told.
+
+    Args:
+        bits: Width of its operands, 16 or 32.
+        fp64: They have 64 bits, of which the tables know no rate.
+        matrix: It uses matrix units; None where nobody knows.
+    """
+    if fp64 or matrix is None:
+        return None
+    if matrix:
+        return "matrix_fp16" if bits == _NARROW_BITS else "matrix_tf32"
+    return "fp16" if bits == _NARROW_BITS else "fp32"
+
+
+_NARROW_BITS: Final = 16
 
 
 def on_chip_bytes_per_s(rates: Rates, cores: int, clock_hz: int) -> float:

@@ -3,7 +3,12 @@
 `<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. A
 host is a file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host;
 `<host>.xplane.pb.part` is a recording that was not finished, and counts where there is
-no other file of that host. What else lies beside the traces (results of other tools, caches) is left alone.
+no other file of that host. What else lies beside the traces (results of other tools,
+caches) is left alone.
+
+PyTorch's handler for TensorBoard writes into a directory of the program's choice,
+`<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`: that directory is the run, and
+each file is a host.
 """
 
 from __future__ import annotations
@@ -29,12 +34,15 @@ __all__ = [
     "HostFiles",
     "Run",
     "Scan",
+    "changed_unix_s",
     "find_runs",
     "host_file_name",
     "host_name",
     "is_spool",
     "is_trace",
+    "is_worker_trace",
     "new_run_name",
+    "newest_first",
     "run_directory",
     "run_of_file",
     "runs_of_listing",
@@ -60,6 +68,8 @@ _TRACE: Final = re.compile(
     r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz|(?P<spool>\.part))?\Z",
     re.DOTALL,
 )
+#: Names that begin with a point are what a Mac writes beside copied files.
+_WORKER_TRACE: Final = re.compile(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = re.compile(
     r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
 )
@@ -117,6 +127,8 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runs: Newest first; equal times by name, last first.
         results_only: Run directories that hold results but no trace.
+        worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
+            run of its own.
         refused: (Entry, why it could not be looked into).
         directories: How many directories were looked into.
     """
@@ -125,6 +137,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     results_only: tuple[Path, ...]
     refused: tuple[tuple[Path, str], ...]
     directories: int
+    worker_files: tuple[Path, ...] = ()
 
 
 def is_trace(name: str) -> bool:
@@ -135,6 +148,11 @@ def is_trace(name: str) -> bool:
 def is_spool(name: str) -> bool:
     """Whether a file name is that of a recording that was not finished."""
     return name.endswith(SPOOL_SUFFIX)
+
+
+def is_worker_trace(name: str) -> bool:
+    """Whether a file name is that of a worker's trace, whose directory is its run."""
+    return _WORKER_TRACE.match(name) is not None
 
 
 def run_directory(logdir: Path, run: str) -> Path:
@@ -240,7 +258,10 @@ def run_of_file(path: Path) -> Run:
     name = path.parent.name if _is_profile_folder(path.parent.parent) else path.name
     host = HostFiles(host=host_name(path.name), paths=(path,))
     return Run(
-        name=shown_name(name), directory=path.parent, hosts=(host,), unix_s=_mtime(path)
+        name=shown_name(name),
+        directory=path.parent,
+        hosts=(host,),
+        unix_s=changed_unix_s(path),
     )
 
 
@@ -273,15 +294,16 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
         for directory, found in names.items()
         if _is_profile_folder(top / directory.parent)
     ]
-    return _newest_first(runs)
+    return newest_first(runs)
 
 
 def scan(logdir: Path) -> Scan:
     """Look for runs in and below a directory.
 
     A directory that holds traces itself is a run; otherwise runs are the children of
-    every `plugins/profile` at any depth. Links are followed, each directory is looked
-    into once, and an entry that cannot be read is passed over and listed.
+    every `plugins/profile` at any depth; traces of workers are listed wherever they
+    are. Links are followed, each directory is looked into once, and an entry that
+    cannot be read is passed over and listed.
 
     Raises:
         BadInput: The directory does not exist or cannot be listed.
@@ -305,12 +327,16 @@ def scan(logdir: Path) -> Scan:
         hosts = _hosts(directory, [name for name in names if is_trace(name)])
         if hosts:
             runs.append(_run(directory, f"{sub_run}{directory.name}", hosts))
-        elif _holds_results(names):
+            continue
+        of_workers = [name for name in names if is_worker_trace(name)]
+        walk.worker_files += [directory / name for name in of_workers]
+        if _holds_results(names) and not of_workers:
             results_only.append(directory)
     if not runs and not results_only and _holds_results(walk.file_names(logdir)):
         results_only.append(logdir)
     return Scan(
-        runs=_newest_first(runs),
+        runs=newest_first(runs),
+        worker_files=tuple(walk.worker_files),
         results_only=tuple(results_only),
         refused=tuple(walk.refused),
         directories=len(walk.seen),
@@ -323,6 +349,7 @@ class _Walk:
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
         self.refused: list[tuple[Path, str]] = []
+        self.worker_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
         """Children of every profile folder, with the prefix of their shown name."""
@@ -362,6 +389,8 @@ class _Walk:
                     if self._is_folder(entry):
                         kept = linked if entry.is_symlink() else folders
                         kept.append(Path(entry.path))
+                    elif is_worker_trace(entry.name):
+                        self.worker_files.append(Path(entry.path))
         except OSError as error:
             self.refused.append((directory, str(error.strerror)))
         return folders, linked
@@ -388,7 +417,7 @@ class _Walk:
 
 
 def _holds_results(names: Iterable[str]) -> bool:
-    return any(name.endswith(_RESULTS) for name in names)
+    return any(name.endswith(_RESULTS) and not is_worker_trace(name) for name in names)
 
 
 def _is_profile_folder(directory: Path) -> bool:
@@ -414,7 +443,8 @@ def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     )
 
 
-def _newest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
+def newest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Runs as people look for them; equal times by name, last first."""
     return tuple(sorted(runs, key=lambda run: (run.unix_s, run.name), reverse=True))
 
 
@@ -427,7 +457,7 @@ def _run(
 ) -> Run:
     recorded = _time_in(directory.name)
     if recorded is None:
-        when = changed or _mtime
+        when = changed or changed_unix_s
         recorded = max(when(path) for host in hosts for path in host.paths)
     return Run(name=shown_name(name), directory=directory, hosts=hosts, unix_s=recorded)
 
@@ -450,7 +480,8 @@ def _time_in(name: str) -> float | None:
         return None
 
 
-def _mtime(path: Path) -> float:
+def changed_unix_s(path: Path) -> float:
+    """When a file was last changed, seconds since 1970; 0 where that is not told."""
     try:
         return path.stat().st_mtime
     except OSError:

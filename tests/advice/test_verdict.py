@@ -73,6 +73,30 @@ def test_a_pass_that_may_be_higher_is_borderline(series: Any) -> None:
     assert (verdict.status, verdict.note) == ("pass", "borderline")
 
 
+@pytest.mark.parametrize(
+    ("effects_ms", "step_ms", "note"),
+    [
+        # 90 us of 500: 18 %, but less than 100 us.
+        ([0.09] * 12, 0.5, "short"),
+        # The median lies between two kinds of steps, of which half wait.
+        ([0.0] * 5 + [8.0] * 5, 10.0, "seldom"),
+        ([0.1] * 12, 10.0, None),
+    ],
+)
+def test_a_pass_beyond_the_threshold_says_why_it_is_one(
+    series: Any, effects_ms: list[float], step_ms: float, note: str | None
+) -> None:
+    verdict = judge(
+        series(effects_ms, part="fetch", step_ms=step_ms),
+        warn=THRESHOLDS.input_warn,
+        critical=THRESHOLDS.input_critical,
+        thresholds=THRESHOLDS,
+    )
+    assert (verdict.status, verdict.note) == ("pass", note)
+    beyond = verdict.typical_percent >= THRESHOLDS.input_warn.value
+    assert beyond == (note is not None)
+
+
 def _finding(stage: int, gain: float, severity: Any = "warn") -> Finding:
     return Finding(
         id=f"stage.{stage}",

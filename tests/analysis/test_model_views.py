@@ -15,6 +15,7 @@ from stepscope.analysis.model_views import VIEW_ROWS, ModelViewsResult, Options
 from stepscope.derive.model_work import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -340,6 +341,70 @@ def test_an_op_keeps_the_work_that_its_callees_do_not_do(tmp_path: Path) -> None
         "aten::mean": 0,  # all of it is the sum inside
         "aten::sum": 32,
     }
+
+
+def described(trace: TraceData, *variables: tuple[Any, ...]) -> TraceData:
+    """The trace with a description of (name, scope, shape, trainable)."""
+    columns = ("name", "scope", "shape", "trainable")
+    rows = [dict(zip(columns, one, strict=True)) for one in variables]
+    return blueprint.substitute(
+        trace, parameters=pl.DataFrame(rows, schema=PARAMETERS.dtypes())
+    )
+
+
+def test_described_variables_stand_in_their_own_scopes() -> None:
+    trace = described(
+        blueprint.a1(),
+        ("model/dense/kernel", "model/dense", [7, 3], True),
+        ("model/dense/bias", "model/dense", [3], True),
+        ("model/norm/mean", "model/norm", [2, 2], False),
+        ("temperature", "", [], True),
+        ("model/late/kernel", "model/late", None, True),
+    )
+    result = analysed(blueprint.profile(trace))
+    found = by_name(result.scope, "parameters", "total_us")
+    assert found["model/dense"] == [24, 800.0]
+    assert found["model/dense/kernel"] == [21, 0.0]
+    assert found["model/norm"] == [4, 0.0]
+    assert found["model"] == [28, 1600.0]
+    assert found["temperature"] == [1, 0.0]
+    # Its sizes are not known, and an op is no variable.
+    for name in ("model/late", "model/dense/MatMul", "allreduce"):
+        assert found[name][0] is None
+    assert missing(result)["scope.parameters"] == "NO_SAMPLES"
+    assert result.total_us == analysed(blueprint.profile(blueprint.a1())).total_us
+    every_null_is_explained(result)
+
+
+def test_the_preset_of_trainable_variables_leaves_out_the_others() -> None:
+    trace = described(
+        blueprint.a1(),
+        ("block.0.weight", "block.0", [7, 3], True),
+        ("block.0.frozen", "block.0", [5], False),
+        ("block.1.weight", "block.1", [9], None),
+    )
+    profile = blueprint.profile(trace)
+    result = analysed(profile, preset="trainable_variables_parameter")
+    assert by_name(result.scope, "parameters") == {
+        "block": 30,
+        "block/0": 21,
+        "block/0/weight": 21,
+        "block/1": 9,
+        "block/1/weight": 9,
+    }
+    assert missing(result)["scope.parameters[trainable]"] == "NOT_RECORDED"
+    assert by_name(analysed(profile).scope, "parameters")["block"] == 35
+
+
+def test_a_description_replaces_what_layers_were_seen_to_read(
+    layers: TraceData,
+) -> None:
+    trace = described(layers, ("first.weight", "first", [5, 3], True))
+    result = analysed(blueprint.profile(trace, trace.named("other")))
+    # Two hosts hold the same model, so its variables count once.
+    assert by_name(result.scope, "parameters")["first"] == 15
+    assert by_name(result.scope, "parameters")["Net_0"] is None
+    assert result.graph["parameters"].sum() == 40
 
 
 def test_replicas_of_a_model_are_one_model(layers: TraceData) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import polars as pl
 import pytest
 
 import blueprint
@@ -12,6 +13,7 @@ import stepscope as ss
 from stepscope.analysis import analyse
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.derive.profile_data import ProfileData
+from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -75,6 +77,28 @@ def test_a1() -> None:
     assert found.step_detection.anchor == "host"
     assert found.bottleneck == "both"
     assert found.is_training is False
+
+
+def test_steps_of_several_batches_are_divided_by_them() -> None:
+    """Three closed windows of 100 µs hold 5, 5 and 3 batches; the open one is left."""
+    counts = {1: 5, 6: 5, 11: 3, 14: 5}
+    lines = [
+        ("main", "train", 100 * k, 90, {"step_num": n, "_r": 1, "n_steps": count})
+        for k, (n, count) in enumerate(counts.items())
+    ]
+    found = page(blueprint.trace(lines))
+    assert [step.batches for step in found.steps] == [5, 5, 3, 5]
+    assert found.step_time_ms.mean == pytest.approx(0.1)
+    assert found.batch_time_ms == pytest.approx(0.3 / 13)
+
+
+def test_a_step_that_states_no_batches_leaves_the_time_of_one_unknown() -> None:
+    marks = [{"step_num": 3 * k, "_r": 1} for k in range(3)]
+    lines = [("main", "train", 100 * k, 10, stats) for k, stats in enumerate(marks)]
+    found = page(blueprint.trace(lines))
+    assert found.batch_time_ms is None
+    assert codes_of(found)["batch_time_ms"] == "NO_STEPS"
+    assert codes_of(found)["steps.batches"] == "NO_STEPS"
 
 
 def test_a1_precision_ops_and_environment() -> None:
@@ -267,6 +291,29 @@ def test_expected_time_of_an_all_reduce_needs_parameters_and_bandwidth() -> None
     given = page(blueprint.a1(), parameters=2**28, bandwidth_gib_per_s=1.0).collectives
     assert given is not None
     assert given[0].expected_us == pytest.approx(1_000_000.0)
+
+
+def test_the_recording_tells_how_many_parameters_are_exchanged() -> None:
+    """2^10 x 2^17 + 2^27 are trained, 4 bytes of each: 1 GiB at 1 GiB/s."""
+    described = pl.DataFrame(
+        {
+            "name": ["a", "b", "frozen"],
+            "scope": ["", "", ""],
+            "shape": [[2**10, 2**17], [2**27], [7]],
+            "dtype": ["float32"] * 3,
+            "trainable": [True, None, False],
+        },
+        schema=PARAMETERS.dtypes(),
+    )
+    trace = blueprint.substitute(blueprint.a1(), parameters=described)
+    found = page(trace, bandwidth_gib_per_s=1.0).collectives
+    assert found is not None
+    assert found[0].expected_us == pytest.approx(1_000_000.0)
+    unknown = described.with_columns(shape=pl.lit(None, pl.List(pl.Int64)))
+    trace = blueprint.substitute(blueprint.a1(), parameters=unknown)
+    found = page(trace, bandwidth_gib_per_s=1.0).collectives
+    assert found is not None
+    assert found[0].expected_us is None
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))

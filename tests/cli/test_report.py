@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +115,22 @@ def test_the_report_goes_into_a_file_without_colours(
     assert report(recorded, "-o", str(file)).exit_code == 2
 
 
-def test_the_demo_explains_a_real_profile_and_says_what_next() -> None:
-    result = CliRunner().invoke(main, ["demo"])
-    assert result.exit_code == 0, result.stderr
-    lines = result.stdout.rstrip().splitlines()
+def test_the_demo_records_a_loop_explains_it_and_says_what_next(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.rstrip().splitlines()
     assert "Where the step time went" in lines
+    assert any(line.startswith("  10, from the program's step mark") for line in lines)
     at = lines.index("What next")
     assert len(lines) - at == 4
-    assert "stepscope report LOGDIR" in lines[at + 2]
+    assert "stepscope run -- python train.py" in lines[at + 2]
+    show = lines[at + 3].split("stepscope ")[1].split()
+    assert CliRunner().invoke(main, show).exit_code == 0

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
     import click
 
 SURFACE = {
+    "run": {
+        "command",
+        "--logdir",
+        "--skip-steps",
+        "--steps",
+        "--max-s",
+        "--wait-s",
+        "--record-s",
+        "--host-tracer-level",
+        "--python-tracer-level",
+        "--device-tracer-level",
+        "--record-shapes",
+        "--profile-memory",
+        "--no-report",
+    },
     "report": {"paths", "--format", "-o", "--output", "--force"},
     "show": {
         "tool",
@@ -106,7 +121,14 @@ def test_no_arguments_are_a_question_for_help() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("repport", "x"), "known: report, show, serve, demo"),
+        (("repport", "x"), "known: run, report, show, serve, demo"),
+        (("run",), "nothing to run"),
+        (("run", "{folder}/no.py"), "no such file"),
+        (("run", "no-such-command"), "no-such-command"),
+        (("run", "--skip-step", "3", "--", "x.py"), "no option --skip-step"),
+        (("run", "--steps", "0", "--", "{file}"), "--steps 0"),
+        (("run", "--host-tracer-level", "7", "--", "{file}"), "host_tracer_level"),
+        (("run", "--", "{file}"), "{file}"),
         (("report",), "PATH"),
         (("report", "--format", "html", "x"), "known: text, json"),
         (("report", "--fromat", "x"), "--fromat"),
@@ -182,9 +204,10 @@ def test_an_interruption_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, result.stderr.strip()) == (130, "stepscope: interrupted")
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_reader_that_goes_away_is_no_error(repository: Path) -> None:
+    recorded = str(repository / "tests" / "data" / "tf_keras_fit")
     with subprocess.Popen(
-        [sys.executable, "-m", "stepscope", "demo"],
+        [sys.executable, "-m", "stepscope", "report", recorded],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:

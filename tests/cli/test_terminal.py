@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from stepscope.cli.progress import progress
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 
@@ -34,8 +36,13 @@ def on_a_terminal(program: str) -> str:
     return written.decode()
 
 
-def test_a_report_on_a_terminal_has_colours_and_the_same_words() -> None:
-    drawn = on_a_terminal("from stepscope.cli import main; main(['demo'])")
+def test_a_report_on_a_terminal_has_colours_and_the_same_words(
+    repository: Path,
+) -> None:
+    recorded = str(repository / "tests" / "data" / "tf_keras_fit")
+    drawn = on_a_terminal(
+        f"from stepscope.cli import main; main(['report', {recorded!r}])"
+    )
     assert "\x1b[" in drawn
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r", "")
     assert "Where the step time went" in plain

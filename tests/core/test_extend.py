@@ -1,8 +1,8 @@
-"""Spans of derived lines: both forms against a reading of the rule, piece by piece."""
+"""Spans of derived lines: both forms against a reading of the rule, level by level."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,23 +14,43 @@ if TYPE_CHECKING:
 
 Forms = dict[str, "ModuleType"]
 
+#: Codes of pieces: their paths (equal numbers for equal beginnings), and whether such
+#: pieces are within the line.
+PATHS: list[tuple[tuple[int, ...], bool]] = [
+    ((0, 1, 2), True),
+    ((0, 1, 3), True),
+    ((0, 4), True),
+    ((5,), True),
+    ((), True),
+    ((0, 1), False),
+]
+LEVELS = 3
+UNIT = 2
+
 
 class Piece(NamedTuple):
     code: int
     step: int
     start: int
     dur: int
-    opens: int
+    change: int
+
+
+class Span(NamedTuple):
+    level: int
+    first: int
+    until: int
+    key: int
 
 
 pieces = st.lists(
     st.builds(
         Piece,
-        code=st.integers(-1, 1),
+        code=st.integers(-1, len(PATHS) - 1),
         step=st.integers(-1, 1),
         start=st.integers(0, 40),
         dur=st.integers(0, 6),
-        opens=st.sampled_from([0, 0, 0, 1]),
+        change=st.sampled_from([0, 0, 0, 1]),
     ),
     max_size=20,
 ).map(lambda found: sorted(found, key=lambda piece: piece.start))
@@ -38,54 +58,116 @@ pieces = st.lists(
 
 def by_the_rule(
     rows: list[Piece], *, bounded: bool
-) -> tuple[list[list[int]], list[int]]:
-    """First piece and end of each span, and where something opened or closed."""
-    spans: list[list[int]] = []
-    opens = [piece.opens for piece in rows]
-    open_: list[int] | None = None
+) -> tuple[list[Span], list[int], list[tuple[int, int]]]:
+    """Spans, where the outermost level changed, and how the spans are shown."""
+    inside: list[int] = []
+    opens: list[bool] = []
+    change = False
     for at, piece in enumerate(rows):
-        if piece.code < 0:
-            opens[at] = opens[at] or int(open_ is not None)
-            open_ = None
+        change = change or bool(piece.change)
+        if piece.code >= 0 and PATHS[piece.code][1]:
+            inside.append(at)
+            opens.append(change)
+            change = False
+    spans: list[Span] = []
+    happened = [0] * len(rows)
+    for level in range(LEVELS):
+        found = _level(rows, inside, opens, level, bounded=bounded)
+        spans += found
+        if level == 0:
+            for at, each in zip(inside, opens, strict=True):
+                happened[at] = int(each)
+    spans.sort(key=lambda span: (span.first, span.level))
+    return spans, happened, [_shown(rows, spans, span) for span in spans]
+
+
+def _level(
+    rows: list[Piece],
+    inside: list[int],
+    opens: list[bool],
+    level: int,
+    *,
+    bounded: bool,
+) -> list[Span]:
+    spans: list[Span] = []
+    running = False
+    for place, at in enumerate(inside):
+        piece, path = rows[at], PATHS[rows[at].code][0]
+        if len(path) <= level:
+            opens[place] = opens[place] or running
+            running = False
             continue
         end = piece.start + piece.dur
-        if open_ is not None:
-            first = rows[open_[0]]
-            near = piece.start <= open_[1] + 2 * (open_[1] - first.start)
-            if (
-                (first.code, first.step) == (piece.code, piece.step)
-                and not piece.opens
-                and (near or not bounded or piece.step >= 0)
+        if running and not opens[place]:
+            span = spans[-1]
+            first = rows[span.first]
+            near = piece.start <= span.until + 2 * (span.until - first.start)
+            if (span.key, first.step) == (path[level], piece.step) and (
+                near or not bounded or piece.step >= 0
             ):
-                open_[1] = max(open_[1], end)
+                spans[-1] = span._replace(until=max(span.until, end))
                 continue
-        open_ = [at, end]
-        spans.append(open_)
-        opens[at] = 1
-    return spans, opens
+        opens[place] = running = True
+        spans.append(Span(level, at, end, path[level]))
+    return spans
 
 
-def run(
-    form: ModuleType, rows: list[Piece], *, bounded: bool
-) -> tuple[list[list[int]], list[int]]:
+def _shown(rows: list[Piece], spans: list[Span], span: Span) -> tuple[int, int]:
+    """Start and duration: levels of equal length must be told apart."""
+    start = rows[span.first].start
+    if span.level == 0:
+        return start, span.until - start
+    outer = [
+        one for one in spans if one.level == span.level - 1 and one.first <= span.first
+    ][-1]
+    around = sum(_shown(rows, spans, outer))
+    equal = (rows[outer.first].start, outer.until) == (start, span.until)
+    end = min(span.until, around - UNIT * equal)
+    least = start + min(span.until - start, UNIT)
+    return start, max(end, min(least, around)) - start
+
+
+def run(form: ModuleType, rows: list[Piece], *, bounded: bool) -> Any:
     def column(name: str, dtype: type) -> np.ndarray:
         return np.array([getattr(piece, name) for piece in rows], dtype)
 
     start = column("start", np.int64)
-    opens = column("opens", np.uint8)
-    first, until = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    count = form.extend(
+    path = np.full((len(PATHS), LEVELS), -1, np.int32)
+    for code, (names, _) in enumerate(PATHS):
+        path[code, : len(names)] = names
+    room = len(rows) * LEVELS
+    found = np.empty((3, room), np.int32)
+    until = np.empty(room, np.int64)
+    happened = np.zeros(len(rows), np.uint8)
+    count = form.open_spans(
         column("code", np.int32),
         column("step", np.int32),
         start,
         start + column("dur", np.int64),
+        np.array([within for _, within in PATHS], np.uint8),
+        path.ravel(),
+        column("change", np.uint8),
         int(bounded),
-        opens,
-        first,
+        np.empty((5, LEVELS), np.int64),
+        happened,
+        found,
         until,
     )
-    found = np.stack((first[:count], until[:count]), axis=1).tolist()
-    return found, opens.tolist()
+    begin, dur = np.empty(count, np.int64), np.empty(count, np.int64)
+    ordered = form.close_spans(
+        found,
+        until,
+        start,
+        UNIT,
+        np.zeros((3, LEVELS), np.int64),
+        begin,
+        dur,
+    )
+    first, level, key = found
+    columns = (each[:count].tolist() for each in (level, first, until, key))
+    spans = [Span(*each) for each in zip(*columns, strict=True)]
+    shown = list(zip(begin.tolist(), dur.tolist(), strict=True))
+    return spans, happened.tolist(), shown, ordered
 
 
 @settings(deadline=None)  # the machine may be busy
@@ -93,30 +175,51 @@ def run(
 def test_pieces_extend_a_span_or_open_one(
     kernel_forms: Callable[[str], Forms], *, rows: list[Piece], bounded: bool
 ) -> None:
-    expected = by_the_rule(rows, bounded=bounded)
+    spans, happened, shown = by_the_rule(rows, bounded=bounded)
+    order = [
+        (start, -dur, span.level)
+        for (start, dur), span in zip(shown, spans, strict=True)
+    ]
     for form in kernel_forms("extend").values():
+        expected = (spans, happened, shown, int(order == sorted(order)))
         assert expected == run(form, rows, bounded=bounded)
 
 
 def test_without_a_step_only_what_is_near_is_the_same_execution(
     kernel_forms: Callable[[str], Forms],
 ) -> None:
-    near = [Piece(0, -1, 0, 10, 0), Piece(0, -1, 30, 5, 0)]
-    far = [Piece(0, -1, 0, 10, 0), Piece(0, -1, 31, 5, 0)]
-    in_step = [Piece(0, 4, 0, 10, 0), Piece(0, 4, 31, 5, 0)]
+    near = [Piece(3, -1, 0, 10, 0), Piece(3, -1, 30, 5, 0)]
+    far = [Piece(3, -1, 0, 10, 0), Piece(3, -1, 31, 5, 0)]
+    in_step = [Piece(3, 4, 0, 10, 0), Piece(3, 4, 31, 5, 0)]
     for form in kernel_forms("extend").values():
-        assert run(form, near, bounded=True) == ([[0, 35]], [1, 0])
-        assert run(form, far, bounded=True) == ([[0, 10], [1, 36]], [1, 1])
-        assert run(form, in_step, bounded=True) == ([[0, 36]], [1, 0])
-        assert run(form, far, bounded=False) == ([[0, 36]], [1, 0])
+        assert run(form, near, bounded=True)[2] == [(0, 35)]
+        assert run(form, far, bounded=True)[2] == [(0, 10), (31, 5)]
+        assert run(form, in_step, bounded=True)[2] == [(0, 36)]
+        assert run(form, far, bounded=False)[2] == [(0, 36)]
 
 
-def test_arrays_of_different_lengths_are_refused(
+def test_levels_of_equal_length_are_told_apart(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    rows = [Piece(0, 0, 0, 10, 0), Piece(0, 0, 20, 1, 1)]
+    for form in kernel_forms("extend").values():
+        shown = run(form, rows, bounded=False)[2]
+        assert shown == [(0, 10), (0, 8), (0, 6), (20, 1), (20, 1), (20, 1)]
+
+
+def test_arrays_that_do_not_fit_are_refused(
     kernel_forms: Callable[[str], Forms],
 ) -> None:
     narrow, wide = np.zeros(2, np.int32), np.zeros(2, np.int64)
+    marks, room = np.zeros(2, np.uint8), np.zeros((5, 1), np.int64)
     for form in kernel_forms("extend").values():
-        answer = form.extend(
-            narrow, narrow, wide, wide, 0, np.zeros(2, np.uint8), wide, wide[:1]
-        )
+        full = [narrow, narrow, wide, wide, np.ones(1, np.uint8), narrow[:1], marks, 0]
+        into = [room, marks, np.zeros((3, 2), np.int32), wide.copy()]
+        assert form.open_spans(*full, *into) == 1
+        short = [*into[:3], wide[:1]]
+        assert form.open_spans(*full, *short) == form.BAD_RANGE
+        beyond = [narrow + 1, *full[1:]]
+        assert form.open_spans(*beyond, *into) == form.BAD_RANGE
+        around = np.zeros((3, 1), np.int64)
+        answer = form.close_spans(*into[2:], wide, 1, around, wide, wide[:1])
         assert answer == form.BAD_RANGE

@@ -55,7 +55,7 @@ sys.stdout.buffer.write(pickle.dumps(answer))
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as it stands in a checkout: no compiled module."""
     copied = tmp_path_factory.mktemp("uncompiled")
-    ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__", "demo_profile")
+    ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
     shutil.copytree(TESTS.parent / "src", copied / "src", ignore=ignored)
     return copied / "src"
 

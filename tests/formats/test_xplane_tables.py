@@ -157,7 +157,7 @@ def test_allocator_events_on_a_device_are_not_the_hosts(trace: Any) -> None:
         ("devices", "NO_DEVICE_PLANE"),
         ("launches", "NO_DEVICE_PLANE"),
         ("geometries", "NO_DEVICE_PLANE"),
-        ("parameters", "FORMAT"),
+        ("parameters", "NOT_RECORDED"),
     ],
 )
 def test_a_table_that_was_not_recorded_says_so(

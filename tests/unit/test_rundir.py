@@ -8,8 +8,11 @@ import pytest
 from stepscope.errors import BadInput
 from stepscope.rundir import (
     find_runs,
+    host_file_name,
     host_name,
+    is_spool,
     is_trace,
+    new_run_name,
     run_of_file,
     runs_of_listing,
     scan,
@@ -244,3 +247,64 @@ def test_a_listing_tells_the_runs_that_a_walk_finds(tmp_path: Path, top: str) ->
 def test_bytes_that_are_no_text_are_shown_as_escapes() -> None:
     name = os.fsdecode(b"vm\xff.xplane.pb")
     assert host_name(name) == r"vm\xff"
+
+
+def test_an_unfinished_recording_counts_where_its_host_has_no_other_file(
+    tmp_path: Path,
+) -> None:
+    run(tmp_path, "left", "a.xplane.pb.part", "b.xplane.pb.part", "b.xplane.pb")
+    (found,) = find_runs(tmp_path)
+    assert [
+        (host.host, [path.name for path in host.paths]) for host in found.hosts
+    ] == [
+        ("a", ["a.xplane.pb.part"]),
+        ("b", ["b.xplane.pb"]),
+    ]
+    assert is_spool("a.xplane.pb.part")
+    assert not is_spool("a.part0.xplane.pb")
+
+
+def test_names_of_new_runs_are_found_again_in_the_order_of_their_time(
+    tmp_path: Path,
+) -> None:
+    moments = [1_800_000_000.007, 1_800_000_000.95, 1_800_000_001.0]
+    names = [new_run_name(moment) for moment in moments]
+    for name in names:
+        run(tmp_path, name)
+    found = find_runs(tmp_path)
+    assert [it.name for it in found] == names[::-1]
+    assert [it.unix_s for it in found] == pytest.approx(moments[::-1], abs=0.001)
+    assert len({new_run_name(1.0) for _ in range(50)}) > 40
+
+
+@pytest.mark.parametrize(
+    ("hostname", "environ", "taken", "expected"),
+    [
+        ("vm", {}, (), "vm"),
+        ("a b/c:1", {}, (), "a_b_c_1"),
+        ("", {}, (), "localhost"),
+        ("..", {}, (), "localhost"),
+        ("box.part3", {}, (), "box_part3"),
+        ("vm", {"RANK": "3", "WORLD_SIZE": "8"}, (), "vm.3"),
+        ("vm", {"RANK": "0", "WORLD_SIZE": "1"}, (), "vm"),
+        ("vm", {"RANK": "none", "WORLD_SIZE": "8"}, (), "vm"),
+        ("vm", {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2"}, (), "vm.1"),
+        ("vm", {"SLURM_PROCID": "5", "SLURM_NTASKS": "6"}, (), "vm.5"),
+        (
+            "vm",
+            {"TF_CONFIG": '{"task": {"type": "worker", "index": 2}}'},
+            (),
+            "vm.worker2",
+        ),
+        ("vm", {"TF_CONFIG": "broken"}, (), "vm"),
+        ("vm", {"TF_CONFIG": '{"cluster": {}}'}, (), "vm"),
+        ("vm", {}, ("vm",), f"vm.{os.getpid()}"),
+        ("vm", {}, ("vm", f"vm.{os.getpid()}"), f"vm.{os.getpid()}.2"),
+    ],
+)
+def test_a_file_is_named_after_host_and_rank_and_no_two_alike(
+    hostname: str, environ: dict[str, str], taken: tuple[str, ...], expected: str
+) -> None:
+    name = host_file_name(hostname, environ, taken)
+    assert name == expected
+    assert host_name(f"{name}.xplane.pb") == name

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from browser_site import ROOT, serving
+from browser_site import COMMITTED, ROOT, serving
 
 NO_NODE = "this machine has no Node.js 20.19, 22.12 or later with npm"
 
@@ -169,7 +169,7 @@ def test_the_command_line_says_that_the_page_is_missing(tmp_path: Path) -> None:
     assert "The web page is missing: npm ci failed: <b>no</b> network." in said
     assert "make web" in said
     report = subprocess.run(
-        [sys.executable, "-m", "stepscope", "demo"],
+        [sys.executable, "-m", "stepscope", "report", str(ROOT / COMMITTED["loop"])],
         capture_output=True,
         text=True,
         check=False,

@@ -142,6 +142,7 @@ def _stat(
     start: cython.longlong
     after: cython.longlong
     k: cython.longlong
+    named: cython.bint = 0
     while pos < end:
         start = pos
         tag, pos = _varint(data, pos, end)
@@ -152,6 +153,7 @@ def _stat(
             value, pos = _varint(data, pos, end)
             if pos < 0:
                 return -1
+            named = named or tag == 0x08
             at = _put(out, at, tag, write)
             at = _put(out, at, _mapped(value, keys, values, missing), write)
             continue
@@ -163,6 +165,12 @@ def _stat(
                 out[at + k] = data[start + k]
         at += after - start
         pos = after
+    if not named:
+        # What is not written is id 0, which may have become another.
+        value = _mapped(0, keys, values, missing)
+        if value != 0:
+            at = _put(out, at, 0x08, write)
+            at = _put(out, at, value, write)
     return at
 
 
@@ -190,6 +198,7 @@ def _event(
     after: cython.longlong
     size: cython.longlong
     k: cython.longlong
+    named: cython.bint = 0
     while pos < end:
         start = pos
         tag, pos = _varint(data, pos, end)
@@ -199,6 +208,7 @@ def _event(
             value, pos = _varint(data, pos, end)
             if pos < 0:
                 return -1
+            named = 1
             at = _put(out, at, tag, write)
             value = _mapped(value, type_keys, type_values, type_missing)
             at = _put(out, at, value, write)
@@ -209,7 +219,7 @@ def _event(
         if tag == 0x22:
             value, pos = _varint(data, pos, end)
             size = _stat(
-                data, pos, after, stat_keys, stat_values, stat_missing, out, 0, False
+                data, pos, after, stat_keys, stat_values, stat_missing, out, 0, 0
             )
             if size < 0:
                 return -1
@@ -225,7 +235,7 @@ def _event(
                     stat_missing,
                     out,
                     at,
-                    True,
+                    1,
                 )
             at += size
         else:
@@ -234,6 +244,11 @@ def _event(
                     out[at + k] = data[start + k]
             at += after - start
         pos = after
+    if not named:
+        value = _mapped(0, type_keys, type_values, type_missing)
+        if value != 0:
+            at = _put(out, at, 0x08, write)
+            at = _put(out, at, value, write)
     return at
 
 
@@ -272,11 +287,11 @@ def _events(
             stat_missing,
             out,
             0,
-            False,
+            0,
         )
         if size < 0:
             return -1
-        whole = _put(out, 1, cython.cast(cython.ulonglong, size), False) + size
+        whole = _put(out, 1, cython.cast(cython.ulonglong, size), 0) + size
         if write:
             if whole > out.shape[0] - at:
                 return -3
@@ -292,8 +307,8 @@ def _events(
                 stat_values,
                 stat_missing,
                 out,
-                _put(out, at + 1, cython.cast(cython.ulonglong, size), True),
-                True,
+                _put(out, at + 1, cython.cast(cython.ulonglong, size), 1),
+                1,
             )
         at += whole
     return at
@@ -365,7 +380,7 @@ def measure(
         stat_values,
         stat_missing,
         out,
-        False,
+        0,
     )
 
 
@@ -400,7 +415,7 @@ def rewrite(
         stat_values,
         stat_missing,
         out,
-        True,
+        1,
     )
 
 

@@ -129,7 +129,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         inputs: What the verdict was read from.
         unavailable: Why the rule cannot tell.
         note: Stable word for what qualifies the verdict: "noisy", "borderline",
-            "hidden", "no_fetch", "few_steps", "share_of_all", "tf32".
+            "hidden", "no_fetch", "few_steps", "share_of_all", "tf32"; of a pass whose
+            value is beyond the threshold "short" (too little time a step to be a
+            finding) or "seldom" (too few steps show it).
         confirm: How to confirm the verdict.
         refute: What would prove it wrong.
         saving_ms: What the change would save per step.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from stepscope.advice.finding import Cause, Severity, Status
+from stepscope.advice.finding import Cause, Fact, Severity, Status
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         note: As in `Finding`.
         typical_percent: Median effect as a share of the median step: what the status
             rests on.
+        typical_ps: Median effect.
         share_percent: All effects as a share of all steps, untypical steps included:
             what the overview shows.
         effect_ps: Mean effect of a step over the same steps.
@@ -52,6 +54,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     note: str | None
     typical_percent: float
+    typical_ps: float
     share_percent: float
     effect_ps: float
     causes: tuple[Cause, ...]
@@ -60,6 +63,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     resolution_percent: float
     confidence: float
     unavailable: Unavailable | None = None
+
+    def facts(self, thresholds: Thresholds) -> tuple[Fact, ...]:
+        """The median effect in time, and the time from which it may be a finding."""
+        least = thresholds.smallest_effect.value
+        return (
+            Fact(name="typical_effect", value=self.typical_ps / PS_PER_US, unit="us"),
+            Fact(name="smallest_effect", value=least / PS_PER_US, unit="us"),
+        )
 
 
 def busiest(series: Sequence[StepSeries]) -> StepSeries:
@@ -150,6 +161,7 @@ def judge(
         severity=severity,
         note=note,
         typical_percent=typical,
+        typical_ps=effect,
         share_percent=_percent(sum(whole.parts_ps.values()), whole.window_ps),
         effect_ps=sum(whole.parts_ps.values()) / whole.steps,
         causes=whole.causes(),
@@ -180,15 +192,16 @@ def _status(
     could_rise = effect < bar <= effect + upper and effect + upper >= smallest
     if could_fall or could_rise:
         return "cannot_tell", "info", None
-    if (
-        effect >= bar
-        and effect >= smallest
-        and hit_share >= thresholds.steps_share.value
-    ):
-        if interval[0] < bar / 2:
-            return "fail", "info", "noisy"
-        return "fail", "warn", None
-    return "pass", "info", "borderline" if interval[1] >= bar else None
+    if effect < bar:
+        return "pass", "info", "borderline" if interval[1] >= bar else None
+    # A large share that is no finding all the same: the reason must be told.
+    if effect < smallest:
+        return "pass", "info", "short"
+    if hit_share < thresholds.steps_share.value:
+        return "pass", "info", "seldom"
+    if interval[0] < bar / 2:
+        return "fail", "info", "noisy"
+    return "fail", "warn", None
 
 
 def _severity(

@@ -9,6 +9,13 @@ import polars as pl
 
 from stepscope.analysis.null_columns import missing_columns, other_slices, share
 from stepscope.analysis.op_detail import OpDetailResult, op_detail
+from stepscope.analysis.op_rates import (
+    RATES,
+    device_costs,
+    host_costs,
+    rates,
+    why_no_rates,
+)
 from stepscope.analysis.op_rows import (
     Side,
     device_side,
@@ -74,11 +81,6 @@ _IDLE: Final = "IDLE"
 #: Calls that are listed unless all are asked for; their number is always told.
 _MOST_CALLS: Final = 1000
 
-_NO_COSTS: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="tensor shapes were not recorded, so the work of an op is not known.",
-    remedy="Record shapes with the profiler of the framework where it can.",
-)
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no execution tells whether it ran eagerly or as part of a function.",
@@ -126,8 +128,11 @@ def analyse(
         return next(iter((*host.absent.values(), *device.absent.values())), _NO_OPS)
     latency_ps = launch_latency_ps(profile)
     shown = [
-        _rows(side, name, idle=options.include_idle, latency_ps=latency_ps)
-        for side, name in ((device, "Device"), (host, "Host"))
+        _rows(side, name, costs, idle=options.include_idle, latency_ps=latency_ps)
+        for side, name, costs in (
+            (device, "Device", device_costs(profile)),
+            (host, "Host", host_costs(profile)),
+        )
         if len(side.rows)
     ]
     rows = pl.concat(shown).with_row_index("rank", offset=1)
@@ -160,9 +165,11 @@ _NO_OPS: Final = Unavailable(
 )
 
 
-def _rows(side: Side, name: str, *, idle: bool, latency_ps: float) -> pl.DataFrame:
+def _rows(
+    side: Side, name: str, costs: pl.DataFrame, *, idle: bool, latency_ps: float
+) -> pl.DataFrame:
     """The rows of one side in rank order, without the rank."""
-    merged = side.rows
+    merged = side.rows.hstack(rates(side.rows, costs))
     whole = int(merged["self_ps"].sum())
     if idle:
         whole += side.idle_ps
@@ -189,7 +196,7 @@ def _rows(side: Side, name: str, *, idle: bool, latency_ps: float) -> pl.DataFra
         (cumulative if on_device else zero).alias("device_cumulative_percent"),
         (zero if on_device else percent).alias("host_self_percent"),
         (zero if on_device else cumulative).alias("host_cumulative_percent"),
-        *(pl.lit(None, OP_ROWS[column]).alias(column) for column in _COSTS),
+        *(pl.col(column) for column in RATES),
         _utilization().alias("tensor_core_utilization_percent"),
         _eager().alias("eager"),
         (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
@@ -207,13 +214,6 @@ def _rows(side: Side, name: str, *, idle: bool, latency_ps: float) -> pl.DataFra
             ).fill_null("")
         ).alias("source"),
     )
-
-
-#: Columns that need the work of an op, which shapes alone would tell.
-_COSTS: Final = (
-    *("measured_flop_rate", "model_flop_rate", "measured_memory_bw"),
-    *("operational_intensity", "bound_by"),
-)
 
 
 #: Columns that the names of kernels tell.
@@ -276,7 +276,7 @@ def _pie(side: Side, label: str) -> Pie | None:
 def _missing(
     profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
 ) -> list[Missing]:
-    reasons = dict.fromkeys(_COSTS, _NO_COSTS) | {"eager": _NO_EAGER}
+    reasons = {**why_no_rates(rows), "eager": _NO_EAGER}
     reasons |= dict.fromkeys(("source", "module", "framework_op"), _NO_PROGRAM)
     no_device = next(iter(device.absent.values()), _NO_UNITS)
     no_steps = without_steps(profile)

@@ -86,7 +86,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """`Options` with everything decided; the fields of the same names."""
+    """`Options` with everything decided; the fields of the same names.
+
+    Attributes:
+        trainable_only: Of the variables that the recording describes only those that
+            are trained, as one of the presets has it.
+    """
 
     max_depth: int = 10_000
     min_micros: float = 0.0
@@ -102,6 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hide_name_regexes: tuple[str, ...] = ()
     account_displayed_op_only: bool = False
     select: tuple[str, ...] = tuple(SELECTABLE)
+    trainable_only: bool = False
 
 
 #: Presets by the names of the API's methods, with the values that those return. Its
@@ -118,6 +124,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "order_by": "name",
         "select": ("params",),
         "account_displayed_op_only": True,
+        "trainable_only": True,
     },
     "float_operation": {
         "min_float_ops": 1,
@@ -136,7 +143,7 @@ def settings_of(options: Options) -> Settings:
     """
     chosen = dict(PRESETS.get(options.preset or "", {}))
     for name in Settings.__struct_fields__:
-        given = getattr(options, name)
+        given = getattr(options, name, None)
         if given is not None:
             chosen[name] = given
     settings = Settings(**chosen)

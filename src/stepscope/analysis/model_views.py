@@ -80,8 +80,12 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         return side(first, options.step)
     frames: dict[View, pl.DataFrame] = {}
     spent = known = 0
+    charges = [
+        charges_of(works[name], row, trainable_only=settings.trainable_only)
+        for name, row in steps.items()
+    ]
     for view in VIEWS:
-        hung = [charges_of(works[name], view, row) for name, row in steps.items()]
+        hung = [of_host[view] for of_host in charges]
         tree = grown(hung, view, settings.account_type_regexes)
         frames[view] = view_rows(tree, settings, host=host, device=device)
         spent = int(tree.spent_ps(total=False).sum())
@@ -96,7 +100,16 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         flops_known_percent=100.0 * known / spent if spent else None,
         settings=settings,
         step=options.step,
-        missing=tuple(_missing(profile, works, frames, spent, options.step)),
+        missing=tuple(
+            _missing(
+                profile,
+                works,
+                frames,
+                spent=spent,
+                settings=settings,
+                step=options.step,
+            )
+        ),
         inputs={name: _inputs(work) for name, work in works.items()},
     )
 
@@ -119,6 +132,19 @@ _NO_VARIABLES: Final = Unavailable(
     "the modules of the model and the sizes of operands.",
     remedy="Record modules and shapes with the profiler of the framework where it can "
     "(`with_modules=True`, `record_shapes=True`).",
+)
+#: Where described variables stand.
+_OF_TABLE: Final = ("scope", "parameters")
+_NOT_HERE: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="the model's description has no variable in these scopes, or not its sizes.",
+    remedy="Look at the scopes that the variables are named after.",
+)
+_MAYBE_TRAINED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="of some variables it is not known whether they are trained; they are "
+    "counted.",
+    remedy="Look at what the optimizer of the program is given.",
 )
 _NO_BYTES: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
@@ -191,7 +217,9 @@ def _missing(
     profile: ProfileData,
     works: dict[str, ModelWork],
     frames: dict[View, pl.DataFrame],
+    *,
     spent: int,
+    settings: Settings,
     step: int | None,
 ) -> list[Missing]:
     """An entry for each column with nulls, and for each host that was left out."""
@@ -208,12 +236,23 @@ def _missing(
         if isinstance(allocations, Unavailable)
         else _NO_BYTES,
     }
+    described = [
+        work.parameters
+        for work in works.values()
+        if not isinstance(work.parameters, Unavailable)
+    ]
     found = [
-        why.for_field(f"{view}.{column}")
+        (_NOT_HERE if described and (view, column) == _OF_TABLE else why).for_field(
+            f"{view}.{column}"
+        )
         for view, frame in frames.items()
         for column, why in reasons.items()
         if column in frame.columns and frame[column].null_count()
     ]
+    if settings.trainable_only and any(
+        table["trainable"].null_count() for table in described
+    ):
+        found.append(_MAYBE_TRAINED.for_field("scope.parameters[trainable]"))
     if not spent:
         found.append(_NO_TIME.for_field("flops_known_percent"))
     if NO_SOURCE in frames["code"]["name"].to_list():
@@ -233,5 +272,5 @@ def _inputs(work: ModelWork) -> dict[str, int]:
     if not isinstance(work.costs, Unavailable):
         found["executions_with_operands"] = work.costs.recorded
     if work.device is not None:
-        found["device_activities"] = len(work.device.type)
+        found["device_activities"] = len(work.device.op)
     return found

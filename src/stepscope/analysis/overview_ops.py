@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.op_rates import NO_COSTS, device_costs, host_costs, rates
 from stepscope.analysis.op_rows import device_side, host_side
 from stepscope.derive.arrays import ints
 from stepscope.derive.event_kinds import OpCategory
@@ -32,6 +34,7 @@ __all__ = [
     "PrecisionShares",
     "TopOp",
     "collectives_of",
+    "described_parameters",
     "functions_of",
     "placement_of",
     "precision_of",
@@ -56,7 +59,7 @@ class TopOp(msgspec.Struct, frozen=True, kw_only=True):
         self_time_percent: Of all named ops of the side.
         cumulative_percent: With those of better rank.
         occurrences: Executions.
-        flop_rate_gflops: Null: the work of an op is not known from its time.
+        flop_rate_gflops: Operations per time; null where its work is not known.
         tensor_core_eligible: Null on a host and where nothing tells.
         tensor_core_used: Likewise.
         hosts: Where it ran.
@@ -213,9 +216,13 @@ def top_ops_of(
     if not whole:
         why = next(iter(absent.values()), _NO_NAMES)
         return None, (why.for_field("top_ops"),)
-    lacking.append(_NO_COSTS.for_field("top_ops.flop_rate_gflops"))
+    top = rows.head(_TOP)
+    costs = device_costs(profile) if side == "Device" else host_costs(profile)
+    top = top.hstack(rates(top, costs))
+    if top["measured_flop_rate"].null_count():
+        lacking.append(NO_COSTS.for_field("top_ops.flop_rate_gflops"))
     found, running = [], 0
-    for rank, row in enumerate(rows.head(_TOP).iter_rows(named=True), start=1):
+    for rank, row in enumerate(top.iter_rows(named=True), start=1):
         running += row["self_ps"]
         found.append(
             TopOp(
@@ -227,7 +234,7 @@ def top_ops_of(
                 self_time_percent=100.0 * row["self_ps"] / whole,
                 cumulative_percent=100.0 * running / whole,
                 occurrences=row["occurrences"],
-                flop_rate_gflops=None,
+                flop_rate_gflops=row["measured_flop_rate"],
                 tensor_core_eligible=row["tensor_core_eligible"],
                 tensor_core_used=_uses_matrix_units(row),
                 hosts=tuple(row["hosts"]),
@@ -240,11 +247,6 @@ _NO_NAMES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No event carries the name of an op.",
     remedy="Record with host tracer level 2 and the device tracer on.",
-)
-_NO_COSTS: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="Tensor shapes were not recorded, so the work of an op is not known.",
-    remedy="Record shapes with the profiler of the framework where it can.",
 )
 
 
@@ -451,6 +453,22 @@ def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unav
     )
 
 
+def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
+    """Elements of all variables that are trained; None where nobody described them.
+
+    Every host trains the same model: the first that describes it is asked. A variable
+    of unknown shape makes the sum unknown.
+    """
+    for host in hosts:
+        described = profile.table(host, "parameters")
+        if isinstance(described, Unavailable):
+            continue
+        trained = described.filter(pl.col("trainable").ne_missing(other=False))
+        shapes = trained["shape"].to_list()
+        return None if None in shapes else sum(map(math.prod, shapes))
+    return None
+
+
 def collectives_of(
     profile: ProfileData,
     hosts: Sequence[str],
@@ -465,7 +483,7 @@ def collectives_of(
         profile: The run.
         hosts: Those looked at.
         step_count: Steps in which they were counted; None without steps.
-        parameters: Of the model, where the user gave it.
+        parameters: Of the model, where the user or the recording tells.
         gib_per_s: Bandwidth between devices, where the user gave it.
     """
     frames, why = [], None

@@ -22,6 +22,7 @@ from stepscope.analysis.overview_ops import (
     PrecisionShares,
     TopOp,
     collectives_of,
+    described_parameters,
     functions_of,
     placement_of,
     precision_of,
@@ -70,7 +71,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         marker: Only the steps of this marker name (train, test, …).
         exclude_flags: Leave windows with one of these flags out of the statistics.
         parameters: Number of the model's parameters, for the expected time of an
-            all-reduce.
+            all-reduce; left out, that of the recording's description of the model.
         bandwidth_gib_per_s: Between devices, likewise.
     """
 
@@ -150,6 +151,8 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         steps: Every step of every host.
         step_count: Windows that the statistics use.
         step_time_ms: Wall time of a step, to the begin of the next one.
+        batch_time_ms: Wall time of a batch, where a step may stand for several
+            (`steps_per_execution`).
         device_step_time_ms: From the first to the last device activity of a step.
         breakdown_ms: Category → mean time; they add up to the mean step time. What
             could not be looked at is left out.
@@ -185,6 +188,7 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     step_count: int
     step_time_ms: Statistics
+    batch_time_ms: float | None
     device_step_time_ms: Statistics | None
     breakdown_ms: dict[str, float]
     breakdown_std_ms: dict[str, float | None]
@@ -285,6 +289,7 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
 _OF_SUMMARY: Final = (
     "step_count",
     "step_time_ms",
+    "batch_time_ms",
     "device_step_time_ms",
     "breakdown_ms",
     "breakdown_std_ms",
@@ -358,6 +363,7 @@ def _summary(
         return summary_of(hosts, excluded_flags=options.exclude_flags)
     fields = (
         "step_time_ms",
+        "batch_time_ms",
         "device_step_time_ms",
         "breakdown_ms",
         "overlapped_ms",
@@ -487,7 +493,9 @@ def _collectives(
         run,
         [host.host for host in hosts],
         step_count=max(counts) if counts else None,
-        parameters=options.parameters,
+        parameters=options.parameters
+        if options.parameters is not None
+        else described_parameters(run, [host.host for host in hosts]),
         gib_per_s=options.bandwidth_gib_per_s,
     )
 

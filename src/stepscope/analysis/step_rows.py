@@ -48,7 +48,7 @@ class HostSteps:
         windows: The windows.
         breakdown: Their breakdown.
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
-            `start_ps`, `window_ps`, `open_end`, `flags`, `device`, `gap_ps`,
+            `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `device`, `gap_ps`,
             `device_step_time_ps`, the buckets and the measures beside them. `step` is
             null where there are no steps.
         any_device: The same with the devices taken as one.
@@ -111,9 +111,10 @@ def _named_windows(
             step=pl.lit(None, pl.Int64),
             name=pl.lit("profile (no steps)"),
             marker=pl.lit(None, pl.String),
+            batches=pl.lit(None, pl.Int64),
         )
     known = steps.rows.with_row_index("step_row").select(
-        pl.col("step_row").cast(pl.Int32), "step", "name", "marker"
+        pl.col("step_row").cast(pl.Int32), "step", "name", "marker", "batches"
     )
     named = rows.join(known, on="step_row", how="left", maintain_order="left")
     return named if marker is None else named.filter(pl.col("marker") == marker)
@@ -214,7 +215,10 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     `device_busy_ps` over the devices.
     """
     keys = ["host", "window"]
-    first = ("step", "name", "marker", "start_ps", "window_ps", "open_end", "flags")
+    first = (
+        *("step", "name", "marker", "batches"),
+        *("start_ps", "window_ps", "open_end", "flags"),
+    )
     grouped = rows.group_by(keys, maintain_order=True).agg(
         *(pl.col(name).first() for name in first),
         pl.col("gap_ps").first(),

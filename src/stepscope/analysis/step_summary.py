@@ -57,6 +57,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         step: Its number; null for the whole profile.
         name: Its name.
         host: Its host.
+        batches: Batches that it stands for; null where nothing tells.
         start_ms: Begin of its window, since the start of the profile.
         duration_ms: Length of its window, to the begin of the next step.
         device_step_time_ms: From first to last device activity, the longest device.
@@ -73,6 +74,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
     name: str | None
     host: str
+    batches: int | None
     start_ms: float
     duration_ms: float
     device_step_time_ms: float | None
@@ -106,6 +108,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             recording is the one window.
         row_count: Rows counted.
         step_time_ms: Wall time of the windows.
+        batch_time_ms: Wall time of a batch: that of the windows over their batches.
         device_step_time_ms: Of the windows with device activity.
         breakdown_ms: Category → mean.
         breakdown_std_ms: Category → sample standard deviation over rows.
@@ -123,6 +126,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     step_count: int
     row_count: int
     step_time_ms: Statistics
+    batch_time_ms: float | None
     device_step_time_ms: Statistics | None
     breakdown_ms: dict[str, float]
     breakdown_std_ms: dict[str, float | None]
@@ -148,6 +152,7 @@ def step_list(host: HostSteps) -> tuple[Step, ...]:
             step=row["step"],
             name=row["name"],
             host=host.host,
+            batches=row["batches"],
             start_ms=row["start_ps"] / PS_PER_MS,
             duration_ms=row["window_ps"] / PS_PER_MS,
             device_step_time_ms=_ms(row["device_step_time_ps"]),
@@ -183,13 +188,17 @@ def summary_of(
         [measured_rows(host.any_device, excluded_flags) for host in hosts]
     )
     walls = rows.group_by("host", "window", maintain_order=True).agg(
-        pl.col("window_ps").first(), pl.col("device_step_time_ps").max()
+        pl.col("window_ps", "batches").first(), pl.col("device_step_time_ps").max()
     )
     missing = _left_out(hosts, rows)
     no_steps = [host.steps for host in hosts if not host.windows.has_steps]
     step_time, lacks = _step_time(walls["window_ps"], no_steps)
     device_step_time, unknown = _device_step_time(walls["device_step_time_ps"], hosts)
     missing += [*lacks, *unknown]
+    if walls["batches"].null_count():
+        missing.append(_NO_BATCHES.for_field("batch_time_ms"))
+    if any(host.rows["batches"].null_count() for host in hosts):
+        missing.append(_NO_BATCHES.for_field("steps.batches"))
     total = int(rows["window_ps"].sum())
     why = reasons_of(hosts)
     categories = category_columns(rows, why)
@@ -207,6 +216,7 @@ def summary_of(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
         step_time_ms=step_time,
+        batch_time_ms=_batch_time_ms(walls),
         device_step_time_ms=device_step_time,
         breakdown_ms=_means(categories),
         breakdown_std_ms=_spreads(categories),
@@ -232,6 +242,17 @@ def _step_time(
     return statistics_of(walls, field="step_time_ms", scale=PS_PER_MS)
 
 
+def _batch_time_ms(walls: pl.DataFrame) -> float | None:
+    """Σ wall time / Σ batches; None where a step does not say for how many it stands.
+
+    Markers state at least one batch, so that nothing is divided by none.
+    """
+    batches = walls["batches"]
+    if not len(walls) or batches.null_count():
+        return None
+    return int(walls["window_ps"].sum()) / int(batches.sum()) / PS_PER_MS
+
+
 def _device_step_time(
     longest: pl.Series, hosts: Sequence[HostSteps]
 ) -> tuple[Statistics | None, tuple[Missing, ...]]:
@@ -248,6 +269,7 @@ def empty_summary() -> StepSummary:
         step_count=0,
         row_count=0,
         step_time_ms=Statistics(),
+        batch_time_ms=None,
         device_step_time_ms=None,
         breakdown_ms={},
         breakdown_std_ms={},
@@ -333,6 +355,12 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     return found
 
 
+_NO_BATCHES: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Nothing says for how many batches a step stands.",
+    remedy="State it where the steps are marked: `Trace(name, step_num=i, n_steps=n, "
+    "_r=1)`.",
+)
 _NO_END: Final = Unavailable(
     code="NO_STEPS",
     reason="Nothing marks where a step ended before the next one began.",

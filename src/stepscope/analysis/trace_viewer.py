@@ -19,6 +19,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.analysis.trace_processes import HostTrace
     from stepscope.derive.profile_data import ProfileData
 
@@ -108,11 +110,15 @@ _NO_EVENTS: Final = Unavailable(
 def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unavailable:
     """List what a viewer shows (spec: tools, section 11)."""
     found, absent = host_traces(profile)
-    frames = [_tracks(profile, trace) for trace in found]
+    counts = [_visibility(profile, trace) for trace in found]
+    frames = [
+        _tracks(profile, trace, of_tracks)
+        for trace, of_tracks in zip(found, counts, strict=True)
+    ]
     if not any(len(frame) for frame in frames):
         return next(iter(absent.values()), _NO_EVENTS)
     tracks = pl.concat(frames)
-    seen = np.sum([_visibility(profile, trace) for trace in found], axis=0)
+    seen = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
     clock = clock_offsets(profile)
     missing = [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
@@ -129,7 +135,7 @@ def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unav
         drawn=int(seen[DRAWN]),
         folded=int(seen[FOLDED]),
         hidden=int(seen[HIDDEN]),
-        derived_spans=sum(len(trace.timeline.slices.track) for trace in found),
+        derived_spans=sum(trace.timeline.slice_count for trace in found),
         flows=flows,
         without_time=sum(_without_time(profile, trace.host) for trace in found),
         one_clock=None if isinstance(clock, Unavailable) else True,
@@ -140,42 +146,38 @@ def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unav
             trace.host: {
                 "tracks": len(trace.timeline.tracks),
                 "events": len(trace.timeline.row),
-                "derived_spans": len(trace.timeline.slices.track),
+                "derived_spans": trace.timeline.slice_count,
             }
             for trace in found
         },
     )
 
 
-def _tracks(profile: ProfileData, trace: HostTrace) -> pl.DataFrame:
+def _tracks(
+    profile: ProfileData, trace: HostTrace, seen: NDArray[np.int64]
+) -> pl.DataFrame:
     timeline = trace.timeline
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
         return pl.DataFrame(schema=TRACE_TRACKS)
     tracks = timeline.tracks
-    undrawn = timeline.visibility != DRAWN
-    hidden_before = np.zeros(1, np.int64)
-    if undrawn.any():
-        hidden_before = np.concatenate(
-            ([0], np.cumsum(undrawn[handles(events, "type")]))
-        )
     recorded = tracks["source"].is_not_null().to_numpy()
-    start, end = ints(events, "start_ps"), ints(events, "dur_ps")
-    slices = timeline.slices
+    start, dur = ints(events, "start_ps"), ints(events, "dur_ps")
+    derived = iter(timeline.lines)
     rows = []
-    for own, (begin, stop, folded) in zip(
+    for own, shown, (begin, stop) in zip(
         recorded.tolist(),
-        tracks.select("begin", "end", "folded").iter_rows(),
+        seen[:, DRAWN].tolist(),
+        tracks.select("begin", "end").iter_rows(),
         strict=True,
     ):
-        starts, durs = (start, end) if own else (slices.start_ps, slices.dur_ps)
-        part = slice(begin, stop)
-        hidden = stop - begin if folded else 0
-        if own and not folded and len(hidden_before) > 1:
-            hidden = int(hidden_before[stop] - hidden_before[begin])
-        last = int((starts[part] + durs[part]).max()) + trace.offset_ps
-        first = int(starts[begin]) + trace.offset_ps
-        rows.append((stop - begin - hidden, first / PS_PER_MS, last / PS_PER_MS))
+        starts, durs = (
+            (start[begin:stop], dur[begin:stop]) if own else next(derived).spans[:2]
+        )
+        drawn = shown if own else stop - begin
+        first = int(starts[0]) + trace.offset_ps
+        last = _last_end(starts, durs) + trace.offset_ps
+        rows.append((drawn, first / PS_PER_MS, last / PS_PER_MS))
     names = timeline.sections["name"].gather(tracks["section"])
     lanes = trace.threads.group_by("track", maintain_order=True).agg(
         pl.col("process").first(),
@@ -219,18 +221,42 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _visibility(profile: ProfileData, trace: HostTrace) -> np.ndarray:
-    """Numbers of drawn, folded and hidden events; a folded track folds what it has."""
+#: Spans that are looked at together: few enough for what is made of them to stay in
+#: a cache, and not to be fetched from the system page by page.
+_TOGETHER: Final = 1 << 16
+
+
+def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
+    """The greatest end of some spans, which are at least one."""
+    parts = range(0, len(starts), _TOGETHER)
+    return max(
+        int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
+        for at in parts
+    )
+
+
+def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
+    """By track: numbers of drawn, folded and hidden events.
+
+    A folded track folds what it has. Spans of derived lines are no events.
+    """
+    timeline = trace.timeline
+    seen = np.zeros((len(timeline.tracks), HIDDEN + 1), np.int64)
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
-        return np.zeros(HIDDEN + 1, np.int64)
-    types, visibility = handles(events, "type"), trace.timeline.visibility
-    seen = np.bincount(visibility[types], minlength=HIDDEN + 1)
-    tracks = trace.timeline.tracks.filter("folded")
-    for begin, end in tracks.select("begin", "end").iter_rows():
-        drawn = int((visibility[types[begin:end]] == DRAWN).sum())
-        seen[DRAWN] -= drawn
-        seen[FOLDED] += drawn
+        return seen
+    types, visibility = handles(events, "type"), timeline.visibility
+    shown = timeline.tracks.select("source", "begin", "end", "folded")
+    for track, (source, begin, end, folded) in enumerate(shown.iter_rows()):
+        if source is None:
+            continue
+        found = visibility[types[begin:end]]
+        seen[track, FOLDED] = np.count_nonzero(found == FOLDED)
+        seen[track, HIDDEN] = np.count_nonzero(found == HIDDEN)
+        seen[track, DRAWN] = end - begin - seen[track].sum()
+        if folded:
+            seen[track, FOLDED] += seen[track, DRAWN]
+            seen[track, DRAWN] = 0
     return seen
 
 

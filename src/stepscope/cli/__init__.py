@@ -41,6 +41,11 @@ class Command(NamedTuple):
 
 COMMANDS: Final[tuple[Command, ...]] = (
     Command(
+        "run",
+        "stepscope.cli.run",
+        "Run a Python program under the profiler, then report.",
+    ),
+    Command(
         "report",
         "stepscope.cli.report",
         "Say where the step time of a profile went, and what to change.",
@@ -54,7 +59,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command(
         "demo",
         "stepscope.cli.demo",
-        "Explain a small recorded training loop that ships with stepscope.",
+        "Record a small training loop here, and explain it.",
     ),
 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.cli.compose import STAGES, compose, opened
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.report import FORMATS
 from stepscope.cli.terminal import draw, is_terminal, text_width
+from stepscope.compose import STAGES, compose, opened
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_text
 from stepscope.report.page import plain_text

@@ -13,11 +13,11 @@ from stepscope.analysis.op_stats_result import FrameworkOpStatsResult
 from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.cli import trace_file
-from stepscope.cli.compose import LIMITS, describe, doubts, opened
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.show import FORMATS
 from stepscope.cli.terminal import page_width
+from stepscope.compose import LIMITS, describe, doubts, opened
 from stepscope.derive.model_work import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.report import (

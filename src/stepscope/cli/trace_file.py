@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.trace_events import all_spans
 from stepscope.analysis.trace_processes import host_traces
-from stepscope.cli.compose import describe, doubts
 from stepscope.cli.output import opened_output
+from stepscope.compose import describe, doubts
 from stepscope.report import to_json, to_trace_json
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ from stepscope.derive.launch_facts import launch_facts
 from stepscope.derive.launching_ops import launching_ops
 from stepscope.derive.memory_replay import memory_replay
 from stepscope.derive.model_work import model_work
+from stepscope.derive.op_costs import host_op_costs, op_costs
 from stepscope.derive.op_database import device_ops, host_ops
 from stepscope.derive.op_placement import op_placement
 from stepscope.derive.phases import phases
@@ -49,6 +50,7 @@ from stepscope.derive.precision import precision
 from stepscope.derive.program_places import program_places
 from stepscope.derive.request_waits import request_waits
 from stepscope.derive.requests import requests
+from stepscope.derive.run_costs import run_costs
 from stepscope.derive.step_assignment import activity_steps
 from stepscope.derive.steps import step_candidates, steps
 from stepscope.derive.tensor_cores import tensor_cores
@@ -418,11 +420,41 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
         ("trace", "events", "host_op_events", "stats?", "instruction_costs?"),
         execution_costs,
     ),
+    Derivation(
+        "run_costs",
+        (
+            "trace",
+            "activity_classes",
+            "activity_ops",
+            "instruction_costs?",
+            "type_stats?",
+        ),
+        run_costs,
+    ),
+    Derivation(
+        "op_costs",
+        (
+            "activity_classes",
+            "activity_ops",
+            "class_totals",
+            "device_executions",
+            "run_costs",
+            "precision",
+            "tensor_cores?",
+            "devices?",
+            "execution_costs?",
+        ),
+        op_costs,
+    ),
+    Derivation(
+        "host_op_costs",
+        ("host_op_events", "execution_costs", "device_activity?"),
+        host_op_costs,
+    ),
     Derivation("program_places", ("events", "event_types", "nesting"), program_places),
     Derivation(
         "model_work",
         (
-            "trace",
             "events",
             "nesting",
             "program_places",
@@ -433,12 +465,12 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
             "correlation?",
             "launches?",
             "launching_ops?",
-            "instruction_costs?",
-            "type_stats?",
+            "run_costs?",
             "allocations?",
             "steps?",
             "activity_steps?",
             "windows?",
+            "parameters?",
         ),
         model_work,
     ),

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.derive.arrays import handles, ints
+from stepscope.derive.arrays import handles
 from stepscope.derive.costs import calls_only, cost_of, weights_of
 from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
-from stepscope.derive.dense_codes import combined
+from stepscope.derive.dense_codes import Codes, combined
 from stepscope.derive.host_values import picked, text_codes
 from stepscope.derive.nesting import nest_subset
-from stepscope.derive.stat_values import StatRows, find_handle
+from stepscope.derive.stat_values import find_handle, rows_at
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.costs import Cost
     from stepscope.derive.costs.operands import Operands
     from stepscope.derive.host_op_events import HostOpEvents
     from stepscope.derive.nesting import Nesting
@@ -47,6 +46,7 @@ class ExecutionCosts:
             of the ops it called; -1 where they are not known.
         accessed_bytes: int64; bytes read and written likewise; -1 unknown.
         parent: int32; the execution around it on its thread, -1 for none.
+        depth: int32; 0 without a parent, else one more than the parent's.
         weights: int32; a row of `variables` for an execution that read variables of
             the model, -1 for any other.
         variables: Distinct lists of sizes of variables that one execution read.
@@ -56,6 +56,7 @@ class ExecutionCosts:
     flops: NDArray[np.int64]
     accessed_bytes: NDArray[np.int64]
     parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
     weights: NDArray[np.int32]
     variables: tuple[tuple[tuple[int, ...], ...], ...]
     recorded: int
@@ -81,43 +82,86 @@ def execution_costs(
     flops = np.full(count, _UNKNOWN, np.int64)
     accessed = np.full(count, _UNKNOWN, np.int64)
     weights = np.full(count, -1, np.int32)
-    variables: dict[tuple[tuple[int, ...], ...], int] = {}
-    part = np.zeros(count, np.int8)
+    variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
     recorded = 0
     if not isinstance(stats, Unavailable):
-        given = _recorded(trace, stats, found.event)
+        given = _recorded(trace, stats, found.event, len(events))
         recorded = len(given.rows)
-        for rows, operands, op_type in given.distinct(found):
-            weight = weights_of(op_type, operands)
-            if weight:
-                weights[rows] = variables.setdefault(weight, len(variables))
-            cost = cost_of(op_type, operands)
-            if cost is not None:
-                _charge(rows, cost, flops=flops, accessed=accessed, part=part)
-    for number in Part:
-        _take_inner(flops, part == int(number), nested)
+        told = _costs(given, found)
+        variables = told.variables
+        part = np.zeros(count, np.int8)
+        for column, target in (
+            (told.flops, flops),
+            (told.accessed, accessed),
+            (told.weights, weights),
+            (told.part, part),
+        ):
+            target[given.rows] = column[told.code]
+        inside_out = _inside_out(nested)
+        for number in Part:
+            _take_inner(flops, part == int(number), nested.parent, inside_out)
     _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     if len(callers):
         flops[callers[found.op] & (flops < 0)] = 0
     return ExecutionCosts(
-        flops, accessed, nested.parent, weights, tuple(variables), recorded
+        flops,
+        accessed,
+        nested.parent,
+        nested.depth,
+        weights,
+        variables,
+        recorded,
     )
 
 
-def _charge(
-    rows: NDArray[np.int64],
-    cost: Cost,
-    *,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
-    part: NDArray[np.int8],
-) -> None:
-    flops[rows] = cost.flops
-    part[rows] = int(cost.part)
-    if cost.accessed_bytes is not None:
-        accessed[rows] = cost.accessed_bytes
+class _Costs(NamedTuple):
+    """What the operands tell, by distinct combination of op type and operands.
+
+    Attributes:
+        code: int32 by row of `_Recorded`; the combination.
+        flops: int64 by combination, -1 unknown.
+        accessed: int64, -1 unknown.
+        part: int8; a `Part`, 0 where the cost is not known.
+        weights: int32; a row of `variables`, -1 for none.
+        variables: As of `ExecutionCosts`.
+    """
+
+    code: NDArray[np.int32]
+    flops: NDArray[np.int64]
+    accessed: NDArray[np.int64]
+    part: NDArray[np.int8]
+    weights: NDArray[np.int32]
+    variables: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
+    """Work out each distinct combination once."""
+    types = found.ops["type"].fill_null("")
+    number = types.rank("dense").to_numpy().astype(np.int32)
+    combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
+    if len(given.rows):
+        of_row = number[found.op[given.rows]]
+        combos = combined([of_row, *given.columns.values()])
+    flops, accessed = (np.full(combos.count, _UNKNOWN, np.int64) for _ in range(2))
+    part = np.zeros(combos.count, np.int8)
+    weights = np.full(combos.count, -1, np.int32)
+    variables: dict[tuple[tuple[int, ...], ...], int] = {}
+    for code, first in enumerate(combos.first.tolist()):
+        operands = given.read(first)
+        if operands is None:
+            continue
+        op_type = types[int(found.op[given.rows[first]])]
+        weight = weights_of(op_type, operands)
+        if weight:
+            weights[code] = variables.setdefault(weight, len(variables))
+        cost = cost_of(op_type, operands)
+        if cost is not None:
+            flops[code], part[code] = cost.flops, int(cost.part)
+            if cost.accessed_bytes is not None:
+                accessed[code] = cost.accessed_bytes
+    return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
 
 
 def _charge_instructions(
@@ -139,36 +183,14 @@ def _charge_instructions(
 
 @dataclass(frozen=True, eq=False)
 class _Recorded:
-    """Executions with operands, and handles of the texts that hold them, -1 none."""
+    """Executions with operands, and codes of the texts that hold them, -1 none."""
 
     rows: NDArray[np.int64]
     columns: dict[tuple[str, ...], NDArray[np.int32]]
     texts: dict[tuple[str, ...], list[str]]
 
-    def distinct(
-        self, found: HostOpEvents
-    ) -> list[tuple[NDArray[np.int64], Operands, str]]:
-        """Rows of each combination of op type and operands that can be read."""
-        if not len(self.rows):
-            return []
-        types = found.ops["type"].fill_null("")
-        number = types.rank("dense").to_numpy().astype(np.int32)
-        of_row = number[found.op[self.rows]]
-        combos = combined([of_row, *self.columns.values()])
-        order = np.argsort(combos.code, kind="stable")
-        ends = np.cumsum(np.bincount(combos.code, minlength=combos.count))
-        answers = []
-        begin = 0
-        for code, end in enumerate(ends.tolist()):
-            first = int(combos.first[code])
-            operands = self._read(first)
-            if operands is not None:
-                rows = self.rows[order[begin:end]]
-                answers.append((rows, operands, types[int(found.op[rows[0]])]))
-            begin = end
-        return answers
-
-    def _read(self, row: int) -> Operands | None:
+    def read(self, row: int) -> Operands | None:
+        """The operands of a row; None where they cannot be read."""
         text = {
             names: self.texts[names][column[row]]
             for names, column in self.columns.items()
@@ -183,7 +205,7 @@ class _Recorded:
 
 
 def _recorded(
-    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32], events: int
 ) -> _Recorded:
     """Collect the operands of executions in one pass over the values."""
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
@@ -194,54 +216,58 @@ def _recorded(
     wanted = np.zeros(len(trace.strings) + 1, np.uint8)
     wanted[list(by_handle)] = 1
     rows = picked(handles(stats, "key"), wanted, 0, len(stats))
-    values = _rows(stats, rows)
-    is_execution = np.isin(values.owner, event)
-    values = values.only(is_execution)
+    # The execution that each event is, if it is one.
+    place = np.full(events, -1, np.int32)
+    place[event] = np.arange(len(event), dtype=np.int32)
+    owner = place[handles(stats, "event")[rows]]
+    if (owner < 0).any():
+        rows, owner = rows[owner >= 0], owner[owner >= 0]
+    values = rows_at(stats, rows, owner)
     columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)
     for names in kinds:
         keys = [key for key, one in by_handle.items() if one == names]
-        owner, code, found = text_codes(trace, values.only(np.isin(values.key, keys)))
+        chosen = np.zeros(len(rows), np.bool_)
+        for key in keys:
+            chosen |= values.key == key
+        at, code, found = text_codes(trace, values.only(chosen))
         column = np.full(len(event), -1, np.int32)
-        at = np.searchsorted(event, owner)
         column[at] = code
         columns[names], texts[names] = column, list(found)
         if names in (_SIZES, _TEXT):
             has[at] = True
-    chosen = np.flatnonzero(has)
-    return _Recorded(
-        chosen, {names: one[chosen] for names, one in columns.items()}, texts
-    )
+    some = np.flatnonzero(has)
+    return _Recorded(some, {names: one[some] for names, one in columns.items()}, texts)
 
 
-def _rows(stats: pl.DataFrame, rows: NDArray[np.int64]) -> StatRows:
-    some = stats[rows]
-    return StatRows(
-        handles(some, "event"),
-        handles(some, "key"),
-        some["kind"].to_numpy(),
-        ints(some, "value"),
-        handles(some, "length"),
-    )
+def _inside_out(nested: Nesting) -> list[NDArray[np.int64]]:
+    """Executions inside others, level by level, the innermost first."""
+    inner = np.flatnonzero(nested.parent >= 0)
+    depth = nested.depth[inner]
+    if len(depth) and depth.max() < 1 << 16:
+        # Numbers this narrow are sorted in one pass.
+        depth = depth.astype(np.uint16)
+    order = inner[np.argsort(depth, kind="stable")]
+    cuts = np.flatnonzero(np.diff(nested.depth[order])) + 1
+    return np.split(order, cuts)[::-1]
 
 
 def _take_inner(
-    flops: NDArray[np.int64], chosen: NDArray[np.bool_], nested: Nesting
+    flops: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    parent: NDArray[np.int32],
+    inside_out: list[NDArray[np.int64]],
 ) -> None:
     """Leave to the chosen what those inside them do not count, in place.
 
     The work of an op that calls others for it is the greater of what its own operands
     say and what theirs add up to; the difference is what it did itself.
     """
+    if not chosen.any():
+        return
     whole = np.where(chosen, flops, 0)
     inner = np.zeros(len(flops), np.int64)
-    order = np.argsort(nested.depth, kind="stable")
-    cuts = np.flatnonzero(np.diff(nested.depth[order])) + 1
-    # One round per level of nesting, the innermost first.
-    for rows in reversed(np.split(order, cuts)):
-        above = nested.parent[rows]
-        inside = above >= 0
-        done = np.maximum(whole[rows], inner[rows])
-        np.add.at(inner, above[inside], done[inside])
+    for rows in inside_out:
+        np.add.at(inner, parent[rows], np.maximum(whole[rows], inner[rows]))
     flops[chosen] = np.maximum(whole - inner, 0)[chosen]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import launches as kernels
 from stepscope.derive.arrays import handles
 from stepscope.derive.attribution import OpEvidence
+from stepscope.derive.distinct_runs import distinct_runs
 from stepscope.derive.host_values import int_values
 from stepscope.derive.stat_values import find_handle, rows_with_key
 from stepscope.unavailable import Unavailable
@@ -40,9 +40,15 @@ class DeviceExecutions:
         rows: `device`, `group`, `executions`, `largest_kernel_count` (activities
             of one kernel, the most frequent one of each program), `eager`, `function`
             (executions known to be so).
+        owner: int32 by execution of `host_op_events`: the row of `rows` all of whose
+            work it launched; -1 where it launched nothing, or work of several ops or
+            devices.
+        launched: bool likewise: it put work on a device.
     """
 
     rows: pl.DataFrame
+    owner: NDArray[np.int32]
+    launched: NDArray[np.bool_]
 
 
 def device_executions(  # noqa: PLR0917 - a derivation's inputs come in order
@@ -71,12 +77,11 @@ def device_executions(  # noqa: PLR0917 - a derivation's inputs come in order
     code = activity_classes.code
     place = place_of_class[code]
     everything = np.bincount(code, minlength=len(of_class))
-    rest, counted = everything, _Counted.nothing(len(places))
+    eager = _eager_flags(host_op_events)
+    rest, counted = everything, _Counted.nothing(len(places), len(eager))
     execution = _executions(activity_ops, correlation, launching_ops)
     if execution is not None:
-        counted = _distinct_executions(
-            place, execution, eager=_eager_flags(host_op_events), count=len(places)
-        )
+        counted = _distinct_executions(place, execution, eager=eager, count=len(places))
         launched = execution >= 0
         rest = everything - np.bincount(code[launched], minlength=len(of_class))
     largest = _largest_kernel(of_class, everything)
@@ -95,7 +100,7 @@ def device_executions(  # noqa: PLR0917 - a derivation's inputs come in order
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
         rows = _with_stored(rows, place, stored)
-    return DeviceExecutions(rows)
+    return DeviceExecutions(rows, counted.owner, counted.launched)
 
 
 def _kernels_of(
@@ -121,10 +126,18 @@ class _Counted:
     executions: NDArray[np.int64]
     eager: NDArray[np.int64]
     function: NDArray[np.int64]
+    owner: NDArray[np.int32]
+    launched: NDArray[np.bool_]
 
     @classmethod
-    def nothing(cls, count: int) -> _Counted:
-        return cls(*(np.zeros(count, np.int64) for _ in range(3)))
+    def nothing(cls, places: int, executions: int) -> _Counted:
+        return cls(
+            np.zeros(places, np.int64),
+            np.zeros(places, np.int64),
+            np.zeros(places, np.int64),
+            np.full(executions, -1, np.int32),
+            np.zeros(executions, np.bool_),
+        )
 
     def add_modes(
         self, place: NDArray[np.signedinteger], eager: NDArray[np.int8]
@@ -149,20 +162,32 @@ def _executions(
     if not (launching_ops.execution >= 0).any():
         return None
     # A call inside another op (a whole program's, say) is no execution of this one.
-    key = ["name", "type"]
-    same = activity_ops.ops.select(key).join(
-        launching_ops.ops.select(key)
-        .with_row_index("host_op")
-        .unique(key, keep="first"),
-        on=key,
-        how="left",
-        maintain_order="left",
-    )
-    equal = same["host_op"].cast(pl.Int32).fill_null(-2).to_numpy()
+    equal = _same_ops(activity_ops.ops, launching_ops.ops)
     launch = correlation.launch_of_activity
     mine = launching_ops.op[launch] == equal[activity_ops.op]
     mine &= launch >= 0
     return np.where(mine, launching_ops.execution[launch], np.int32(-1))
+
+
+def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:
+    """By op of device activities: the row of the same op of the host, -2 for none.
+
+    An annotation on the device need not tell the type; then the name decides.
+    """
+    found = device.select("name", "type")
+    rows = host.select("name", "type").with_row_index("row").cast({"row": pl.Int32})
+    for key in (["name", "type"], ["name"]):
+        known = rows.unique(key, keep="first").select(
+            *key, pl.col("row").alias(f"by_{key[-1]}")
+        )
+        found = found.join(known, on=key, how="left", maintain_order="left")
+    by_name = pl.when(pl.col("type").is_null()).then("by_name")
+    same: NDArray[np.int32] = (
+        found.select(pl.coalesce("by_type", by_name).fill_null(-2))
+        .to_series()
+        .to_numpy()
+    )
+    return same
 
 
 def _eager_flags(host_op_events: HostOpEvents | Unavailable) -> NDArray[np.int8]:
@@ -179,29 +204,15 @@ def _distinct_executions(
     count: int,
 ) -> _Counted:
     """Count distinct (place, execution) pairs by place."""
-    counted = _Counted.nothing(count)
-    owner = np.full(len(eager), -1, np.int32)
-    spilled = np.empty(0, np.int64)
-    answer: int = kernels.executions(
-        place, execution, owner, counted.executions, spilled
-    )
-    if answer > 0:
-        # Executions that launched work of several ops or devices; ask for the rows.
-        spilled = np.empty(answer, np.int64)
-        owner[:] = -1
-        counted.executions[:] = 0
-        answer = kernels.executions(
-            place, execution, owner, counted.executions, spilled
-        )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    owned = np.flatnonzero(owner >= 0)
-    counted.add_modes(owner[owned], eager[owned])
-    pairs = np.unique(
-        np.stack((place[spilled], execution[spilled])).astype(np.int64), axis=1
-    )
-    counted.executions[:] += np.bincount(pairs[0], minlength=count)
-    counted.add_modes(pairs[0], eager[pairs[1]])
+    found = distinct_runs(place, execution, places=count, executions=len(eager))
+    counted = _Counted.nothing(count, len(eager))
+    counted.executions[:] = found.count
+    np.greater_equal(found.owner, 0, out=counted.launched)
+    owned = np.flatnonzero(counted.launched)
+    counted.add_modes(found.owner[owned], eager[owned])
+    counted.add_modes(found.further[0], eager[found.further[1]])
+    counted.owner[:] = found.owner
+    counted.owner[found.further[1]] = -1
     return counted
 
 

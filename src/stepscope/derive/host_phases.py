@@ -82,9 +82,13 @@ def host_phases(
     named = _op_names(host_op_events)
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
-    own = _labels(of_type)[handles(events, "type")]
-    firm = np.where(np.isin(own, firm_codes), own, np.int32(-1))
-    _hand_down(nesting, firm)
+    types = handles(events, "type")
+    own = _labels(of_type)[types]
+    is_firm = np.isin(of_type, firm_codes)
+    firm = np.full(len(types), -1, np.int32)
+    if is_firm.any():
+        firm = np.where(is_firm, of_type, np.int32(-1))[types]
+        _hand_down(nesting, firm)
     # Calls of functions hold ops of all phases.
     calls = host_op_events.ops["call"].fill_null(value=False).to_numpy()
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
@@ -92,7 +96,8 @@ def host_phases(
     at = host_op_events.event
     own[at] = np.where(op_label >= 0, op_label, own[at])
     _hand_down(nesting, own)
-    if not isinstance(host_values, Unavailable):
+    # Most recordings have no links between passes.
+    if not isinstance(host_values, Unavailable) and len(host_values["fwdbwd"].owner):
         linked = _with_gradients(host_values, firm, rows=len(own))
         _hand_down(nesting, linked)
         own = np.where(own >= 0, own, linked)

@@ -103,11 +103,13 @@ def host_values(
 
 def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Owners and whole numbers of the rows that hold a number; the last of several."""
-    is_number = np.isin(rows.kind, (INT, UINT, DOUBLE))
-    found = rows.only(is_number)
-    values = found.value.copy()
-    real = found.kind == DOUBLE
-    values[real] = np.trunc(values[real].view(np.float64)).astype(np.int64)
+    real = rows.kind == DOUBLE
+    found = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
+    values = found.value
+    if real.any():
+        real = found.kind == DOUBLE
+        values = values.copy()
+        values[real] = np.trunc(values[real].view(np.float64)).astype(np.int64)
     return found.owner, values
 
 
@@ -118,13 +120,12 @@ def text_codes(
 
     Equal texts may have several codes.
     """
-    interned = np.flatnonzero(rows.kind == REF)
-    distinct = dense(rows.value[interned])
+    interned = rows.only(rows.kind == REF)
+    distinct = dense(interned.value)
     texts = [
-        trace.strings[handle]
-        for handle in rows.value[interned][distinct.first].tolist()
+        trace.strings[handle] for handle in interned.value[distinct.first].tolist()
     ]
-    owners, numbers = [rows.owner[interned]], [distinct.code]
+    owners, numbers = [interned.owner], [distinct.code]
     placed = np.flatnonzero(rows.kind == PLACE_TEXT)
     # Texts of one length are compared as blocks of bytes, all at once.
     for length in np.unique(rows.length[placed]).tolist():
@@ -141,6 +142,9 @@ def text_codes(
         owners.append(rows.owner[at])
         numbers.append((code + len(texts)).astype(np.int32))
         texts += [trace.text(place, length) for place in places[first].tolist()]
+    if not len(placed):
+        # What is in one piece is in order.
+        return owners[0], numbers[0], texts
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")
     return owner[order], number[order], texts

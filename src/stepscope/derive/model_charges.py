@@ -7,15 +7,16 @@ the charges are hung into, its roots hold all of the time.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from stepscope.derive.arrays import codes, handles
-from stepscope.derive.attribution import OpEvidence
+from stepscope.derive.arrays import codes
 from stepscope.derive.dense_codes import combined, totals_by
+from stepscope.derive.distinct_runs import distinct_runs
 from stepscope.derive.op_names import read_annotations
 from stepscope.trace.allocations import ALLOCATION_KINDS
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.attribution import ActivityOps
+    from stepscope.derive.dense_codes import Codes
     from stepscope.derive.execution_costs import ExecutionCosts
     from stepscope.derive.host_op_events import HostOpEvents
 
@@ -34,6 +36,7 @@ __all__ = [
     "device_charges",
     "host_charges",
     "merged_charges",
+    "parameter_charges",
 ]
 
 #: Columns of charges; null means unknown.
@@ -50,6 +53,8 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
 }
+#: Rows of a table: all of them without a copy, or some.
+Rows = slice | np.ndarray
 _KEY: Final = ("name", "type", "source", "place")
 _DOUBTFUL: Final = ("host_ps", "device_ps", "flops", "parameters")
 _DEVICE: Final = 1
@@ -76,17 +81,22 @@ class DeviceWork:
 
     Attributes:
         device: int32 by row of device_activity.
-        type: int32; its name, a row of event_types.
+        op: int32; a row of the ops of `activity_ops`.
+        kernel: int32; what is counted as one kernel: its name, a row of event_types;
+            -1 for what no op names, of which each activity is an execution.
         dur_ps: int64.
         execution: int32; the execution of its own op that launched it, -1 for none.
+        execution_count: How many executions the host has.
         flops_of_op: int64 by row of the ops of `activity_ops`: operations of one
             execution, -1 where unknown.
     """
 
     device: NDArray[np.int32]
-    type: NDArray[np.int32]
+    op: NDArray[np.int32]
+    kernel: NDArray[np.int32]
     dur_ps: NDArray[np.int64]
     execution: NDArray[np.int32]
+    execution_count: int
     flops_of_op: NDArray[np.int64]
 
 
@@ -110,15 +120,15 @@ def host_charges(
     Returns:
         Columns `CHARGES` without `device_ps` and `allocated_bytes`.
     """
-    rows = np.flatnonzero(chosen)
-    distinct = combined([found.op[rows], place[rows]])
+    rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
+    op, where = found.op[rows], place[rows]
+    distinct = combined([op, where])
     count = distinct.count
     flops = costs.flops[rows]
-    known = flops >= 0
+    known = np.flatnonzero(flops >= 0)
     own = totals_by(distinct.code, found.self_ps[rows], count=count)
     work = totals_by(distinct.code[known], flops[known], count=count)
-    at = rows[distinct.first]
-    ops = found.ops[found.op[at]]
+    ops = found.ops[op[distinct.first]]
     # Ops of compiled programs go by the name that the program's author gave them.
     named = ops.select(
         name=pl.coalesce("framework_op", "name"),
@@ -128,7 +138,7 @@ def host_charges(
         source=_source(),
     )
     return named.with_columns(
-        pl.Series("place", place[at]),
+        pl.Series("place", where[distinct.first]),
         pl.Series("occurrences", own.count),
         pl.Series("host_ps", own.total),
         _known_only("flops", work.total, work.count),
@@ -139,7 +149,7 @@ def host_charges(
 
 def _parameters(
     reads: VariableReads | None,
-    rows: NDArray[np.int64],
+    rows: Rows,
     code: NDArray[np.int32],
     count: int,
 ) -> pl.Series:
@@ -150,8 +160,9 @@ def _parameters(
     nothing = np.zeros(count, np.int64)
     if reads is None:
         return _known_only("parameters", nothing, nothing)
-    some = np.flatnonzero(reads.unit[rows] >= 0)
-    unit = reads.unit[rows[some]]
+    unit = reads.unit[rows]
+    some = np.flatnonzero(unit >= 0)
+    unit = unit[some]
     _, first = np.unique(unit, return_index=True)
     found = totals_by(code[some][first], reads.elements[unit[first]], count=count)
     return _known_only("parameters", found.total, found.count)
@@ -173,30 +184,33 @@ def device_charges(
     Returns:
         Columns `CHARGES` without `host_ps` and `allocated_bytes`.
     """
-    rows = np.flatnonzero(chosen)
+    rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     group = ops.ops["group"].to_numpy().astype(np.int32)
-    op, device = ops.op[rows], work.device[rows]
-    unnamed = ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
-    kernel = np.where(unnamed.to_numpy()[op], np.int32(-1), work.type[rows])
-    launched = work.execution[rows]
-    charge = combined([group[op], place[rows]])
+    op, device, where = work.op[rows], work.device[rows], place[rows]
+    charge = combined([group[op], where])
     spent = totals_by(charge.code, work.dur_ps[rows], count=charge.count).total
     by_device = combined([charge.code, device])
-    runs = _executions(by_device.code, launched, kernel, by_device.count)
+    runs = _executions(work, rows, by_device)
     occurrences = np.bincount(
         charge.code[by_device.first], weights=runs, minlength=charge.count
     ).astype(np.int64)
-    # Each instruction of an op has costs of its own.
-    instruction = combined([charge.code, device, op])
-    runs = _executions(instruction.code, launched, kernel, instruction.count)
-    per_run = work.flops_of_op[op[instruction.first]]
-    of_charge = charge.code[instruction.first]
-    some = per_run >= 0
-    flops = totals_by(of_charge[some], (per_run * runs)[some], count=charge.count)
-    known = _known_runs(of_charge, some, occurrences)
+    flops = totals_by(np.empty(0, np.int32), np.empty(0, np.int64), count=charge.count)
+    known = np.zeros(charge.count, np.int64)
+    if (work.flops_of_op >= 0).any():
+        # Each instruction of an op has costs of its own.
+        instruction = combined([charge.code, device, op])
+        if instruction.count == by_device.count:
+            runs = runs[by_device.code[instruction.first]]
+        else:
+            runs = _executions(work, rows, instruction)
+        per_run = work.flops_of_op[op[instruction.first]]
+        of_charge = charge.code[instruction.first]
+        some = per_run >= 0
+        flops = totals_by(of_charge[some], (per_run * runs)[some], count=charge.count)
+        known = _known_runs(of_charge, some, occurrences)
     named = ops.ops[op[charge.first]].select("name", "type", source=_source())
     return named.with_columns(
-        pl.Series("place", place[rows][charge.first]),
+        pl.Series("place", where[charge.first]),
         pl.Series("occurrences", occurrences),
         pl.Series("device_ps", spent),
         _known_only("flops", flops.total, flops.count),
@@ -211,28 +225,70 @@ def allocation_charges(
 
     Args:
         allocations: The table of that name.
-        place: By row of events.
+        place: By row of allocations.
         chosen: By row of allocations: whether it counts.
 
     Returns:
         `name`, `place`, `allocated_bytes`; what no op asked for is left out.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
-    some = allocations.filter(pl.Series(taken)).select(
-        "op",
-        "allocated_bytes",
-        place=pl.Series(place[handles(allocations, "event")][taken]),
+    asked = (
+        allocations.select("op", "allocated_bytes", place=pl.Series(place))
+        .filter(
+            pl.Series(taken),
+            pl.col("op").is_not_null(),
+            pl.col("allocated_bytes").is_not_null(),
+        )
+        .group_by("op", "place", maintain_order=True)
+        .agg(pl.col("allocated_bytes").sum())
     )
-    some = some.filter(pl.col("op").is_not_null())
-    texts = some["op"].unique(maintain_order=True)
+    texts = asked["op"].unique(maintain_order=True)
     read = read_annotations(texts.to_list())
     names = pl.DataFrame({"op": texts, "name": read["name"]})
     return (
-        some.join(names, on="op", how="left")
-        .filter(pl.col("name").is_not_null(), pl.col("allocated_bytes").is_not_null())
+        asked.join(names, on="op", how="left", maintain_order="left")
+        .filter(pl.col("name").is_not_null())
         .group_by("name", "place", maintain_order=True)
         .agg(pl.col("allocated_bytes").sum())
     )
+
+
+def parameter_charges(
+    parameters: pl.DataFrame, *, trainable_only: bool
+) -> pl.DataFrame:
+    """The variables of the model, each in its scope; columns `CHARGES`.
+
+    A variable's whole name begins with its scope; what follows the scope there is
+    what divides the name, whatever the framework uses.
+
+    Args:
+        parameters: The table of that name.
+        trainable_only: Leave out those that are known not to be trained.
+    """
+    some = parameters
+    if trainable_only:
+        some = parameters.filter(pl.col("trainable").fill_null(value=True))
+    columns = some.select("name", "scope", "shape")
+    rows = pl.DataFrame(
+        # Over the variables of a model, not over what ran.
+        [
+            (_path(name, scope), None if sizes is None else math.prod(sizes))
+            for name, scope, sizes in columns.iter_rows()
+        ],
+        schema={"name": pl.String, "parameters": pl.Int64},
+        orient="row",
+    ).with_columns(place=pl.lit(-1), occurrences=pl.lit(0), known=pl.lit(0))
+    return rows.select(
+        (pl.col(name) if name in rows.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in CHARGES.items()
+    )
+
+
+def _path(name: str, scope: str) -> str:
+    divider = name[len(scope) : len(scope) + 1]
+    if not scope or not divider or not name.startswith(scope):
+        return name
+    return name.replace(divider, "/")
 
 
 def merged_charges(
@@ -329,21 +385,19 @@ def _with_allocations(
     )
 
 
-def _executions(
-    code: NDArray[np.int32],
-    execution: NDArray[np.int32],
-    kernel: NDArray[np.signedinteger],
-    count: int,
-) -> NDArray[np.int64]:
+def _executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
     """Executions by code: distinct ones, and the commonest kernel of the others."""
-    runs = np.zeros(count, np.int64)
-    launched = execution >= 0
-    of_code, _ = _pairs(code[launched], execution[launched])
-    runs += np.bincount(of_code, minlength=count)
-    of_code, often = _pairs(code[~launched], kernel[~launched])
-    most = np.zeros(count, np.int64)
-    np.maximum.at(most, of_code, often)
-    return runs + most
+    execution = work.execution[rows]
+    runs = distinct_runs(
+        by.code, execution, places=by.count, executions=work.execution_count
+    ).count
+    others = np.flatnonzero(execution < 0)
+    if len(others):
+        of_code, often = _pairs(by.code[others], work.kernel[rows][others])
+        most = np.zeros(by.count, np.int64)
+        np.maximum.at(most, of_code, often)
+        runs += most
+    return runs
 
 
 def _pairs(

@@ -10,8 +10,8 @@ import polars as pl
 
 from stepscope._core import ancestors
 from stepscope.derive.arrays import handles, ints
+from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.dense_codes import combined
-from stepscope.derive.host_values import int_values
 from stepscope.derive.model_charges import (
     DeviceWork,
     VariableReads,
@@ -19,9 +19,9 @@ from stepscope.derive.model_charges import (
     device_charges,
     host_charges,
     merged_charges,
+    parameter_charges,
 )
 from stepscope.derive.places import Places, chained
-from stepscope.derive.stat_values import find_handle, rows_with_key
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from stepscope.derive.program_places import EventPlaces, ProgramPlaces
     from stepscope.derive.steps import Steps
     from stepscope.derive.windows import Windows
-    from stepscope.trace.model import TraceData
 
 __all__ = ["VIEWS", "Hung", "ModelWork", "View", "charges_of", "model_work"]
 
@@ -76,6 +75,7 @@ class ModelWork:
         allocations: The table of that name.
         windows: Of the steps.
         step_numbers: Shown number by row of steps; empty without steps.
+        parameters: The table of that name.
     """
 
     events: pl.DataFrame
@@ -90,6 +90,7 @@ class ModelWork:
     allocations: pl.DataFrame | Unavailable
     windows: Windows | Unavailable
     step_numbers: tuple[int, ...]
+    parameters: pl.DataFrame | Unavailable
 
     def sees_host(self, step: int | None) -> bool:
         """True where it is known what the host ran (in that step)."""
@@ -98,14 +99,13 @@ class ModelWork:
 
     def sees_device(self, step: int | None) -> bool:
         """True where it is known what the devices ran (in that step)."""
-        recorded = self.device is not None and len(self.device.type) > 0
+        recorded = self.device is not None and len(self.device.op) > 0
         return recorded and (
             step is None or not isinstance(self.activity_steps, Unavailable)
         )
 
 
 def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
-    trace: TraceData,
     events: pl.DataFrame,
     nesting: Nesting,
     program_places: ProgramPlaces,
@@ -116,12 +116,12 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
     correlation: Correlation | Unavailable,
     launches: pl.DataFrame | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
-    instruction_costs: pl.DataFrame | Unavailable,
-    type_stats: pl.DataFrame | Unavailable,
+    run_costs: pl.DataFrame | Unavailable,
     allocations: pl.DataFrame | Unavailable,
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     windows: Windows | Unavailable,
+    parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
     """Bring together what the views need; nothing is added up yet."""
     device = None
@@ -132,15 +132,16 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
         execution = _own_executions(
             activity_ops, host_op_events, correlation, launching_ops
         )
-        type_ = handles(device_activity, "type")
         device = DeviceWork(
             device=handles(device_activity, "device"),
-            type=type_,
+            op=activity_ops.op,
+            kernel=_kernels(activity_ops, handles(device_activity, "type")),
             dur_ps=ints(device_activity, "dur_ps"),
             execution=execution,
-            flops_of_op=_flops_of_ops(
-                trace, activity_ops, type_, instruction_costs, type_stats
-            ),
+            execution_count=0
+            if isinstance(host_op_events, Unavailable)
+            else len(host_op_events.event),
+            flops_of_op=_flops_of_ops(len(activity_ops.ops), run_costs),
         )
         launch_event = _launch_events(len(device_activity), correlation, launches)
     numbers = () if isinstance(steps, Unavailable) else tuple(steps.rows["step"])
@@ -157,18 +158,43 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
         allocations=allocations,
         windows=windows,
         step_numbers=numbers,
+        parameters=parameters,
     )
 
 
-def charges_of(work: ModelWork, view: View, step: int | None) -> Hung:
-    """Add up what ran by op and by place in the tree of a view.
+def charges_of(
+    work: ModelWork, step: int | None, *, trainable_only: bool = False
+) -> dict[View, Hung]:
+    """Add up what ran by op and by place in the tree of each view.
+
+    Where the recording describes the model's variables, each stands in its own scope
+    instead of with the op that read it first.
 
     Args:
         work: The host's.
-        view: Whose tree.
         step: A row of the steps, or None for everything.
+        trainable_only: Leave out described variables that are not trained.
     """
-    tree = _tree(work, view)
+    found: dict[View, Hung] = {}
+    nowhere: Hung | None = None
+    for view in VIEWS:
+        tree = _tree(work, view)
+        if tree.places is not None or nowhere is None:
+            found[view] = _charged(work, view, tree, step)
+        else:
+            # Views without places of their own are made from the same charges.
+            found[view] = nowhere
+        if tree.places is None:
+            nowhere = found[view]
+    if not isinstance(work.parameters, Unavailable):
+        described = parameter_charges(work.parameters, trainable_only=trainable_only)
+        hung = found["scope"]
+        others = hung.charges.with_columns(pl.lit(None, pl.Int64).alias("parameters"))
+        found["scope"] = hung._replace(charges=pl.concat([others, described]))
+    return found
+
+
+def _charged(work: ModelWork, view: View, tree: _Tree, step: int | None) -> Hung:
     of_execution, of_event = tree.of_execution, tree.of_event
     host = device = allocated = None
     if (
@@ -188,13 +214,15 @@ def charges_of(work: ModelWork, view: View, step: int | None) -> Hung:
         and work.device is not None
         and not isinstance(work.device_ops, Unavailable)
     ):
-        chosen = np.ones(len(work.device.type), np.bool_)
+        chosen = np.ones(len(work.device.op), np.bool_)
         if step is not None and not isinstance(work.activity_steps, Unavailable):
             chosen = work.activity_steps == step
-        place = np.append(of_event, np.int32(-1))[work.launch_event]
-        if view == "graph":
-            # What another op launched stands for itself.
-            place = np.append(of_execution, np.int32(-1))[work.device.execution]
+        # What another op launched stands for itself among ops.
+        place = (
+            _places_at(of_execution, work.device.execution)
+            if view == "graph"
+            else _places_at(of_event, work.launch_event)
+        )
         device = device_charges(
             work.device_ops, work.device, place=place, chosen=chosen
         )
@@ -203,14 +231,24 @@ def charges_of(work: ModelWork, view: View, step: int | None) -> Hung:
     ):
         allocated = allocation_charges(
             work.allocations,
-            place=of_event,
+            place=_places_at(of_event, handles(work.allocations, "event")),
             chosen=_began_in(work, ints(work.allocations, "start_ps"), step),
         )
     return Hung(merged_charges(host, device, allocated), tree.places, tree.texts)
 
 
+def _places_at(place: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The places of some rows, -1 for row -1 and where there is no place at all."""
+    if not len(place):
+        return np.full(len(rows), -1, np.int32)
+    return np.where(rows < 0, np.int32(-1), place[rows])
+
+
 class _Tree(NamedTuple):
-    """The places of a view by execution and by row of events."""
+    """The places of a view by execution and by row of events.
+
+    Places by event are left out where there are none.
+    """
 
     of_execution: NDArray[np.int32]
     of_event: NDArray[np.int32]
@@ -228,7 +266,7 @@ def _tree(work: ModelWork, view: View) -> _Tree:
     elif view == "graph":
         return _graph(work)
     if frames is None:
-        nowhere = np.full(len(work.events), -1, np.int32)
+        nowhere = np.empty(0, np.int32)
         return _Tree(np.full(executions, -1, np.int32), nowhere, None, [])
     of_execution = np.empty(0, np.int32)
     if not isinstance(work.host, Unavailable):
@@ -238,9 +276,10 @@ def _tree(work: ModelWork, view: View) -> _Tree:
 
 def _graph(work: ModelWork) -> _Tree:
     """Executions inside executions, as ops inside ops."""
-    of_event = np.full(len(work.events), -1, np.int32)
+    nothing = np.empty(0, np.int32)
     if isinstance(work.host, Unavailable) or isinstance(work.costs, Unavailable):
-        return _Tree(np.empty(0, np.int32), of_event, None, [])
+        return _Tree(nothing, nothing, None, [])
+    of_event = np.full(len(work.events), -1, np.int32)
     places = chained(work.costs.parent, work.host.op)
     if len(places.node):
         of_event[work.host.event] = places.node
@@ -316,6 +355,12 @@ def _own_executions(
     return found
 
 
+def _kernels(ops: ActivityOps, type_: NDArray[np.int32]) -> NDArray[np.int32]:
+    """By activity: its name, -1 for what no op names."""
+    unnamed = ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
+    return np.where(unnamed.to_numpy()[ops.op], np.int32(-1), type_)
+
+
 def _names(host: HostOpEvents) -> pl.Series:
     """By op: the name that the program's author gave it, where one is known."""
     return host.ops.select(pl.coalesce("framework_op", "name")).to_series()
@@ -334,27 +379,10 @@ def _launch_events(
 
 
 def _flops_of_ops(
-    trace: TraceData,
-    ops: ActivityOps,
-    type_: NDArray[np.int32],
-    instruction_costs: pl.DataFrame | Unavailable,
-    type_stats: pl.DataFrame | Unavailable,
+    count: int, run_costs: pl.DataFrame | Unavailable
 ) -> NDArray[np.int64]:
-    """Operations of one execution by op: from the program, else as recorded."""
-    flops = np.full(len(ops.ops), -1, np.int64)
-    row = ops.ops["hlo"].fill_null(-1).to_numpy()
-    if not isinstance(instruction_costs, Unavailable):
-        some = np.flatnonzero(row >= 0)
-        values = instruction_costs["flops"].fill_null(-1).to_numpy()
-        flops[some] = values[row[some]]
-    if isinstance(type_stats, Unavailable):
-        return flops
-    handle = find_handle(trace.strings, "flops")
-    owner, value = int_values(rows_with_key(type_stats, "type", handle))
-    if len(owner) and len(type_):
-        of_type = np.full(int(max(owner.max(), type_.max())) + 1, -1, np.int64)
-        of_type[owner] = value
-        stored = np.full(len(flops), -1, np.int64)
-        stored[ops.op] = of_type[type_]
-        flops = np.where(flops < 0, stored, flops)
-    return flops
+    """Operations of one execution by op of device activities, -1 unknown."""
+    if isinstance(run_costs, Unavailable):
+        return np.full(count, -1, np.int64)
+    found: NDArray[np.int64] = run_costs["flops"].fill_null(-1).to_numpy()
+    return found

@@ -21,6 +21,7 @@ __all__ = [
     "StatRows",
     "find_handle",
     "numbers_of",
+    "rows_at",
     "rows_of_owners",
     "rows_with_key",
     "texts_of",
@@ -45,7 +46,9 @@ class StatRows(NamedTuple):
     length: NDArray[np.int32]
 
     def only(self, chosen: NDArray[np.bool_]) -> StatRows:
-        """The rows for which `chosen` is True."""
+        """The rows for which `chosen` is True; these themselves where all are."""
+        if chosen.all():
+            return self
         return StatRows(
             self.owner[chosen],
             self.key[chosen],
@@ -137,12 +140,19 @@ def texts_of(
     return [by_owner.get(owner) for owner in owners.tolist()]
 
 
-def _take(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
+def rows_at(
+    frame: pl.DataFrame, rows: NDArray[np.int64], owner: NDArray[np.int32]
+) -> StatRows:
+    """Some values under the owners given, which may be numbered otherwise."""
     kind: NDArray[np.uint8] = frame["kind"].to_numpy()
     return StatRows(
-        handles(frame, owner)[rows],
+        owner,
         handles(frame, "key")[rows],
         kind[rows],
         ints(frame, "value")[rows],
         handles(frame, "length")[rows],
     )
+
+
+def _take(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
+    return rows_at(frame, rows, handles(frame, owner)[rows])

@@ -80,7 +80,14 @@ class LineSpans(NamedTuple):
         return self._taken(np.lexsort((self.level, -self.dur_ps, self.start_ps)))
 
     def _taken(self, order: NDArray[np.int64]) -> LineSpans:
-        return LineSpans(*(column[order] for column in self))
+        return LineSpans(
+            self.start_ps[order],
+            self.dur_ps[order],
+            self.level[order],
+            self.name[order],
+            self.event[order],
+            self.step[order],
+        )
 
     def is_ordered(self) -> bool:
         """Whether the spans lie in that order already."""

@@ -61,19 +61,6 @@ class Pieces:
     op: NDArray[np.int32]
     instruction: NDArray[np.int32]
 
-    def only(self, chosen: NDArray[np.bool_]) -> Pieces:
-        """The pieces for which `chosen` is True."""
-        if chosen.all():
-            return self
-        return Pieces(
-            self.start_ps[chosen],
-            self.end_ps[chosen],
-            self.step[chosen],
-            self.event[chosen],
-            self.op[chosen],
-            self.instruction[chosen],
-        )
-
 
 class _Paths(NamedTuple):
     """What several things are called, level by level.
@@ -86,6 +73,12 @@ class _Paths(NamedTuple):
 
     level: NDArray[np.int32]
     name: NDArray[np.int32]
+
+    def has_path(self) -> NDArray[np.uint8]:
+        """By thing: 1 if it has a path at all."""
+        if not self.level.shape[1]:
+            return np.zeros(len(self.level), np.uint8)
+        return (self.level[:, 0] >= 0).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,17 +154,16 @@ def op_lines(
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
-    compiled = _has_path(modules, pieces.op)
-    named = _has_path(ops, pieces.op)
+    compiled, named = modules.has_path(), ops.has_path()
+    none = np.zeros(len(pieces.op), np.uint8)
 
     def line(
-        view: str, within: NDArray[np.bool_], changes: NDArray[np.uint8]
+        view: str, within: NDArray[np.uint8], changes: NDArray[np.uint8]
     ) -> tuple[LineSpans, NDArray[np.uint8]]:
-        by_instruction = view == "xla_ops"
         return _spans(
             pieces,
-            pieces.instruction if by_instruction else pieces.op,
-            paths.of_instruction if by_instruction else paths.of_op[view],
+            pieces.op,
+            paths.of_op[view],
             within=within,
             changes=changes,
             bounded=bounded,
@@ -179,25 +171,25 @@ def op_lines(
 
     # What closes a module closes all below it; what closes a scope closes its op.
     spans: dict[str, LineSpans] = {}
-    none = np.zeros(len(pieces.op), np.uint8)
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
-    spans["xla_ops"], _ = line("xla_ops", pieces.instruction >= 0, of_module)
+    spans["xla_ops"], _ = _spans(
+        pieces,
+        pieces.instruction,
+        paths.of_instruction,
+        within=paths.of_instruction.has_path(),
+        changes=of_module,
+        bounded=bounded,
+    )
     spans["name_scope"], of_scope = line("name_scope", named, of_module)
-    spans["framework_ops"], _ = line("framework_ops", named, of_module | of_scope)
-    located = _has_path(paths.of_op["source"], pieces.op)
-    spans["source"], _ = line("source", located, of_module | of_scope)
+    of_scope |= of_module
+    spans["framework_ops"], _ = line("framework_ops", named, of_scope)
+    source = paths.of_op["source"]
+    spans["source"], _ = line("source", source.has_path(), of_scope)
     return [
-        DerivedLine(view, device, track, spans[view].ordered())
+        DerivedLine(view, device, track, spans[view])
         for view in OP_VIEWS
         if view in views and len(spans[view].start_ps)
     ]
-
-
-def _has_path(paths: _Paths, code: NDArray[np.int32]) -> NDArray[np.bool_]:
-    if not paths.level.shape[1]:
-        return np.zeros(len(code), np.bool_)
-    found: NDArray[np.bool_] = paths.level[code, 0] >= 0
-    return found
 
 
 def _spans(
@@ -205,7 +197,7 @@ def _spans(
     code: NDArray[np.int32],
     paths: _Paths,
     *,
-    within: NDArray[np.bool_],
+    within: NDArray[np.uint8],
     changes: NDArray[np.uint8],
     bounded: bool,
 ) -> tuple[LineSpans, NDArray[np.uint8]]:
@@ -215,79 +207,51 @@ def _spans(
     falls on such pieces takes effect at the next one of the line.
     """
     depth = paths.level.shape[1]
-    at = np.flatnonzero(within)
     happened = np.zeros(len(code), np.uint8)
-    if not len(at) or not depth:
+    if not depth or not within.any():
         return no_spans(), happened
-    part = pieces.only(within)
-    so_far = np.cumsum(changes)[at]
-    opens = (np.diff(so_far, prepend=0) > 0).astype(np.uint8)
-    first, until = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
-    found: list[LineSpans] = []
-    upper: _Upper | None = None
-    for level in range(depth):
-        column = np.ascontiguousarray(paths.level[code[at], level])
-        count: int = kernels.extend(
-            column,
-            part.step,
-            part.start_ps,
-            part.end_ps,
-            int(bounded),
-            opens,
-            first,
-            until,
-        )
-        if count < 0:
-            raise ValueError(f"the kernel refused its arrays ({count})")
-        begins = first[:count].copy()
-        start_ps, end_ps = part.start_ps[begins], until[:count].copy()
-        ends = _shortened(upper, begins, start_ps, end_ps)
-        found.append(
-            LineSpans(
-                start_ps,
-                ends - start_ps,
-                np.full(count, level, np.int32),
-                paths.name[column[begins]],
-                part.event[begins],
-                part.step[begins],
-            )
-        )
-        if level == 0:
-            happened[at[opens != 0]] = 1
-        upper = _Upper(begins, start_ps, end_ps, ends)
-    joined = LineSpans(*(np.concatenate(each) for each in zip(*found, strict=True)))
-    return joined, happened
-
-
-class _Upper(NamedTuple):
-    """The spans of the level above: first pieces, true times and shortened ends."""
-
-    first: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    shown_ps: NDArray[np.int64]
-
-
-def _shortened(
-    upper: _Upper | None,
-    first: NDArray[np.int64],
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Ends that let viewers tell levels of equal length apart.
-
-    A span as long as the one around it ends a nanosecond before it does, but lasts at
-    least one; whatever else lies in a shortened span ends with it.
-    """
-    if upper is None:
-        return end_ps
-    around = np.searchsorted(upper.first, first, side="right") - 1
-    shown = upper.shown_ps[around]
-    equal = (upper.start_ps[around] == start_ps) & (upper.end_ps[around] == end_ps)
-    ends = np.minimum(end_ps, shown - np.where(equal, PS_PER_NS, 0))
-    least = start_ps + np.minimum(end_ps - start_ps, PS_PER_NS)
-    shortened: NDArray[np.int64] = np.maximum(ends, np.minimum(least, shown))
-    return shortened
+    room = len(code) * depth
+    found = np.empty((3, room), np.int32)
+    until = np.empty(room, np.int64)
+    count: int = kernels.open_spans(
+        code,
+        pieces.step,
+        pieces.start_ps,
+        pieces.end_ps,
+        within,
+        paths.level.ravel(),
+        changes,
+        int(bounded),
+        np.empty((5, depth), np.int64),
+        happened,
+        found,
+        until,
+    )
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    begin, dur = np.empty(count, np.int64), np.empty(count, np.int64)
+    ordered: int = kernels.close_spans(
+        found,
+        until,
+        pieces.start_ps,
+        PS_PER_NS,
+        np.zeros((3, depth), np.int64),
+        begin,
+        dur,
+    )
+    if ordered < 0:
+        raise ValueError(f"the kernel refused its arrays ({ordered})")
+    first, level, key = found[:, :count]
+    # A copy of the levels, so that the room for all that could be is given back.
+    spans = LineSpans(
+        begin,
+        dur,
+        level.copy(),
+        paths.name[key],
+        pieces.event[first],
+        pieces.step[first],
+    )
+    return spans if ordered else spans.ordered(), happened
 
 
 def _numbered(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import codes, handles, ints
 from stepscope.derive.attribution import OpEvidence
+from stepscope.derive.dense_codes import combined
 from stepscope.derive.timeline_ops import (
     OP_VIEWS,
     Pieces,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.derive.host_op_events import HostOpEvents
     from stepscope.derive.steps import Steps
     from stepscope.derive.timeline_lines import DerivedLine, Names
+
+_Number = TypeVar("_Number", np.int32, np.int64)
 
 __all__ = ["DeviceLines", "op_lines_of_devices", "op_lines_of_threads"]
 
@@ -66,33 +69,36 @@ def op_lines_of_devices(
     Kernels and collectives make them (spec: tools, section 6d); copies and memsets say
     for themselves what they are.
     """
-    places = _places(device_activity)
-    chosen = np.isin(codes(device_activity, "kind"), _COMPUTE)
-    op, step = activity_ops.op, activity_steps
-    if not chosen.all():
-        device_activity = device_activity.filter(chosen)
-        op, step = op[chosen], None if step is None else step[chosen]
-    track = handles(device_activity, "track")
-    instruction, texts = dense_texts(handles(device_activity, "hlo_op"), strings)
+    chosen = _computes(device_activity)
+    places = _places(device_activity, chosen)
+    every = bool(chosen.all())
+
+    def taken(column: NDArray[_Number]) -> NDArray[_Number]:
+        return column if every else column[chosen]
+
+    track = taken(handles(device_activity, "track"))
+    instruction, texts = dense_texts(taken(handles(device_activity, "hlo_op")), strings)
     paths = paths_of_ops(activity_ops.ops, texts, names)
-    start_ps = ints(device_activity, "start_ps")
-    end_ps = start_ps + ints(device_activity, "dur_ps")
-    event = handles(device_activity, "event")
+    start_ps = taken(ints(device_activity, "start_ps"))
+    end_ps = start_ps + taken(ints(device_activity, "dur_ps"))
+    event = taken(handles(device_activity, "event"))
+    op = taken(activity_ops.op)
+    step = np.full(len(op), -1, np.int32)
+    if activity_steps is not None:
+        step = taken(activity_steps)
     kind = codes(tracks, "kind")
     stored = tracks.filter(pl.col("event_end") > pl.col("event_begin"))
     has_modules = set(
         stored.filter(pl.col("derived") == "xla_modules")["device"].to_list()
     )
     lines: list[DerivedLine] = []
-    device = handles(device_activity, "device")
+    device = taken(handles(device_activity, "device"))
     for row, part in _stretches(track):
         ordinal = int(device[part.start])
         pieces = Pieces(
             start_ps[part],
             end_ps[part],
-            np.full(part.stop - part.start, -1, np.int32)
-            if step is None
-            else step[part],
+            step[part],
             event[part],
             op[part],
             instruction[part],
@@ -162,18 +168,28 @@ def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
     ]
 
 
-def _places(device_activity: pl.DataFrame) -> dict[int, int]:
-    computes = np.isin(codes(device_activity, "kind"), _COMPUTE)
+def _computes(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
+    of_code = np.zeros(256, np.bool_)
+    of_code[_COMPUTE] = True
+    found: NDArray[np.bool_] = of_code[codes(device_activity, "kind")]
+    return found
+
+
+def _places(
+    device_activity: pl.DataFrame, computes: NDArray[np.bool_]
+) -> dict[int, int]:
+    device, track = (handles(device_activity, name) for name in ("device", "track"))
+    streams = combined([device, track])
     counted = (
         pl.DataFrame(
             {
-                "device": handles(device_activity, "device"),
-                "track": handles(device_activity, "track"),
-                "computes": computes,
+                "device": device[streams.first],
+                "track": track[streams.first],
+                "computes": np.bincount(streams.code[computes], minlength=streams.count)
+                > 0,
+                "count": np.bincount(streams.code, minlength=streams.count),
             }
         )
-        .group_by("device", "track")
-        .agg(pl.col("computes").any(), pl.len().alias("count"))
         .sort(
             *("device", "computes", "count", "track"),
             descending=[False, True, True, False],

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import handles, ints
+from stepscope.derive.dense_codes import combined, totals_by
+from stepscope.derive.distinct_runs import distinct_runs
 from stepscope.derive.timeline_lines import DerivedLine, LineSpans
 from stepscope.unavailable import Unavailable
 
@@ -112,36 +114,7 @@ def launch_lines(
     names: Names,
 ) -> LaunchLines:
     """Add up the launch calls that put work on each device, step by step."""
-    launch = correlation.launch_of_activity
-    known = np.flatnonzero((launch >= 0) & (activity_steps >= 0))
-    calls = pl.DataFrame(
-        {
-            "device": handles(device_activity, "device")[known],
-            "step": activity_steps[known],
-            "launch": launch[known],
-        }
-    ).unique(maintain_order=True)
-    at = calls["launch"].to_numpy()
-    start_ps = ints(launches, "start_ps")[at]
-    dur_ps = ints(launches, "dur_ps")[at]
-    totals = (
-        calls.with_columns(
-            start_ps=start_ps,
-            end_ps=start_ps + dur_ps,
-            dur_ps=dur_ps,
-            event=handles(launches, "event")[at],
-        )
-        .group_by("device", "step")
-        .agg(
-            pl.col("start_ps").min(),
-            pl.col("end_ps").max(),
-            pl.col("event").sort_by("start_ps").first(),
-            pl.len().cast(pl.Int64).alias("num_launches"),
-            pl.col("dur_ps").max().alias("max_launch_time_ps"),
-            pl.col("dur_ps").sum().alias("total_launch_time_ps"),
-        )
-        .sort("device", "step")
-    )
+    totals = _launch_totals(launches, correlation, device_activity, activity_steps)
     code = names.codes(step_names(steps))
     lines = []
     for (device,), spans in totals.group_by("device", maintain_order=True):
@@ -161,6 +134,53 @@ def launch_lines(
     return LaunchLines(
         lines,
         totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
+    )
+
+
+def _launch_totals(
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    device_activity: pl.DataFrame,
+    activity_steps: NDArray[np.int32],
+) -> pl.DataFrame:
+    """By device and step: the calls that put work there, each of them once."""
+    launch = correlation.launch_of_activity
+    # A place is a device in a step; the others are no place's.
+    known = activity_steps >= 0
+    device = handles(device_activity, "device")
+    places = combined([device, activity_steps])
+    found = distinct_runs(
+        places.code,
+        np.where(known, launch, np.int32(-1)),
+        places=places.count,
+        executions=len(launches),
+    )
+    own = np.flatnonzero(found.owner >= 0)
+    place = np.concatenate((found.owner[own], found.further[0].astype(np.int32)))
+    at = np.concatenate((own, found.further[1]))
+    start_ps, dur_ps = ints(launches, "start_ps")[at], ints(launches, "dur_ps")[at]
+    count = places.count
+    begin = totals_by(place, start_ps, count=count).least
+    calls = totals_by(place, dur_ps, count=count)
+    first = np.flatnonzero(start_ps == begin[place])[::-1]
+    event = np.full(count, -1, np.int32)
+    # Of several first ones that one which stands first in the table of calls.
+    event[place[first]] = handles(launches, "event")[at[first]]
+    return (
+        pl.DataFrame(
+            {
+                "device": device[places.first],
+                "step": activity_steps[places.first],
+                "start_ps": begin,
+                "end_ps": totals_by(place, start_ps + dur_ps, count=count).greatest,
+                "event": event,
+                "num_launches": calls.count,
+                "max_launch_time_ps": calls.greatest,
+                "total_launch_time_ps": calls.total,
+            }
+        )
+        .filter(pl.col("num_launches") > 0)
+        .sort("device", "step")
     )
 
 

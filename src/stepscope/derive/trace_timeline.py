@@ -8,6 +8,7 @@ they put on a device.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ __all__ = [
     "FOLDED",
     "HIDDEN",
     "Flows",
+    "LaidLine",
     "Slices",
     "TraceTimeline",
     "trace_timeline",
@@ -108,6 +110,18 @@ class Flows:
     correlation: NDArray[np.int64]
 
 
+class LaidLine(NamedTuple):
+    """The spans of one derived line.
+
+    Attributes:
+        spans: In the order that `LineSpans.ordered` gives.
+        row: int32 by span; its row inside the track.
+    """
+
+    spans: LineSpans
+    row: NDArray[np.int32]
+
+
 @dataclass(frozen=True, eq=False)
 class TraceTimeline:
     """Sections, tracks, rows and flows of one host.
@@ -127,13 +141,14 @@ class TraceTimeline:
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
         row: int32 by row of events; the row inside its track.
-        slices: Spans of the derived lines.
+        lines: Spans of the derived lines, and their rows; in the order of their
+            tracks.
         names: Text by name code; a code below the number of event types is the row
             of that table.
         full_names: By name code; null where that is the same.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         flows: From launch calls to device activity.
-        launch_stats: By span of the launch lines: `slice` (row of slices),
+        launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
         apart: int32; rows of events, ascending, that are shown on a thread without
             having run there.
@@ -143,13 +158,38 @@ class TraceTimeline:
     tracks: pl.DataFrame
     lanes: pl.DataFrame
     row: NDArray[np.int32]
-    slices: Slices
+    lines: tuple[LaidLine, ...]
     names: pl.Series
     full_names: pl.Series
     visibility: NDArray[np.uint8]
     flows: Flows
     launch_stats: pl.DataFrame
     apart: NDArray[np.int32]
+
+    @property
+    def slice_count(self) -> int:
+        """How many spans the derived lines have."""
+        return sum(len(line.row) for line in self.lines)
+
+    @cached_property
+    def slices(self) -> Slices:
+        """The spans of all derived lines, put together when they are first needed."""
+        own = np.flatnonzero(self.tracks["source"].is_null().to_numpy())
+        lengths = [len(line.row) for line in self.lines]
+        spans = [no_spans(), *(line.spans for line in self.lines)]
+        start_ps, dur_ps, _, name, event, step = (
+            np.concatenate(each) for each in zip(*spans, strict=True)
+        )
+        rows = [np.empty(0, np.int32), *(line.row for line in self.lines)]
+        return Slices(
+            track=np.repeat(own.astype(np.int32), lengths),
+            start_ps=start_ps,
+            dur_ps=dur_ps,
+            row=np.concatenate(rows),
+            name=name,
+            event=event,
+            step=step,
+        )
 
 
 def trace_timeline(  # noqa: PLR0917 - a derivation's inputs come in order
@@ -213,7 +253,7 @@ def trace_timeline(  # noqa: PLR0917 - a derivation's inputs come in order
         tracks=placed.tracks,
         lanes=placed.lanes,
         row=rows.row,
-        slices=placed.slices,
+        lines=placed.lines,
         names=shown,
         full_names=full,
         visibility=np.concatenate((visibility, drawn)),
@@ -295,7 +335,7 @@ def _flows(
 class _Placed(NamedTuple):
     tracks: pl.DataFrame
     lanes: pl.DataFrame
-    slices: Slices
+    lines: tuple[LaidLine, ...]
 
 
 def _placed(
@@ -308,8 +348,7 @@ def _placed(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     lanes: list[tuple[Lane, ...]] = []
     ranges: list[tuple[int, int]] = []
-    parts: list[LineSpans] = [no_spans()]
-    row_parts: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    laid: list[LaidLine] = []
     at = 0
     for source, line in arranged.select("source", "line").iter_rows():
         if source is not None:
@@ -319,24 +358,9 @@ def _placed(
         spans = lines[line].spans
         row, found = lay(spans.start_ps, spans.dur_ps, nested=True)
         lanes.append(found)
-        parts.append(spans)
-        row_parts.append(row)
+        laid.append(LaidLine(spans, row))
         ranges.append((at, at + len(row)))
         at += len(row)
-    spans = LineSpans(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    of_lines = np.flatnonzero(arranged["source"].is_null().to_numpy())
-    lengths = [end - begin for begin, end in ranges]
-    slices = Slices(
-        track=np.repeat(of_lines, np.array(lengths, np.int64)[of_lines]).astype(
-            np.int32
-        ),
-        start_ps=spans.start_ps,
-        dur_ps=spans.dur_ps,
-        row=np.concatenate(row_parts),
-        name=spans.name,
-        event=spans.event,
-        step=spans.step,
-    )
     with_ranges = arranged.drop("line").with_columns(
         pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
         pl.Series("end", [end for _, end in ranges], pl.Int64),
@@ -347,7 +371,7 @@ def _placed(
             pl.Int32,
         ),
     )
-    return _Placed(with_ranges, _lanes_frame(lanes), slices)
+    return _Placed(with_ranges, _lanes_frame(lanes), tuple(laid))
 
 
 def _rows(lanes: Sequence[Lane]) -> int:
@@ -370,20 +394,23 @@ def _launch_stats(
     placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
 ) -> pl.DataFrame:
     """The numbers of the launch lines by row of slices."""
-    lines = placed.tracks.select(
-        "view", "source", device=sections["device"].gather(placed.tracks["section"])
+    schema = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
+    frames = [pl.DataFrame(schema=schema)]
+    derived = placed.tracks.filter(pl.col("source").is_null())
+    lines = derived.select(
+        "view", "begin", "end", sections["device"].gather(derived["section"])
     )
-    is_line = (lines["view"] == "launch_stats") & lines["source"].is_null()
-    slices = placed.slices
-    at = np.flatnonzero(is_line.fill_null(value=False).to_numpy()[slices.track])
-    spans = pl.DataFrame(
-        {
-            "slice": at,
-            "device": lines["device"].gather(slices.track[at]),
-            "step": slices.step[at],
-        },
-        schema={"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32},
+    for line, (view, begin, end, device) in zip(
+        placed.lines, lines.iter_rows(), strict=True
+    ):
+        if view == "launch_stats":
+            columns = {"slice": np.arange(begin, end), "step": line.spans.step}
+            frame = pl.DataFrame(columns).with_columns(device=pl.lit(device))
+            frames.append(
+                frame.select(pl.col(name).cast(schema[name]) for name in schema)
+            )
+    return (
+        pl.concat(frames)
+        .join(totals, on=["device", "step"], how="left", maintain_order="left")
+        .drop("device", "step")
     )
-    return spans.join(
-        totals, on=["device", "step"], how="left", maintain_order="left"
-    ).drop("device", "step")

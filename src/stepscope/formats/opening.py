@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,17 @@ from stepscope.errors import BadInput
 from stepscope.formats import sniff
 from stepscope.formats.reader import READERS
 from stepscope.formats.remote import RemoteDirectory, is_url
+from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import distinct_hosts, name_of_all
-from stepscope.rundir import HostFiles, Run, Scan, host_name, run_of_file, scan
+from stepscope.rundir import (
+    HostFiles,
+    Run,
+    Scan,
+    changed_unix_s,
+    host_name,
+    run_of_file,
+    scan,
+)
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
@@ -75,7 +85,7 @@ def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
 def find(path: Path) -> Scan:
     """Look for every run that a path stands for.
 
-    A log directory may hold many, a run directory, a directory of trace files under
+    A log directory may hold many; a run directory, a directory of trace files under
     names of their own, or a file holds one.
 
     Raises:
@@ -85,8 +95,16 @@ def find(path: Path) -> Scan:
         run = run_of_file(path)
         return Scan(runs=(run,), results_only=(), refused=(), directories=0)
     found = scan(path)
-    if found.runs:
-        return found
+    runs = with_worker_runs(
+        found.runs,
+        found.worker_files,
+        path,
+        top_name=path.absolute().name,
+        changed=changed_unix_s,
+        hosts_of=_hosts_of_workers,
+    )
+    if runs:
+        return msgspec.structs.replace(found, runs=runs)
     formats = _formats_of_files(path)
     readable = _readable(formats)
     loose = (_loose_run(path, formats, readable),) if readable else ()
@@ -146,8 +164,8 @@ def _newest_of(remote: RemoteDirectory) -> Run:
         raise BadInput.at(
             remote.url,
             "holds no profile",
-            "Give a URL with plugins/profile/<run>/<host>.xplane.pb below it, or that "
-            "of one such file.",
+            "Give a URL with plugins/profile/<run>/<host>.xplane.pb or "
+            "<worker>.pt.trace.json below it, or that of one such file.",
         )
     return found
 
@@ -176,13 +194,17 @@ def _readable(formats: Mapping[Path, str]) -> set[str]:
     return {reader.format for reader in READERS} & set(formats.values())
 
 
+def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
+    counts = Counter(it for it in formats.values() if it in readable)
+    return max(sorted(counts), key=counts.__getitem__)
+
+
 def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
     """The trace files that lie in a directory under names of their own.
 
     Sources of different kinds are never merged: the most frequent one is the run.
     """
-    counts = Counter(it for it in formats.values() if it in readable)
-    chosen = max(sorted(counts), key=counts.__getitem__)
+    chosen = _most_frequent(formats, readable)
     files = sorted(file for file, found in formats.items() if found == chosen)
     return Run(
         name=path.absolute().name,
@@ -198,6 +220,34 @@ def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
         if reader.format == found and reader.hosts_of is not None:
             return reader.hosts_of(files)
     return tuple(HostFiles(host=host_name(it.name), paths=(it,)) for it in files)
+
+
+def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
+    """Files of workers as hosts, named as their format does; all of them.
+
+    What cannot be read has its place all the same: opening says what is wrong.
+    """
+    try:
+        stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
+        # A pipe would keep its reader for ever.
+        if all(file.is_file() for file in files):
+            return _hosts_of_versions(files, tuple(stamps))
+    except (OSError, BadInput):
+        pass
+    return named_after_files(files)
+
+
+# A server looks at its log directory again and again.
+@lru_cache(maxsize=4096)
+def _hosts_of_versions(
+    files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...]
+) -> tuple[HostFiles, ...]:
+    del stamps  # part of the question: a file that changed is looked at again
+    formats = _formats_of(files)
+    readable = _readable(formats)
+    if not readable:
+        return named_after_files(files)
+    return _hosts_of(files, _most_frequent(formats, readable))
 
 
 def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
@@ -218,8 +268,8 @@ def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
     return BadInput.at(
         path,
         "holds no profile (" + "; ".join(seen) + ")",
-        "Give a directory with plugins/profile/<run>/<host>.xplane.pb below it, or one "
-        "such file.",
+        "Give a directory with plugins/profile/<run>/<host>.xplane.pb or "
+        "<worker>.pt.trace.json below it, or one such file.",
     )
 
 

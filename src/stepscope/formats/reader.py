@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-from stepscope.formats import kineto, xplane
+import importlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +31,22 @@ class Reader(NamedTuple):
     hosts_of: Callable[[Sequence[Path]], tuple[HostFiles, ...]] | None = None
 
 
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function of a reader, whose modules are imported when it is first called.
+
+    A file is of one format; the readers of the others would be imported in vain.
+    """
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*arguments)
+
+    return call
+
+
+_XPLANE: Final = "stepscope.formats.xplane"
+_KINETO: Final = "stepscope.formats.kineto"
+
 READERS: Final = (
-    Reader("xspace", xplane.read),
-    Reader("kineto", kineto.read, kineto.hosts_of),
+    Reader("xspace", _later(_XPLANE, "read")),
+    Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
 )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.errors import BadInput
+from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.rundir import run_of_file, runs_of_listing
 
 if TYPE_CHECKING:
@@ -144,7 +145,15 @@ class RemoteDirectory:
             whole = msgspec.structs.replace(host, paths=(Path(),))
             return (msgspec.structs.replace(run, hosts=(whole,), unix_s=file.unix_s),)
         times = {path: file.unix_s for path, file in listed.items()}
-        return runs_of_listing(times, Path(self._top))
+        # The content cannot be looked at before it is fetched.
+        return with_worker_runs(
+            runs_of_listing(times, Path(self._top)),
+            times,
+            Path(),
+            top_name=Path(self._top).name,
+            changed=times.__getitem__,
+            hosts_of=named_after_files,
+        )
 
     def files(self, run: Run) -> tuple[RemoteFile, ...]:
         """The files of a run as they were last listed.

@@ -16,11 +16,18 @@ from stepscope.report.words import (
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from stepscope.advice.finding import Evidence, Finding
+    from stepscope.advice.finding import Action, Evidence, Finding
 
-__all__ = ["evidence_words", "gain", "headline", "reasons", "standing"]
+__all__ = [
+    "evidence_words",
+    "fitting_actions",
+    "gain",
+    "headline",
+    "reasons",
+    "standing",
+]
 
 #: A typical step that differs by more than this from the mean is told beside it.
 _NOTABLE: Final = 0.25
@@ -47,10 +54,11 @@ def headline(finding: Finding) -> str:
 
 
 def _effect(finding: Finding) -> str:
+    if finding.status == "pass" and finding.note in _NO_FINDING:
+        return _NO_FINDING[finding.note](finding)
     if finding.status == "pass":
-        return sentence(
-            f"{_PASSED.get(finding.id, 'nothing found')}: {_passed(finding)}"
-        )
+        told = f"{_PASSED.get(finding.id, 'nothing found')}: {_passed(finding)}"
+        return f"{sentence(told)}{_overall(finding)}"
     size = _size(finding)
     return f"{sentence(f'{finding.title}: {size}')}{_typical(finding)}"
 
@@ -78,6 +86,42 @@ def _passed(finding: Finding) -> str:
     limit = finding.threshold.value if finding.threshold else None
     held = "" if limit is None else f" (a matter from {limit:g} % on)"
     return f"waiting takes {value} of a typical step{held}"
+
+
+def _overall(finding: Finding) -> str:
+    """Says so where a few steps wait so long that all of them together show it."""
+    share, limit = finding.share_percent, finding.threshold
+    if share is None or limit is None or share < limit.value:
+        return ""
+    return f" Over all steps it is {percent(share)}: a few of them wait long."
+
+
+def _short(finding: Finding) -> str:
+    """A large share of steps that are short: why it is no finding all the same."""
+    times = {fact.name: fact.value for fact in finding.facts}
+    effect, least = times.get("typical_effect"), times.get("smallest_effect")
+    size = "too little time" if effect is None else us(effect)
+    held = "" if least is None else f" (a matter from {us(least)} on)"
+    return (
+        f"Waiting takes only {size} of a typical step{held}. It is "
+        f"{percent(finding.value or 0.0)} of it because the steps are so short."
+    )
+
+
+def _seldom(finding: Finding) -> str:
+    """A large median that fewer steps show than a finding needs."""
+    return (
+        f"Waiting is seen in only {finding.steps_hit} of {finding.steps_clean} steps, "
+        "too few to call it the rule. Where it is seen it is long: "
+        f"{percent(finding.value or 0.0)} of a typical step."
+    )
+
+
+#: Note of a pass whose value is beyond the threshold → what is said of it.
+_NO_FINDING: Final[dict[str, Callable[[Finding], str]]] = {
+    "short": _short,
+    "seldom": _seldom,
+}
 
 
 def _input(finding: Finding) -> str:
@@ -155,6 +199,22 @@ def standing(finding: Finding) -> str:
     if finding.after_stage is not None:
         parts.append("settle what stands above first")
     return ", ".join(parts)
+
+
+def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Action]:
+    """What to change, as it is done in the frameworks that the profile shows.
+
+    Args:
+        finding: Only a failing one asks for a change.
+        frameworks: Those seen; where none was recognised every action is given.
+    """
+    if finding.status != "fail":
+        return []
+    return [
+        action
+        for action in finding.actions
+        if not frameworks or action.framework in (*frameworks, "any")
+    ]
 
 
 def evidence_words(evidence: Evidence) -> str:

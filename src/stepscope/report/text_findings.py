@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import STATUSES
 from stepscope.report.finding_words import (
     evidence_words,
+    fitting_actions,
     gain,
     headline,
     reasons,
@@ -45,20 +46,10 @@ def verdict(document: Document, width: int) -> list[Line]:
     lines = wrapped(headline(first), width, indent=0, role="title")
     promise = gain(first)
     saves = f" It may save {promise}." if promise else ""
-    actions = _fitting(first, document)
+    actions = fitting_actions(first, document.frameworks)
     if actions:
         lines += wrapped(f"Do first: {actions[0].text}{saves}", width, indent=0)
     return lines
-
-
-def _fitting(finding: Finding, document: Document) -> list[Action]:
-    """The actions for the frameworks seen; all of them where none was recognised."""
-    seen = document.frameworks
-    return [
-        action
-        for action in finding.actions
-        if not seen or action.framework in (*seen, "any")
-    ]
 
 
 def _matters(finding: Finding) -> bool:
@@ -140,7 +131,7 @@ def _finding(finding: Finding, document: Document, width: int) -> list[Line]:
         line(f"    {'see' if at == 0 else '':7}", cut(evidence_words(one), width - 11))
         for at, one in enumerate(finding.evidence)
     ]
-    for at, action in enumerate(_fitting(finding, document)):
+    for at, action in enumerate(fitting_actions(finding, document.frameworks)):
         lines += _action(action, width, first=at == 0)
     if finding.refute:
         lines += _labelled("doubt", finding.refute, width)

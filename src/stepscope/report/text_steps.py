@@ -187,6 +187,12 @@ def _statistics(overview: OverviewPageResult) -> list[Line]:
         f"{name} {ms(value)}" for name, value in numbers if value is not None
     )
     lines = [line(f"  {text}")] if text else []
+    batches = sorted({step.batches for step in overview.steps if step.batches})
+    if overview.batch_time_ms is not None and batches[-1] > 1:
+        few, many = batches[0], batches[-1]
+        each = f"{many}" if few == many else f"{few} to {many}"
+        text = f"  a step is {each} batches: {ms(overview.batch_time_ms)} a batch"
+        lines.append(line(Piece(text, "dim")))
     device = overview.device_step_time_ms
     if device is not None and device.mean is not None:
         lines.append(

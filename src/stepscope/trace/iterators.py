@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["ITERATORS"]
+__all__ = ["ITERATORS", "is_loader_call"]
+
+#: How PyTorch names the range around each batch that a DataLoader hands over.
+_LOADER_CALL: Final = re.compile(r"enumerate\(\w+\)#.*__next__")
 
 ITERATORS: Final = TableSchema(
     "iterators",
@@ -24,3 +28,8 @@ ITERATORS: Final = TableSchema(
         Column("parent_id", pl.Int64(), "", "not recorded", "Its consumer."),
     ),
 )
+
+
+def is_loader_call(name: str) -> bool:
+    """Whether a range of this name is one call of a DataLoader's iterator."""
+    return _LOADER_CALL.match(name) is not None

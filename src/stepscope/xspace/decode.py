@@ -16,7 +16,6 @@ takes about 3 N.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -166,6 +165,9 @@ def _pool(size: int, threads: int | None) -> AbstractContextManager[Executor | N
     if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
         return nullcontext()
     count = threads or _cores()
+    # At the end of a process, when a recording is stored, it can no more be imported.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
+
     return ThreadPoolExecutor(count) if count > 1 else nullcontext()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class NameEntry(NamedTuple):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IdMap:
     """From the ids of one plane's map to those of the merged one.
 
@@ -42,11 +43,7 @@ class IdMap:
 
     ids: Mapping[int, int]
 
-    @property
-    def changes(self) -> bool:
-        """Whether any id becomes another one."""
-        return any(key != value for key, value in self.ids.items())
-
+    @cached_property
     def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Ascending keys, and what they become, as `_core.rebase` takes them."""
         keys = sorted(self.ids)
@@ -57,25 +54,27 @@ class IdMap:
 class Names:
     """A metadata map that grows by the entries of one plane after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, first_free: int) -> None:
+        """Begin an empty map whose new ids are `first_free` and above."""
         self._bodies: dict[int, bytes] = {}
         self._ids: dict[bytes, int] = {}
-        self._next = 1
+        self._next = first_free
 
     def enter(
         self,
         entries: Iterable[NameEntry],
         *,
-        stat_ids: IdMap | None = None,
+        stat_ids: tuple[IdMap, int] | None = None,
         keep_ids: bool,
     ) -> IdMap:
         """Add the entries of a plane.
 
         Args:
             entries: Of two with one id the last counts.
-            stat_ids: Where ids inside the entries lead, for types of events.
-            keep_ids: Every entry keeps its id, as the first plane's do; otherwise
-                equal entries become one and the others get a free id.
+            stat_ids: What ids inside the entries become, for types of events, and
+                what those become that name nothing.
+            keep_ids: Every entry keeps its id and its bytes; otherwise equal entries
+                become one and the others get a free id.
         """
         latest = {entry.id % _WRAP: entry.body for entry in entries}
         if keep_ids:
@@ -87,7 +86,7 @@ class Names:
         later: list[tuple[int, bytes]] = []
         for key, body in latest.items():
             if stat_ids is not None:
-                body = _with_stat_ids(body, stat_ids)  # noqa: PLW2901 - as it becomes
+                body = _with_stat_ids(body, *stat_ids)  # noqa: PLW2901 - as it becomes
             if _has_children(body):
                 later.append((key, body))
             else:
@@ -105,6 +104,10 @@ class Names:
         # Both messages have their id in field 1.
         for key, body in self._bodies.items():
             yield key, number_field(StatMetadata.ID, key) + body
+
+    def identity(self) -> IdMap:
+        """Every id of the merged map as itself."""
+        return IdMap({key: key for key in self._bodies})
 
     def free_id(self) -> int:
         """An id that no entry has."""
@@ -127,21 +130,32 @@ def read_entries(
     """The entries of a map, whose messages are [begin, end)."""
     fields = index(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
-    places, lengths = (it.tolist() for it in fields.last_place(Entry.VALUE))
+    bodies = [b""] * len(keys)
+    values = fields.of(Entry.VALUE)
+    # A message that comes in pieces is the pieces one after the other.
+    for owner, place, size in zip(
+        values.owner.tolist(), values.place.tolist(), values.size.tolist(), strict=True
+    ):
+        bodies[owner] += data[place : place + size].tobytes()
     return [
-        NameEntry(key, _without_id(data[place : place + length].tobytes()))
-        for key, place, length in zip(keys, places, lengths, strict=True)
+        NameEntry(key, _without_id(body))
+        for key, body in zip(keys, bodies, strict=True)
     ]
 
 
-def rewritten_stat(body: bytes, stat_ids: IdMap) -> bytes:
+def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     """A stat with the ids of its name and of a reference replaced."""
     out = []
+    named = False
     for tag, raw, value in _fields(body):
         if tag in (StatTag.METADATA_ID, StatTag.REF):
-            out.append(varint(tag) + varint(stat_ids.ids.get(value, value)))
+            named |= tag == StatTag.METADATA_ID
+            out.append(varint(tag) + varint(stat_ids.ids.get(value, missing)))
         else:
             out.append(raw)
+    if not named:
+        # What is not written is id 0, which may have become another.
+        out.append(number_field(StatTag.METADATA_ID, stat_ids.ids.get(0, missing)))
     return b"".join(out)
 
 
@@ -149,15 +163,17 @@ def _without_id(body: bytes) -> bytes:
     return b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID)
 
 
-def _with_stat_ids(body: bytes, stat_ids: IdMap) -> bytes:
-    if not stat_ids.changes:
-        return body
+def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     out = []
     for tag, raw, _ in _fields(body):
         if tag == EventMetadata.STAT:
             inner = raw[len(varint(tag)) :]
             _, start = _number(inner, 0)
-            out.append(sized_field(tag, rewritten_stat(inner[start:], stat_ids)))
+            out.append(
+                sized_field(
+                    tag, rewritten_stat(inner[start:], stat_ids, missing=missing)
+                )
+            )
         else:
             out.append(raw)
     return b"".join(out)
@@ -172,13 +188,16 @@ def _with_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
     for tag, raw, value in _fields(body):
         if tag == _CHILD:
-            out.append(varint(tag) + varint(type_ids.get(value, value)))
+            # What names nothing here must not name something of another plane.
+            if value in type_ids:
+                out.append(varint(tag) + varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
             _, at = _number(raw, len(varint(tag)))
             packed = b""
             while at < len(raw):
                 value, at = _number(raw, at)  # noqa: PLW2901 - one of several
-                packed += varint(type_ids.get(value, value))
+                if value in type_ids:
+                    packed += varint(type_ids[value])
             out.append(sized_field(tag, packed))
         else:
             out.append(raw)
@@ -225,5 +244,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value % _WRAP, at
     return 0, -1
-
-

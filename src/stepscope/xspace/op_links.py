@@ -1,4 +1,4 @@
-"""Which op something belongs to: by an id that both carry, or by what lies around it."""
+"""Which op something belongs to: by an id that both carry, or by what holds it."""
 
 from __future__ import annotations
 

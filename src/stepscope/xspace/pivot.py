@@ -66,7 +66,9 @@ def pivot(
 
     Of several values of one event and key the last one stays.
     """
-    first, last = np.searchsorted(stats.event, [event_begin, event_end])
+    # Needles of the column's own type: others would have the column converted.
+    needles = np.array([event_begin, event_end], stats.event.dtype)
+    first, last = np.searchsorted(stats.event, needles)
     groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
     highest = max((handle for group in groups for handle in group), default=-1)
     slots = np.full(highest + 1, -1, np.int32)

@@ -28,8 +28,6 @@ ROOT = Path(__file__).resolve().parents[3]
 # Tests record anew into a folder of their own.
 ELSEWHERE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 DATA = ELSEWHERE or ROOT / "tests" / "data"
-# What Keras recorded ships with the package, once: `stepscope demo` explains it.
-DEMO = ELSEWHERE or ROOT / "src" / "stepscope" / "cli" / "demo_profile"
 SEED = 20
 
 # keras_fit
@@ -120,7 +118,7 @@ def record_keras_fit() -> None:
             "map_calls_per_step": BATCH,
             "step_ms_fed_from_memory": unfed["step_ms"],
         }
-        store(logdir, DEMO)
+        store(logdir, DATA / "tf_keras_fit")
         write_truth(DATA / "tf_keras_fit", truth)
 
 

@@ -134,6 +134,20 @@ def test_without_launches_the_commonest_kernel_counts_executions() -> None:
     assert device_rows(trace.without("launches", why), "occurrences") == [(2,)]
 
 
+def test_an_annotation_without_a_type_is_the_op_of_its_name() -> None:
+    trace = blueprint.trace(
+        [
+            ("main", "odd", 0, 50, {"tf_op": "odd:Odd"}),
+            ("main", "cuLaunchKernel", 10, 1, {"correlation_id": 1}),
+            ("main", "cuLaunchKernel", 20, 1, {"correlation_id": 2}),
+            (GPU, "x", 15, 2, {"correlation_id": 1, "tf_op": "odd"}),
+            (GPU, "x", 25, 2, {"correlation_id": 2, "tf_op": "odd"}),
+        ]
+    )
+    # One execution ran both, so they are no two executions of one kernel.
+    assert device_rows(trace, "name", "occurrences", "activities") == [("odd", 1, 2)]
+
+
 def test_one_execution_that_works_for_two_devices_counts_on_each() -> None:
     trace = blueprint.trace(
         [
@@ -206,6 +220,38 @@ def test_instructions_of_one_framework_op_are_one_row() -> None:
     )
     rows = device_rows(trace, "name", "type", "module", "occurrences", "total_ps")
     assert rows == [("jit(f)/dot_general", "dot_general", "jit_f", 2, 25 * US)]
+
+
+def test_a_function_that_was_compiled_for_two_shapes_counts_in_both_programs() -> None:
+    def run(program: int, kernel: str, start: float) -> blueprint.Line:
+        names = {"hlo_module": "jit_f", "hlo_op": "dot.1", "program_id": program}
+        return (GPU, kernel, start, 10, names)
+
+    trace = blueprint.substitute(
+        blueprint.trace(
+            [
+                *(run(1, "gemm_128", 20 * i) for i in range(3)),
+                # A split product runs two kernels, one of which the other has too.
+                *(run(2, "gemm_64", 100 + 20 * i) for i in range(2)),
+                *(run(2, "gemm_128", 110 + 20 * i) for i in range(2)),
+            ]
+        ),
+        hlo_ops=pl.DataFrame(
+            [
+                {
+                    "program": program,
+                    "module": "jit_f",
+                    "name": "dot.1",
+                    "opcode": "dot",
+                    "op_name": "jit(f)/dot_general",
+                }
+                for program in (1, 2)
+            ],
+            schema=HLO_OPS.dtypes(),
+        ),
+    )
+    rows = device_rows(trace, "name", "occurrences", "activities")
+    assert rows == [("jit(f)/dot_general", 5, 7)]
 
 
 def test_matrix_units_are_counted_over_kernel_time_only() -> None:

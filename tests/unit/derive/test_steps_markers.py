@@ -167,6 +167,36 @@ def test_numbers_that_grow_by_n_are_n_batches_per_step() -> None:
     assert found.rows["batches"].to_list() == [8] * 4
 
 
+def stating(start: float, dur: float, number: int, n_steps: int) -> tuple[Any, ...]:
+    stats = {"step_num": number, "_r": 1, "n_steps": n_steps}
+    return ("main", "train", start, dur, stats)
+
+
+def test_a_marker_states_for_how_many_batches_it_stands() -> None:
+    """The last execution of an epoch of 13 batches has three, not five."""
+    found = steps_of(
+        [
+            stating(0, 50, 1, 5),
+            stating(100, 50, 6, 5),
+            stating(200, 30, 11, 3),
+            stating(300, 50, 14, 5),
+        ]
+    )
+    assert found.rows["batches"].to_list() == [5, 5, 3, 5]
+
+
+def test_a_marker_that_states_nothing_among_others_that_do_is_unknown() -> None:
+    found = steps_of(
+        [stating(0, 50, 1, 5), marker("train", 100, 50, 6, 1), stating(200, 50, 11, 5)]
+    )
+    assert found.rows["batches"].to_list() == [5, None, 5]
+
+
+def test_a_count_below_one_states_nothing() -> None:
+    found = steps_of([stating(100 * k, 95, 5 * k, 0) for k in range(3)])
+    assert found.rows["batches"].to_list() == [5] * 3
+
+
 def test_marking_every_tenth_step_is_not_ten_batches_per_step() -> None:
     found = steps_of([marker("train", 100 * k, 10, 10 * k, 1) for k in range(4)])
     assert found.rows["batches"].to_list() == [None] * 4

@@ -8,8 +8,8 @@ import pytest
 
 import blueprint
 from report_pages import STEP, host_loop, page
-from stepscope.cli.compose import compose
 from stepscope.cli.progress import Progress
+from stepscope.compose import compose
 from stepscope.report import to_text
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile

@@ -144,7 +144,7 @@ def _finding(
         steps_clean=verdict.clean,
         devices=_ranked(found, series),
         causes=verdict.causes,
-        facts=_facts(found, series, verdict),
+        facts=(*_facts(found, series, verdict), *verdict.facts(thresholds)),
         evidence=found.evidence.get(series.label, ()) if failed else (),
         inputs=("breakdown", "host_classes"),
         unavailable=unavailable,
@@ -170,6 +170,8 @@ def _actions(verdict: Verdict) -> tuple[Action, ...]:
 
 
 def _note(found: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
+    if verdict.note in ("short", "seldom"):
+        return verdict.note
     if hidden:
         return "hidden"
     if verdict.status == "pass" and not found.consumer_recorded:

@@ -124,7 +124,7 @@ def _finding(
         devices=_ranked(found, series),
         causes=verdict.causes,
         because=sub_causes,
-        facts=_facts(found),
+        facts=(*_facts(found), *verdict.facts(thresholds)),
         evidence=found.evidence.get(series.label, ()) if failed else (),
         inputs=("launches", "device_activity", "host_classes"),
         unavailable=verdict.unavailable,

@@ -55,6 +55,7 @@ def compat_summary(
         step_count=len(steps),
         row_count=len(steps),
         step_time_ms=times,
+        batch_time_ms=None,
         device_step_time_ms=times,
         breakdown_ms={
             name: value / len(steps) / PS_PER_MS for name, value in sums.items()
@@ -84,6 +85,8 @@ def compat_summary(
             "op_placement.dataset_executions",
             "steps.device_working_ms",
             "steps.idle_input_ms",
+            "batch_time_ms",
+            "steps.batches",
             "steps.gap_ms",
             "steps.device_busy_ms",
         )
@@ -96,6 +99,7 @@ def _step(step: CompatStep) -> Step:
         step=step.group,
         name=step.name,
         host=step.host,
+        batches=None,
         start_ms=step.start_ps / PS_PER_MS,
         duration_ms=step.duration_ps / PS_PER_MS,
         device_step_time_ms=step.duration_ps / PS_PER_MS,

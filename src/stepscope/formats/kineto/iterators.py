@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.formats.kineto.absent import or_lost
-from stepscope.trace.iterators import ITERATORS
+from stepscope.trace.iterators import ITERATORS, is_loader_call
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.formats.kineto.recording import Recording
 
 __all__ = ["iterators"]
-
-_CALL: Final = re.compile(r"enumerate\(\w+\)#.*__next__")
 
 _NONE_RECORDED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
@@ -30,7 +27,7 @@ _NONE_RECORDED: Final = Unavailable(
 def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     """Every call of a DataLoader's iterator, in the order of `events`."""
     names = recording.type_names
-    rows = recording.rows_named([_CALL.match(name) is not None for name in names])
+    rows = recording.rows_named([is_loader_call(name) for name in names])
     line = recording.timeline
     kinds = pl.Series([it.kind for it in recording.tracks], dtype=pl.String)
     on_thread = (kinds == "thread").to_numpy()

@@ -108,4 +108,3 @@ def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
     inside = above >= 0
     found[place[inside]] = op_at[place[above[inside]]]
     return found
-

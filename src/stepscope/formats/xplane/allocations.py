@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.xplane.plane_stats import integer
 from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.nullable import nullable
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.columns import Values
@@ -42,6 +45,17 @@ _KEYS: Final = (
     "fragmentation",
 )
 
+#: How PyTorch calls a report, and the numbers in it.
+_TORCH_NAME: Final = "[memory]"
+_TORCH_ADDRESS: Final = "Addr"
+_TORCH_NUMBERS: Final = {
+    "Bytes": "bytes",
+    "Device Type": "device_type",
+    "Device Id": "device",
+    "Total Allocated": "allocated",
+    "Total Reserved": "reserved",
+}
+
 _NONE_RECORDED: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
@@ -54,9 +68,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     """Every allocation and deallocation in order of time, ties in file order."""
     rows = recording.host_rows(lambda name: name in _NAMES)
     if not len(rows):
-        return or_lost(recording, _NONE_RECORDED)
-    # Tracks follow each other in the table of events; time must not.
-    rows = rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+        return _torch_allocations(recording)
     stats = recording.values_at(_KEYS, rows)
     numbers = {
         column: nullable(column, *stats[key].integers())
@@ -68,12 +80,13 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     }
     address, has_address = stats["addr"].integers()
     fragmentation, has_fragmentation = stats["fragmentation"].reals()
-    names = recording.type_names[recording.timeline.type[rows]]
+    of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
+    kinds = pl.Series("kind", of_type, pl.String)
     frame = pl.DataFrame(
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
-            "kind": [_NAMES[name] for name in names],
+            "kind": kinds.gather(recording.timeline.type[rows]),
             "allocator": _memories(recording, stats),
             "address": nullable("address", address.view(np.uint64), has_address),
             "fragmentation": nullable(
@@ -91,12 +104,43 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     frame = frame.with_columns(
         fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
     )
-    return frame.select(
+    frame = frame.select(
         pl.col(column).cast(dtype)
         if column in frame.columns
         else pl.lit(None, dtype).alias(column)
         for column, dtype in ALLOCATIONS.dtypes().items()
     )
+    # Tracks follow each other in the table of events; time must not.
+    return frame[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+
+
+def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """What PyTorch's allocators reported, under the names that it gave."""
+    rows = recording.host_rows(lambda name: name == _TORCH_NAME)
+    rows = rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+    stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
+    address, has_address = stats[_TORCH_ADDRESS].integers()
+    given = pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "start_ps": recording.timeline.start_ps[rows],
+            "address": nullable("address", address.view(np.uint64), has_address),
+            "asked_by": recording.texts("op", recording.handles(stats["tf_op"])),
+            **{
+                column: nullable(column, *stats[key].integers())
+                for key, column in _TORCH_NUMBERS.items()
+            },
+        }
+    ).filter(pl.col("bytes") != 0)
+    if given.is_empty():
+        return or_lost(recording, _NONE_RECORDED)
+    sizes = {}
+    for plane, role in zip(recording.space.planes, recording.roles, strict=True):
+        size = integer(plane, "memory_size")
+        if role.device is not None and size is not None:
+            named = integer(plane, PROGRAM_ORDINAL)
+            sizes[role.device if named is None else named] = size
+    return allocation_rows(given, device_bytes=sizes)
 
 
 def _memories(recording: Recording, stats: dict[str, Values]) -> pl.Series:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.trace.launch_limits import (
     MOST_GRID,
@@ -17,6 +17,9 @@ from stepscope.trace.launch_limits import (
     MOST_SHARED_BYTES,
     MOST_THREADS,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Copy", "Geometry", "parse_copy", "parse_geometry"]
 
@@ -84,7 +87,7 @@ def parse_geometry(text: str) -> Geometry:
         shared=shared if shared is not None else group or None,
         block=block or None,
         grid=grid or None,
-        occupancy=_percent(pairs.get("occ_pct"), refused),
+        occupancy=_occupancy(pairs, refused),
         refused=tuple(refused),
     )
 
@@ -127,6 +130,17 @@ def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] 
     return (x, y, z) if all(1 <= part <= most for part in (x, y, z)) else ()
 
 
+def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
+    """Zero stands for "not available" (spec: tools, section 2.4).
+
+    Not so in an estimate: that is a whole number, and 0 is less than half a percent.
+    """
+    estimate = _percent(pairs.get("est_occ_pct"), refused)
+    if estimate is not None:
+        return estimate
+    return _percent(pairs.get("occ_pct"), refused) or None
+
+
 def _percent(text: str | None, refused: list[str]) -> float | None:
     if text is None:
         return None
@@ -137,5 +151,4 @@ def _percent(text: str | None, refused: list[str]) -> float | None:
     if not 0.0 <= value <= 100.0:
         refused.append("occupancy")
         return None
-    # Zero stands for "not available" (spec: tools, section 2.4).
-    return value or None
+    return value

@@ -13,6 +13,7 @@ from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, numbers_of
 
 if TYPE_CHECKING:
@@ -48,11 +49,13 @@ class TaskEnvironment:
         stop_unix_ns: When it ended.
         levels: Tracer levels in force: of the host, the device and Python; None
             where the options were not recorded at all.
+        asked_levels: Those that were asked for; only our own recordings tell.
     """
 
     start_unix_ns: int | None = None
     stop_unix_ns: int | None = None
     levels: tuple[int, int, int] | None = None
+    asked_levels: tuple[int, int, int] | None = None
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
@@ -62,7 +65,8 @@ def task_environment(recording: Recording) -> TaskEnvironment:
             return TaskEnvironment(
                 start_unix_ns=integer(plane, "profile_start_time") or None,
                 stop_unix_ns=integer(plane, "profile_stop_time") or None,
-                levels=_levels(raw(plane, "profile_options")),
+                levels=_levels(raw(plane, EnvironmentStat.OPTIONS)),
+                asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
             )
     return TaskEnvironment()
 

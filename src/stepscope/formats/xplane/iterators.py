@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.xplane.damaged import or_lost
+from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.nullable import nullable
 from stepscope.unavailable import Unavailable
 
@@ -20,15 +21,17 @@ _BEGINNING: Final = "Iterator::"
 
 _NONE_RECORDED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
-    reason="The profile holds no Iterator event.",
-    remedy="Record a program that reads its input through tf.data, with host tracer "
-    "level 2 and dataset ops included.",
+    reason="The profile holds no Iterator event and no call of a DataLoader.",
+    remedy="Record a program that reads its input through tf.data or a DataLoader, "
+    "with host tracer level 2 and dataset ops included.",
 )
 
 
 def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     """Every call of every iterator, in the order of `events`."""
-    rows = recording.host_rows(lambda name: name.startswith(_BEGINNING))
+    rows = recording.host_rows(
+        lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
+    )
     if not len(rows):
         return or_lost(recording, _NONE_RECORDED)
     stats = recording.values_at(["id", "parent_id"], rows)

@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.formats.xplane.environment import task_environment
 from stepscope.formats.xplane.plane_stats import integer, text
 from stepscope.formats.xplane.programs import malformed_programs
+from stepscope.rundir import is_spool
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.shared_notes import (
     COPY_AGAIN,
@@ -39,6 +40,7 @@ def quality(recording: Recording) -> pl.DataFrame:
     """Every doubt about a recording, gravest first."""
     sources = (
         _damage,
+        _unfinished,
         _reported,
         _times,
         _names,
@@ -66,6 +68,20 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
     )
 
 
+def _unfinished(recording: Recording) -> Iterator[QualityNote]:
+    if not any(is_spool(path.name) for path in recording.paths):
+        return
+    yield QualityNote(
+        kind="unfinished_recording",
+        severity="warning",
+        scope="file",
+        message="The recording was not ended: the program was killed, or still runs. "
+        "What it told until a moment (0.2 s) before is here; what a framework recorded "
+        "itself is not.",
+        remedy="Let the program end, or stop the recording before.",
+    )
+
+
 def _reported(recording: Recording) -> Iterator[QualityNote]:
     for severity, messages in (
         ("error", recording.space.errors),
@@ -77,7 +93,7 @@ def _reported(recording: Recording) -> Iterator[QualityNote]:
                 yield QualityNote(
                     kind="dropped_events",
                     severity="warning",
-                    count=int(dropped["count"] or dropped["other"]),
+                    count=times * int(dropped["count"] or dropped["other"]),
                     scope="file",
                     message=f"The producer reports lost events: {message}",
                     remedy="Record fewer steps or a lower tracer level.",
@@ -178,12 +194,16 @@ def _levels(recording: Recording) -> Iterator[QualityNote]:
     if levels is None:
         return
     host, device, python = levels
+    asked = task_environment(recording).asked_levels
+    differ = ""
+    if asked is not None and asked != levels:
+        differ = " Asked for: host {}, device {}, Python {}.".format(*asked)
     yield QualityNote(
         kind="tracer_levels",
         severity="info" if host else "warning",
         scope="file",
         message=f"Tracer levels in force: host {host}, device {device}, "
-        f"Python {python}.",
+        f"Python {python}.{differ}",
         remedy=None if host else "Record with host_tracer_level 2 to see the host.",
     )
 

@@ -259,12 +259,17 @@ class Recording:
 
     def texts(self, name: str, handles: NDArray[np.int32]) -> pl.Series:
         """A series of texts; null where there is none or it stands for unknown."""
-        distinct, inverse = np.unique(handles, return_inverse=True)
+        # A place per string, the last one for none: cheaper than sorting the rows.
+        number = np.zeros(len(self.strings) + 1, np.int32)
+        number[handles] = 1
+        distinct = np.flatnonzero(number)
+        number[distinct] = np.arange(len(distinct), dtype=np.int32)
+        distinct[distinct == len(self.strings)] = -1
         texts = [
             None if one < 0 or self.strings[one] in _NO_TEXT else self.strings[one]
             for one in distinct.tolist()
         ]
-        return pl.Series(name, texts, dtype=pl.String).gather(inverse)
+        return pl.Series(name, texts, dtype=pl.String).gather(number[handles])
 
     def _stats_of(self, begin: int, end: int) -> EventStats:
         # The needles have the type of the column, which is not copied then.

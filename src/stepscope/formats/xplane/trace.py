@@ -12,16 +12,21 @@ from stepscope.formats.xplane.allocations import allocations
 from stepscope.formats.xplane.environment import devices, environment
 from stepscope.formats.xplane.iterators import iterators
 from stepscope.formats.xplane.missing_devices import why_no_activity
+from stepscope.formats.xplane.parameters import parameters
 from stepscope.formats.xplane.programs import hlo_ops
 from stepscope.formats.xplane.quality import quality
 from stepscope.formats.xplane.recording import Recording
+from stepscope.formats.xplane.spool import read_spool
 from stepscope.formats.xplane.tracks import tracks_frame
+from stepscope.rundir import is_spool
 from stepscope.trace.events import EVENT_TYPES
 from stepscope.trace.model import TraceData
+from stepscope.trace.nullable import nullable
 from stepscope.trace.stats import STATS, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.decode import decode, decode_bytes
 from stepscope.xspace.source import open_bytes
+from stepscope.xspace.vocabulary import CATEGORY, OP_CATEGORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +35,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.columns import XSpace
 
 __all__ = ["read"]
-
-_NO_PARAMETERS = Unavailable(
-    code="FORMAT",
-    reason="This format does not record the variables of the model.",
-    remedy="Count the parameters in the program itself.",
-)
 
 
 def read(source: HostFiles) -> TraceData:
@@ -58,7 +57,7 @@ def read(source: HostFiles) -> TraceData:
         "launches": lambda it: it.launches,
         "allocations": allocations,
         "iterators": iterators,
-        "parameters": lambda _: _NO_PARAMETERS,
+        "parameters": parameters,
         "hlo_ops": hlo_ops,
         "devices": devices,
         "environment": environment,
@@ -73,6 +72,8 @@ def read(source: HostFiles) -> TraceData:
 
 
 def _decoded(source: HostFiles) -> XSpace:
+    if len(source.paths) == 1 and is_spool(source.paths[0].name):
+        return read_spool(source.paths[0], limit_bytes=source.limit_bytes)
     if len(source.paths) == 1:
         return decode(
             source.paths[0], limit_bytes=source.limit_bytes, mapped=source.mapped
@@ -98,10 +99,18 @@ def _event_types(recording: Recording) -> pl.DataFrame:
             "name": pl.Series(recording.type_names.tolist(), dtype=pl.String),
             "display_name": recording.texts("display_name", types.display_name),
             "known": ~types.unknown,
-            "op": pl.Series([None], dtype=pl.Boolean).new_from_index(0, len(types)),
+            "op": _operators(recording),
         },
         schema=EVENT_TYPES.dtypes(),
     )
+
+
+def _operators(recording: Recording) -> pl.Series:
+    """By type: whether its events are operators; null where nobody says."""
+    categories = recording.type_values([CATEGORY])[CATEGORY]
+    handles = recording.handles(categories)
+    is_op = handles == recording.handle(OP_CATEGORY)
+    return nullable("op", is_op, handles >= 0)
 
 
 def _stats(recording: Recording) -> pl.DataFrame:

@@ -60,6 +60,9 @@ _DERIVED_NAMES: Final = {
     "Source Code": "source",
 }
 
+#: How lines of a GPU are called on which its streams wait.
+_WAITS: Final = "synchronisation"
+
 _LINE_TYPES: Final = re.compile(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
@@ -218,5 +221,6 @@ def _kind(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
         # There the line of ops is the recording itself, not a view of streams.
         view, kind = None, "core" if role.core else "asynchronous"
     else:
-        kind = "stream" if role.device_type == "GPU" else "asynchronous"
+        works = role.device_type == "GPU" and not name.endswith(_WAITS)
+        kind = "stream" if works else "asynchronous"
     return ("derived", view) if view else (kind, None)

@@ -1,0 +1,276 @@
+"""Measures `stepscope serve` against XProf's own server: same run, in turn.
+
+Each measurement starts a server over a log directory of its own (XProf keeps what it
+has computed beside the profile), and asks what the pages of either ask in a browser:
+until it answers at all, the overview, a second page, and then a hundred requests for
+six things in turn. Memory is what the process and its children hold resident. The file
+is read once before each, so nobody waits for the disk; the order alternates.
+
+Where Playwright and Chromium are installed, our page is also opened there.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import in_browser
+from measured_process import warm_page_cache
+from pages import machine, replace_section
+from peer import NoPeer, say, stepscope, versions, xprof
+from profiles import GPU_EVENTS, NoProfile, gpu_shaped
+from served import (
+    Page,
+    Served,
+    ServerFailed,
+    environment_of,
+    fresh_logdir,
+    serving,
+)
+
+LEAST_RUNS = 3
+REQUESTS = 100
+MIB = 1 << 20
+XPROF_DATA = "data/plugin/profile"
+#: Pages that both have: asked in turn, between the two small ones.
+MIXED = (
+    "overview_page",
+    "framework_op_stats",
+    "kernel_stats",
+    "input_pipeline_analyzer",
+    "memory_profile",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One server, and what its pages ask.
+
+    Attributes:
+        name: As the tables show it.
+        command: Of the log directory, a port, and another free port.
+        first: What the browser asks until the overview is drawn.
+        second: And until the table of kernels is.
+        mixed: Addresses that are asked in turn.
+    """
+
+    name: str
+    command: Callable[[Path, int, int], Sequence[str]]
+    first: Page
+    second: Page
+    mixed: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """What one server took: seconds, and resident bytes."""
+
+    start_s: float
+    first_s: float
+    second_s: float
+    mixed_s: float
+    started_bytes: int
+    first_bytes: int
+    mixed_bytes: int
+
+
+#: (Row of the table, field of a visit, digits, one of the row's unit).
+ROWS = (
+    ("until it answers, s", "start_s", 2, 1),
+    ("first page, s", "first_s", 2, 1),
+    ("second page, s", "second_s", 3, 1),
+    ("mixed requests, s", "mixed_s", 2, 1),
+    ("memory after the start, MiB", "started_bytes", 0, MIB),
+    ("after the first page, MiB", "first_bytes", 0, MIB),
+    ("after the mixed requests, MiB", "mixed_bytes", 0, MIB),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; print the tables, and put them into the page."""
+    options = parse(arguments)
+    try:
+        contenders = [stepscope(), xprof()]
+        profile = gpu_shaped(options.events)
+        sides = [ours(contenders[0].python), theirs(contenders[1].python)]
+        if options.only:
+            sides = [side for side in sides if side.name == options.only]
+        told = [machine(), versions(contenders), about(options)]
+        told.append(table(visits(sides, profile, options)))
+        if not options.only or options.only == "stepscope":
+            told += ["In Chromium, stepscope alone:", browser_part(profile, options)]
+    except (NoPeer, NoProfile, ServerFailed) as failure:
+        print(f"serve: {failure}", file=sys.stderr)
+        return 1
+    text = "\n\n".join(told)
+    print(text)
+    if options.write:
+        replace_section(options.write, "serve", text)
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=LEAST_RUNS, metavar="N")
+    parser.add_argument("--events", type=int, default=GPU_EVENTS, metavar="N")
+    parser.add_argument("--requests", type=int, default=REQUESTS, metavar="N")
+    parser.add_argument("--only", choices=["XProf", "stepscope"])
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="replace the section of this page"
+    )
+    options = parser.parse_args(arguments)
+    whole = options.events == GPU_EVENTS and options.requests >= REQUESTS
+    if options.write and (options.runs < LEAST_RUNS or options.only or not whole):
+        parser.error(
+            f"a page gets the whole profile, both sides, {REQUESTS} requests, and "
+            f"{LEAST_RUNS} runs or more"
+        )
+    return options
+
+
+def ours(python: Path) -> Side:
+    """`stepscope serve`, and what the page asks for (read off in Chromium)."""
+    return Side(
+        name="stepscope",
+        command=lambda logdir, port, _: (
+            *(str(python), "-m", "stepscope", "serve"),
+            *(str(logdir), "--port", str(port)),
+        ),
+        first=(
+            ("data/status",),
+            ("data/runs",),
+            ("data/tool/overview_page", "data/profile"),
+            (
+                "data/findings",
+                "data/table/overview_page?table=top_ops&limit=100",
+            ),
+        ),
+        second=(
+            ("data/tool/kernel_stats",),
+            ("data/table/kernel_stats?table=rows&limit=100",),
+        ),
+        mixed=("data/runs", "data/profile", *(f"data/tool/{tool}" for tool in MIXED)),
+    )
+
+
+def theirs(python: Path) -> Side:
+    """XProf's server, and what its page asks for (read off in Chromium)."""
+    data = f"{XPROF_DATA}/data?run=run&host=host"
+    hosts = f"{XPROF_DATA}/hosts?run=run"
+    return Side(
+        name="XProf",
+        command=lambda logdir, port, other: (
+            *(str(python.with_name("xprof")), "--logdir", str(logdir)),
+            *("--port", str(port), "--grpc_port", str(other)),
+        ),
+        first=(
+            (f"{XPROF_DATA}/runs",),
+            (f"{XPROF_DATA}/run_tools?run=run",),
+            (f"{hosts}&tag=overview_page",),
+            (f"{data}&tag=overview_page",),
+        ),
+        second=((f"{hosts}&tag=kernel_stats",), (f"{data}&tag=kernel_stats",)),
+        mixed=(
+            f"{XPROF_DATA}/runs",
+            f"{hosts}&tag=overview_page",
+            *(f"{data}&tag={tool}" for tool in MIXED),
+        ),
+    )
+
+
+def visits(
+    sides: Sequence[Side], profile: Path, options: argparse.Namespace
+) -> dict[str, list[Visit]]:
+    """Every visit of each side, the sides taking turns."""
+    taken: dict[str, list[Visit]] = {side.name: [] for side in sides}
+    for run in range(options.runs):
+        # Who goes first changes, so that neither always follows the other.
+        for side in sides if run % 2 == 0 else sides[::-1]:
+            say(f"run {run + 1}: {side.name}")
+            try:
+                taken[side.name].append(visit(side, profile, requests=options.requests))
+            except ServerFailed as failure:
+                raise ServerFailed(f"{side.name}: {failure}") from failure
+    say("")
+    return taken
+
+
+def visit(side: Side, profile: Path, *, requests: int) -> Visit:
+    """One server from its start to the last of the mixed requests."""
+    with started(side, profile) as server:
+        started_bytes = server.resident_bytes()
+        first_s = server.show(side.first)
+        first_bytes = server.resident_bytes()
+        second_s = server.show(side.second)
+        turns = [(side.mixed[number % len(side.mixed)],) for number in range(requests)]
+        mixed_s = server.show(turns)
+        return Visit(
+            start_s=server.started_s,
+            first_s=first_s,
+            second_s=second_s,
+            mixed_s=mixed_s,
+            started_bytes=started_bytes,
+            first_bytes=first_bytes,
+            mixed_bytes=server.resident_bytes(),
+        )
+
+
+@contextmanager
+def started(side: Side, profile: Path) -> Iterator[Served]:
+    """A fresh server over a log directory of its own."""
+    with fresh_logdir(profile) as logdir, tempfile.TemporaryDirectory() as home:
+        warm_page_cache(profile)
+        command = partial(side.command, logdir)
+        with serving(command, environment_of(Path(home))) as server:
+            yield server
+
+
+def about(options: argparse.Namespace) -> str:
+    """What was measured, in a sentence."""
+    return (
+        f"One run of {options.events:,} events (`benchmarks/gpu_shaped.py`); "
+        f"{options.requests} mixed requests; medians of {options.runs}."
+    )
+
+
+def table(taken: dict[str, list[Visit]]) -> str:
+    """The figures as a Markdown table; ratios where both sides were measured."""
+    names = list(taken)
+    lines = [
+        "| | " + " | ".join([*names, "XProf ÷ stepscope"]) + " |",
+        "|---|" + "--:|" * (len(names) + 1),
+    ]
+    for text, field, digits, unit in ROWS:
+        values = {
+            name: statistics.median(getattr(each, field) for each in visits_of) / unit
+            for name, visits_of in taken.items()
+        }
+        cells = [f"{values[name]:,.{digits}f}" for name in names]
+        both = len(values) > 1
+        cells.append(f"{values['XProf'] / values['stepscope']:.1f}" if both else "")
+        lines.append(f"| {text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def browser_part(profile: Path, options: argparse.Namespace) -> str:
+    """The times of our page in a browser, or why there are none."""
+    why = in_browser.why_not()
+    if why is not None:
+        return f"Not measured: {why}."
+    side = ours(Path(sys.executable))
+    fresh: Callable[[], AbstractContextManager[Served]] = partial(
+        started, side, profile
+    )
+    return in_browser.table(in_browser.measure(fresh, runs=options.runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Takes the pictures of the page that the documentation shows.
+
+    python build_tools/screenshots.py
+
+Two runs are shown: one that `benchmarks/gpu_shaped.py` writes (sixty steps of one GPU),
+and the recorded Keras `fit` of the tests. Needs the built page, Playwright and
+Chromium (`make test-web` brings them). The pictures are packed as tightly as PNG allows
+without losing anything.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+EVENTS = 200_000
+RECORDED = ROOT / "tests" / "data" / "tf_keras_fit"
+MOST_BYTES = 150_000
+LONG_AGO = 1_700_000_000
+PATIENCE_MS = 60_000
+READY = re.compile(r"at (http://[\d.]+:\d+/)")
+ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture: the view that is opened, and what must be drawn on it."""
+
+    name: str
+    run: str
+    fragment: str
+    shows: str
+    height: int = 800
+
+
+PICTURES = (
+    Picture("findings", "gpu", "page=findings", "article.finding"),
+    Picture("overview", "gpu", "page=overview", "main .bars"),
+    Picture("tfdata", "keras", "page=tfdata", ".node.bottleneck"),
+)
+WIDTH = 1200
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take every picture, and say how large each is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=IMAGES, metavar="FOLDER")
+    output: Path = parser.parse_args(arguments).output
+    output.mkdir(parents=True, exist_ok=True)
+    sizes = {}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=list(ARGUMENTS)
+        )
+        for run in dict.fromkeys(picture.run for picture in PICTURES):
+            with serving(log_directory(Path(folder), run)) as address:
+                for picture in PICTURES:
+                    if picture.run == run:
+                        page = browser.new_page(
+                            viewport={"width": WIDTH, "height": picture.height},
+                            color_scheme="light",
+                        )
+                        target = output / f"{picture.name}.png"
+                        target.write_bytes(packed(taken(page, address, picture)))
+                        page.close()
+                        sizes[target] = target.stat().st_size
+        browser.close()
+    for target, size in sizes.items():
+        print(f"{target}: {size / 1e3:.0f} kB")
+    too_large = [target.name for target, size in sizes.items() if size > MOST_BYTES]
+    if too_large:
+        print(f"larger than {MOST_BYTES / 1e3:.0f} kB: {', '.join(too_large)}")
+    return 1 if too_large else 0
+
+
+def log_directory(folder: Path, run: str) -> Path:
+    """A log directory with one run."""
+    logdir = folder / run
+    if run == "keras":
+        shutil.copytree(RECORDED, logdir)
+        settle(logdir)
+        return logdir
+    file = logdir / "plugins" / "profile" / "2026_11_20_12_00_00" / "worker0.xplane.pb"
+    file.parent.mkdir(parents=True)
+    script = ROOT / "benchmarks" / "gpu_shaped.py"
+    subprocess.run(
+        [sys.executable, str(script), str(file), "--events", str(EVENTS)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    settle(logdir)
+    return logdir
+
+
+def settle(logdir: Path) -> None:
+    """Make the files look old: what has just changed counts as being written."""
+    for path in logdir.rglob("*.xplane.pb*"):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+@contextmanager
+def serving(logdir: Path) -> Iterator[str]:
+    """The program's own server; its address."""
+    command = [sys.executable, "-m", "stepscope", "serve", str(logdir), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            said = ""
+            for line in process.stdout or ():
+                said += line
+                if READY.search(said):
+                    break
+            found = READY.search(said)
+            if found is None:
+                raise SystemExit(f"the server ended: {said}")
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+def taken(page: Page, address: str, picture: Picture) -> bytes:
+    """The PNG of a view when it is drawn and nothing moves any more."""
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{address}#{picture.fragment}", wait_until="networkidle")
+    page.wait_for_selector(picture.shows)
+    page.wait_for_selector("[aria-busy=true]", state="detached")
+    page.wait_for_load_state("networkidle")
+    return page.screenshot(animations="disabled")
+
+
+def packed(png: bytes) -> bytes:
+    """The same picture in fewer bytes: only its image, deflated anew."""
+    kept, image = [], []
+    at = 8
+    while at < len(png):
+        (length,) = struct.unpack_from(">I", png, at)
+        kind, body = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+        if kind == b"IDAT":
+            image.append(body)
+        elif kind in (b"IHDR", b"PLTE", b"tRNS"):
+            kept.append((kind, body))
+        at += 12 + length
+    rows = zlib.decompress(b"".join(image))
+    tried = (
+        zlib.compressobj(9, zlib.DEFLATED, 15, 9, strategy)
+        for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_RLE)
+    )
+    best = min((each.compress(rows) + each.flush() for each in tried), key=len)
+    chunks = [*kept, (b"IDAT", best), (b"IEND", b"")]
+    return png[:8] + b"".join(
+        struct.pack(">I", len(body)) + kind + body + _checksum(kind + body)
+        for kind, body in chunks
+    )
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack(">I", zlib.crc32(data))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,266 @@
+"""Write the sources of the page that are made from Python's declarations.
+
+    python build_tools/web_sources.py
+
+Types and definitions come from the results' structs, colours and legends from the one
+colour table: the page repeats nothing by hand. A test holds them together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis import TOOLS
+from stepscope.report.colours import CATEGORIES, MEMORY, TOKENS
+from stepscope.report.words import CATEGORY_NAMES, DETAIL_NAMES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+WEB = Path(__file__).resolve().parents[1] / "web" / "src"
+MADE = "Made by build_tools/web_sources.py; do not edit."
+AROUND = ("missing", "inputs", "quality")
+SCALARS: dict[Any, str] = {
+    int: "number",
+    float: "number",
+    str: "string",
+    bool: "boolean",
+    type(None): "null",
+    pl.DataFrame: "Row[]",
+}
+
+
+def sources() -> dict[Path, str]:
+    """Every generated file and what stands in it."""
+    results = list(_result_types())
+    return {
+        WEB / "style" / "tokens.css": _tokens(),
+        WEB / "data" / "categories.ts": _categories(),
+        WEB / "data" / "types.ts": _types(results),
+        WEB / "data" / "definitions.ts": _definitions(results),
+    }
+
+
+def _result_types() -> Iterator[tuple[str, type[msgspec.Struct]]]:
+    """Tools and the struct of their result, as their functions declare it."""
+    for tool in TOOLS:
+        returned = _return_type(tool.analyse)
+        for part in get_args(returned) or (returned,):
+            if part.__name__ != "Unavailable":
+                yield tool.name, part
+
+
+def _return_type(function: Any) -> Any:
+    module = sys.modules[function.__module__]
+    text = inspect.signature(function).return_annotation
+    return eval(text, _names(module)) if isinstance(text, str) else text  # noqa: S307 - our own source
+
+
+def _names(module: types.ModuleType) -> dict[str, Any]:
+    return {**vars(module), "Unavailable": Unavailable}
+
+
+def _reached(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.Struct]]:
+    """The structs and all that their fields hold, each once, by name."""
+    found: dict[str, type[msgspec.Struct]] = {}
+    waiting = list(structs)
+    while waiting:
+        struct = waiting.pop()
+        known = found.get(struct.__name__)
+        if known is struct:
+            continue
+        if known is not None:
+            raise TypeError(f"two results are named {struct.__name__}; rename one")
+        found[struct.__name__] = struct
+        for field in msgspec.structs.fields(struct):
+            waiting += _structs_in(field.type)
+    return [found[name] for name in sorted(found)]
+
+
+def _structs_in(annotation: Any) -> list[type[msgspec.Struct]]:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return [annotation]
+    return [struct for part in get_args(annotation) for struct in _structs_in(part)]
+
+
+def _types(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
+    structs = [part for _, struct in results for part in _with_subclasses(struct)]
+    lines = [
+        f"// {MADE}",
+        "",
+        "export type Cell = string | number | boolean | null;",
+        "",
+        "/** A line of a table; its columns stand in the tool's documentation. */",
+        "export type Row = Record<string, Cell | Record<string, Cell> | Cell[]>;",
+        "",
+    ]
+    for struct in _reached(structs):
+        lines.append(f"export interface {struct.__name__} {{")
+        lines += [
+            f"  {field.encode_name}: {_typescript(field.type)};"
+            for field in msgspec.structs.fields(struct)
+            # These stand in the envelope around a result.
+            if struct not in structs or field.encode_name not in AROUND
+        ]
+        lines += ["}", ""]
+    lines.append("export interface Results {")
+    lines += [f"  {tool}: {struct.__name__};" for tool, struct in results]
+    return "\n".join([*lines, "}", ""])
+
+
+def _typescript(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " | ".join(f'"{value}"' for value in parts)
+    if origin in {types.UnionType, typing.Union}:
+        return " | ".join(_typescript(part) for part in parts)
+    if origin in {tuple, list}:
+        return _array(parts)
+    if origin is not None and issubclass(origin, typing.Mapping):
+        return f"Record<string, {_typescript(parts[1])}>"
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation.__name__
+    return SCALARS.get(annotation, "unknown")
+
+
+def _array(parts: tuple[Any, ...]) -> str:
+    if len(parts) == 2 and parts[1] is not Ellipsis:
+        return f"[{', '.join(_typescript(part) for part in parts)}]"
+    inner = _typescript(parts[0])
+    return f"({inner})[]" if "|" in inner else f"{inner}[]"
+
+
+def _definitions(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
+    """Field paths of each tool and the sentence of the docstring that defines them."""
+    lines = [
+        f"// {MADE}",
+        "",
+        "/** Tool → path of a field → what it is. */",
+        "export const DEFINITIONS: Record<string, Record<string, string>> = {",
+    ]
+    for tool, struct in results:
+        lines.append(f"  {tool}: {{")
+        lines += [
+            f"    {_quoted(path)}: {_quoted(text)},"
+            for path, text in sorted(_all_defined(struct).items())
+        ]
+        lines.append("  },")
+    return "\n".join([*lines, "};", ""])
+
+
+def _with_subclasses(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    """A result, and what an option turns it into."""
+    return [struct, *struct.__subclasses__()]
+
+
+def _all_defined(struct: type[msgspec.Struct]) -> dict[str, str]:
+    return {
+        path: text
+        for part in reversed(_with_subclasses(struct))
+        for path, text in _defined(part, "")
+    }
+
+
+def _defined(
+    struct: type[msgspec.Struct], prefix: str, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    if struct.__name__ in above:
+        return
+    about = attribute_sentences(struct.__doc__ or "")
+    for field in msgspec.structs.fields(struct):
+        path = f"{prefix}{field.encode_name}"
+        if field.encode_name in about:
+            yield path, about[field.encode_name]
+        for inner in _structs_in(field.type):
+            yield from _defined(inner, f"{path}.", (*above, struct.__name__))
+
+
+def attribute_sentences(docstring: str) -> dict[str, str]:
+    """Names and texts of an `Attributes:` section."""
+    _, found, section = inspect.cleandoc(docstring).partition("Attributes:\n")
+    if not found:
+        return {}
+    about: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        head = re.match(r"    ([\w, ]+): (.*)", line)
+        if head:
+            names = [name.strip() for name in head[1].split(",")]
+            about |= dict.fromkeys(names, head[2])
+        elif line.startswith("        "):
+            about |= {name: f"{about[name]} {line.strip()}" for name in names}
+        elif line.strip():
+            break
+    return about
+
+
+def _tokens() -> str:
+    light, dark = _theme("light"), _theme("dark")
+    return (
+        f"/* {MADE} */\n"
+        f":root {{\n  color-scheme: light;\n{light}}}\n"
+        "@media (prefers-color-scheme: dark) {\n"
+        '  :root:not([data-theme="light"]) {\n'
+        f"  color-scheme: dark;\n{dark}  }}\n}}\n"
+        f':root[data-theme="dark"] {{\n  color-scheme: dark;\n{dark}}}\n'
+    )
+
+
+def _theme(name: Literal["light", "dark"]) -> str:
+    inks = [(token.name, getattr(token, name)) for token in (*TOKENS, *MEMORY)]
+    return "".join(
+        f"  --{token}: {ink.fill};\n  --on-{token}: {ink.text};\n"
+        for token, ink in inks
+    )
+
+
+def _categories() -> str:
+    lines = [
+        f"// {MADE}",
+        "",
+        "export interface Category {",
+        "  name: string;",
+        "  title: string;",
+        "  token: string;",
+        "  hatched: boolean;",
+        "  sentence: string;",
+        "}",
+        "",
+        "/** From the bottom of a column to its top. */",
+        "export const CATEGORIES: Category[] = [",
+    ]
+    lines += [
+        f"  {{ name: {_quoted(category.name)}, "
+        f"title: {_quoted(CATEGORY_NAMES[category.name])}, "
+        f"token: {_quoted(category.token)}, hatched: {str(category.hatched).lower()}, "
+        f"sentence: {_quoted(category.sentence)} }},"
+        for category in CATEGORIES
+    ]
+    lines += ["];", "", "/** Sub-buckets by category, and their titles. */"]
+    lines.append("export const DETAILS: Record<string, Record<string, string>> = {")
+    lines += [
+        f"  {category}: {{ "
+        + ", ".join(f"{name}: {_quoted(title)}" for name, title in parts.items())
+        + " },"
+        for category, parts in DETAIL_NAMES.items()
+    ]
+    return "\n".join([*lines, "};", ""])
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+if __name__ == "__main__":
+    for path, text in sources().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,68 @@
+"""What `stepscope serve` does once its options are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from stepscope.cli.missing_page import notice
+from stepscope.cli.terminal import text_width
+from stepscope.serve.app import App
+from stepscope.serve.listening import listen
+from stepscope.serve.pages import page_files
+from stepscope.serve.security import policy_for
+from stepscope.serve.source import source_of
+from stepscope.serve.store import Store
+
+if TYPE_CHECKING:
+    from stepscope.serve.listening import Server
+    from stepscope.serve.security import Policy
+
+__all__ = ["answer"]
+
+#: Addresses that stand for every one of the machine.
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
+
+
+def answer(logdir: str, *, host: str, port: int) -> int:
+    """Serve until interrupted; the exit status."""
+    store = Store(source_of(logdir))
+    server = listen(host, port, _not_yet)
+    with server:
+        policy = policy_for(host, server.port)
+        server.app = App(
+            store, page_files(), policy=policy, packed=policy.token is not None
+        )
+        click.echo(_greeting(logdir, host, server, policy))
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("", err=True)
+    return 0
+
+
+# The port decides the policy, and is known only once the server listens.
+def _not_yet(environ: object, start_response: object) -> list[bytes]:
+    del environ, start_response
+    return []
+
+
+def _greeting(logdir: str, host: str, server: Server, policy: Policy) -> str:
+    shown = _EVERYWHERE.get(host, host)
+    name = f"[{shown}]" if ":" in shown else shown
+    token = "" if policy.token is None else f"?token={policy.token}"
+    lines = [
+        f"stepscope shows {logdir} at http://{name}:{server.port}/{token}",
+        "Ctrl-C ends it.",
+    ]
+    if policy.token is not None:
+        lines.insert(
+            1,
+            "Others reach this address: keep it to yourself, it is the key. From "
+            "another machine, put this one's name or address in its place.",
+        )
+    missing = notice(text_width())
+    if missing is not None:
+        lines += ["", missing]
+    return "\n".join(lines)

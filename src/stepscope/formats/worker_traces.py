@@ -1,0 +1,104 @@
+"""Runs of workers that wrote their traces into directories of the program's choice.
+
+Such a directory is a run, and each of its files is a host; see `rundir`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.rundir import HostFiles, Run, is_worker_trace, newest_first, shown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+__all__ = ["named_after_files", "with_worker_runs"]
+
+_SUFFIX: Final = ".pt.trace.json"
+#: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
+_TIME: Final = re.compile(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
+_MS_PER_S: Final = 1e3
+_NS_PER_S: Final = 1e9
+
+
+def with_worker_runs(
+    runs: Sequence[Run],
+    files: Iterable[Path],
+    top: Path,
+    *,
+    top_name: str,
+    changed: Callable[[Path], float],
+    hosts_of: Callable[[tuple[Path, ...]], tuple[HostFiles, ...]],
+) -> tuple[Run, ...]:
+    """Runs, and those of the workers' files among these, newest first.
+
+    A run of workers is shown under the way to its directory, the top directory under
+    its own name; the way begins with `./` where another run is called so.
+
+    Args:
+        runs: Found otherwise; what lies in their directories is theirs, and all that
+            there is where `top` is one of them.
+        files: Of any name, below `top`; only workers' traces count.
+        top: Where the search began.
+        top_name: What it is called.
+        changed: When a file was last changed, seconds since 1970; asked where its name
+            does not tell when it was written.
+        hosts_of: Names the files of one directory.
+    """
+    taken = {run.directory for run in runs}
+    if top in taken:
+        return tuple(runs)
+    folders: dict[Path, dict[str, Path]] = {}
+    # Descending, so that `x.json` replaces its compressed copy.
+    for file in sorted(files, reverse=True):
+        if is_worker_trace(file.name) and file.parent not in taken:
+            folders.setdefault(file.parent, {})[_stem(file)] = file
+    found = [
+        Run(
+            name=_inside(directory, top) or shown_name(top_name),
+            directory=directory,
+            hosts=hosts_of(tuple(sorted(of_worker.values()))),
+            unix_s=max(_written(file, changed) for file in of_worker.values()),
+        )
+        for directory, of_worker in folders.items()
+    ]
+    return newest_first([*runs, *_told_apart(found, runs, top)])
+
+
+def named_after_files(files: Sequence[Path]) -> tuple[HostFiles, ...]:
+    """Each file as a host of the file's name, where its content cannot be looked at."""
+    return tuple(
+        HostFiles(host=shown_name(_stem(file)), paths=(file,)) for file in files
+    )
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").removesuffix(_SUFFIX)
+
+
+def _written(file: Path, changed: Callable[[Path], float]) -> float:
+    found = _TIME.search(file.name)
+    if found is None:
+        return changed(file)
+    if found["ms"] is not None:
+        return int(found["ms"]) / _MS_PER_S
+    return int(found["ns"]) / _NS_PER_S
+
+
+def _told_apart(found: Sequence[Run], others: Sequence[Run], top: Path) -> list[Run]:
+    counts = Counter(run.name for run in (*found, *others))
+    return [
+        msgspec.structs.replace(run, name=f"./{_inside(run.directory, top)}")
+        if counts[run.name] > 1
+        else run
+        for run in found
+    ]
+
+
+def _inside(directory: Path, top: Path) -> str:
+    return "" if directory == top else shown_name(directory.relative_to(top))

@@ -1,0 +1,1 @@
+"""The results of a log directory over HTTP: one WSGI application, and its server."""

@@ -1,0 +1,486 @@
+"""The WSGI application: a table of routes, and the one edge where errors get a status.
+
+It holds no state of its own and knows no prefix: the same application answers at `/`
+and inside another server.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+from werkzeug.routing import Map, Rule
+from werkzeug.wrappers import Request, Response
+
+from stepscope import __version__
+from stepscope.analysis import TOOLS, find_tool
+from stepscope.errors import BadUsage, StepscopeError
+from stepscope.report.plain import plain
+from stepscope.serve import answers, pages, security
+from stepscope.serve.answers import SCHEMA, TableQuestion, ToolQuestion
+from stepscope.serve.errors import Refused
+from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from stepscope.analysis.tool import Tool
+    from stepscope.report.plain import Plain
+    from stepscope.serve.opened import Opened
+    from stepscope.serve.pages import File
+    from stepscope.serve.security import Policy
+    from stepscope.serve.store import Entry, Store
+
+__all__ = [
+    "ROUTES",
+    "App",
+    "Asked",
+    "Route",
+    "csv",
+    "findings",
+    "frame",
+    "profile",
+    "reload",
+    "report",
+    "runs",
+    "status",
+    "table",
+    "tool",
+    "tools",
+]
+
+_LOG: Final = logging.getLogger(__name__)
+#: Rows of a table in a tool's answer, and at most.
+_ROWS: Final = 2000
+_MOST_ROWS: Final = 20_000
+#: Rows of one page of a table.
+_PAGE_ROWS: Final = 200
+#: Further than any table goes.
+_FURTHEST: Final = 2**53
+_LONGEST_QUERY: Final = 16 * 2**10
+_LONGEST_BODY: Final = 64 * 2**10
+#: Smaller answers are not worth packing.
+_WORTH_PACKING: Final = 2**11
+_JSON: Final = "application/json"
+_SECONDS_TO_MS: Final = 1000
+
+
+class Asked(NamedTuple):
+    """One request on its way."""
+
+    app: App
+    request: Request
+    given: Parameters
+
+    def about_a_run(
+        self,
+        question: Hashable,
+        compute: Callable[[Opened], bytes],
+        *,
+        run: str | None,
+        media_type: str = _JSON,
+        stages: int = 1,
+    ) -> Response:
+        """Answer from the store; every parameter was read before."""
+        self.given.end()
+        store = self.app.store
+        entry = store.entry(run)
+        tag = _digest(repr((self.app.salt, entry.id, entry.version, question)))
+        if self.request.if_none_match.contains(tag) and entry.state == "ready":
+            response = Response(status=304)
+        else:
+            content = store.answer(entry, question, compute, stages=stages)
+            response = Response(content, content_type=media_type)
+        response.headers["Cache-Control"] = "private, no-cache"
+        response.set_etag(tag)
+        return response
+
+
+class Route(NamedTuple):
+    """An address, who answers it, and whether it changes something."""
+
+    path: str
+    answer: Callable[..., Response]
+    changes: bool = False
+
+
+def status(asked: Asked) -> Response:
+    """What is being computed, and whether the list of runs is another one."""
+    asked.given.end()
+    work = asked.app.store.work
+    told: Plain = None
+    if work is not None:
+        elapsed = time.monotonic() - work.since_s
+        told = {
+            "run": work.run,
+            "what": work.what,
+            "done": max(work.done, 0),
+            "of": work.of,
+            "elapsed_ms": int(elapsed * _SECONDS_TO_MS),
+        }
+    tag = asked.app.store.listing().tag
+    return _json({"schema": SCHEMA, "version": __version__, "runs": tag, "work": told})
+
+
+def runs(asked: Asked) -> Response:
+    """Every run of the log directory, newest first."""
+    asked.given.end()
+    store = asked.app.store
+    listing = store.listing()
+    empty: Plain = None
+    if not listing.entries:
+        empty = {
+            "reason": listing.problem or f"{store.source.name} holds no profile yet.",
+            "remedy": "Record one into plugins/profile/<run>/<host>.xplane.pb or "
+            "<run>/<worker>.pt.trace.json below it; it appears here by itself.",
+        }
+    response = _json(
+        {
+            "schema": SCHEMA,
+            "log_directory": store.source.name,
+            "runs": [_told(entry) for entry in listing.entries],
+            "refused": [
+                {"name": name, "reason": reason} for name, reason in listing.refused
+            ],
+            "empty": empty,
+        }
+    )
+    response.headers["Cache-Control"] = "private, no-cache"
+    response.set_etag(listing.tag)
+    response.make_conditional(asked.request)
+    return response
+
+
+def tools(asked: Asked) -> Response:
+    """Every tool with its options."""
+    asked.given.end()
+    return _json({"schema": SCHEMA, "tools": [_described(tool) for tool in TOOLS]})
+
+
+def profile(asked: Asked) -> Response:
+    """What a run is of."""
+    run, hosts = asked.given.text("run"), asked.given.texts("hosts")
+    return asked.about_a_run(
+        ("profile", hosts), lambda opened: answers.profile(opened, hosts), run=run
+    )
+
+
+def tool(asked: Asked, name: str) -> Response:
+    """A tool's envelope."""
+    run = asked.given.text("run")
+    rows = asked.given.number("rows", default=_ROWS, most=_MOST_ROWS)
+    question = _tool_question(asked, name)
+    return asked.about_a_run(
+        ("tool", rows, _key(question)),
+        lambda opened: answers.tool(opened, question, rows=rows),
+        run=run,
+    )
+
+
+def table(asked: Asked, name: str) -> Response:
+    """A page of a table."""
+    run = asked.given.text("run")
+    limit = asked.given.number("limit", default=_PAGE_ROWS, most=_MOST_ROWS)
+    question = _table_question(asked, name)._replace(limit=limit)
+    return asked.about_a_run(
+        ("table", question._replace(of=_key(question.of))),
+        lambda opened: answers.table(opened, question),
+        run=run,
+    )
+
+
+def frame(asked: Asked, name: str) -> Response:
+    """A table, or a part of it, in columns."""
+    run = asked.given.text("run")
+    limit = asked.given.number("limit", default=_FURTHEST, most=_FURTHEST)
+    question = _table_question(asked, name)._replace(limit=limit)
+    return asked.about_a_run(
+        ("frame", question._replace(of=_key(question.of))),
+        lambda opened: answers.frame(opened, question),
+        run=run,
+        media_type="application/octet-stream",
+    )
+
+
+def csv(asked: Asked, name: str) -> Response:
+    """A table to be kept as a file."""
+    run = asked.given.text("run")
+    question = _table_question(asked, name, is_paged=False)
+    response = asked.about_a_run(
+        ("csv", question._replace(of=_key(question.of))),
+        lambda opened: answers.csv(opened, question),
+        run=run,
+        media_type="text/csv; charset=utf-8",
+    )
+    told = f"{question.of.tool.name}-{question.table or 'table'}"
+    file = "".join(one if one.isascii() and one.isalnum() else "_" for one in told)
+    response.headers["Content-Disposition"] = f'attachment; filename="{file}.csv"'
+    return response
+
+
+def findings(asked: Asked) -> Response:
+    """Every finding."""
+    run, hosts = asked.given.text("run"), asked.given.texts("hosts")
+    return asked.about_a_run(
+        ("findings", hosts), lambda opened: answers.findings(opened, hosts), run=run
+    )
+
+
+def report(asked: Asked) -> Response:
+    """The report of a run."""
+    run, hosts = asked.given.text("run"), asked.given.texts("hosts")
+    form = asked.given.text("format") or answers.REPORT_FORMATS[0]
+    if form not in answers.REPORT_FORMATS:
+        known = ", ".join(answers.REPORT_FORMATS)
+        raise Refused(400, "bad_parameter", f"format: is none of {known}")
+    return asked.about_a_run(
+        ("report", form, hosts),
+        lambda opened: answers.report(opened, hosts, form=form),
+        run=run,
+        media_type=_JSON if form == "json" else "text/plain; charset=utf-8",
+        stages=len(TOOLS) + 1,
+    )
+
+
+def reload(asked: Asked) -> Response:
+    """Look at the log directory again, now."""
+    asked.given.end()
+    asked.app.store.forget()
+    tag = asked.app.store.listing(now=True).tag
+    return _json({"schema": SCHEMA, "runs": tag})
+
+
+ROUTES: Final = (
+    Route("/data/status", status),
+    Route("/data/runs", runs),
+    Route("/data/tools", tools),
+    Route("/data/profile", profile),
+    Route("/data/tool/<name>", tool),
+    Route("/data/table/<name>", table),
+    Route("/data/frame/<name>", frame),
+    Route("/data/csv/<name>", csv),
+    Route("/data/findings", findings),
+    Route("/data/report", report),
+    Route("/data/reload", reload, changes=True),
+)
+
+_MAP: Final = Map(
+    [
+        Rule(
+            route.path,
+            endpoint=route,
+            methods=["POST"] if route.changes else ["GET", "HEAD"],
+        )
+        for route in ROUTES
+    ],
+    strict_slashes=False,
+    merge_slashes=False,
+    redirect_defaults=False,
+)
+
+
+class App:
+    """The application over one store.
+
+    Args:
+        store: Where answers come from.
+        files: The page.
+        policy: Who may ask; None inside a server that decides that itself.
+        packed: Pack answers for a client that can unpack them: not worth it between
+            programs of one machine.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        files: Mapping[str, File],
+        *,
+        policy: Policy | None = None,
+        packed: bool = False,
+    ) -> None:
+        self.store = store
+        #: A program that was changed answers otherwise: tags end with the process.
+        self.salt = secrets.token_hex(8)
+        self._files = files
+        self._policy = policy
+        self._packed = packed
+
+    def __call__(
+        self, environ: WSGIEnvironment, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """Answer one request; see PEP 3333."""
+        request = Request(environ)
+        response = self._answered(request)
+        if self._packed:
+            _pack(request, response)
+        security.protect(response.headers)
+        # Who sends the answer says when.
+        response.headers.remove("Date")
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response(environ, start_response)
+
+    def _answered(self, request: Request) -> Response:
+        try:
+            return self._dispatched(request)
+        except StepscopeError as error:
+            return _refusal(error)
+        except HTTPException as error:
+            return _no_route(error)
+        except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
+            # Nothing of it but its number is told to the client.
+            number = secrets.token_hex(4)
+            _LOG.exception("defect %s at %s", number, ascii(request.path))
+            return _error(
+                500,
+                "defect",
+                f"this is a defect of stepscope, number {number} in the server's log",
+                id=number,
+            )
+
+    def _dispatched(self, request: Request) -> Response:
+        if self._policy is not None:
+            early = security.admit(self._policy, request)
+            if early is not None:
+                return early
+        if len(request.query_string) > _LONGEST_QUERY:
+            raise Refused(414, "too_large", "the address is too long")
+        if (request.content_length or 0) > _LONGEST_BODY:
+            raise Refused(413, "too_large", "no request needs so large a body")
+        file = self._file(request)
+        if file is not None:
+            return file
+        route, names = _MAP.bind_to_environ(request.environ).match()
+        if route.changes:
+            security.check_change(request)
+        else:
+            security.check_reader(request)
+        asked = Asked(self, request, Parameters(request.args))
+        answer: Response = route.answer(asked, **names)
+        return answer
+
+    def _file(self, request: Request) -> Response | None:
+        if request.method not in ("GET", "HEAD"):
+            return None
+        return pages.answer(self._files, request.path.removeprefix("/"), request)
+
+
+def _tool_question(asked: Asked, name: str) -> ToolQuestion:
+    try:
+        found = find_tool(name)
+    except BadUsage as error:
+        raise Refused(404, "unknown_tool", str(error)) from error
+    hosts = asked.given.texts("hosts")
+    return ToolQuestion(found, hosts, asked.given.options(found))
+
+
+def _table_question(asked: Asked, name: str, *, is_paged: bool = True) -> TableQuestion:
+    given = asked.given
+    return TableQuestion(
+        table=given.text("table"),
+        sort=given.text("sort"),
+        descending=given.flag("descending"),
+        holding=given.text("q") or "",
+        offset=given.number("offset", default=0, most=_FURTHEST) if is_paged else 0,
+        of=_tool_question(asked, name),
+    )
+
+
+def _key(question: ToolQuestion) -> Any:
+    """The question as something that tells it from others."""
+    return question.tool.name, question.hosts, repr(sorted(question.options.items()))
+
+
+def _told(entry: Entry) -> Plain:
+    return {
+        "id": entry.id,
+        "name": entry.run.name,
+        "recorded_unix_ms": int(entry.run.unix_s * _SECONDS_TO_MS),
+        "hosts": [host.host for host in entry.run.hosts],
+        "bytes": entry.size_bytes,
+        "state": entry.state,
+        "version": entry.version,
+    }
+
+
+def _described(tool: Tool) -> Plain:
+    return {
+        "name": tool.name,
+        "aliases": list(tool.aliases),
+        "title": tool.title,
+        "options": [
+            {
+                "name": field.name,
+                "type": _type_name(field.type),
+                "default": plain(field.default),
+            }
+            for field in msgspec.structs.fields(tool.options)
+            if field.name not in HIDDEN_OPTIONS
+        ],
+    }
+
+
+def _type_name(declared: object) -> str:
+    """The JSON type of an option; null is always allowed where it is the default."""
+    schema = msgspec.json.schema(declared)
+    kinds = [one.get("type") for one in schema.get("anyOf", [schema])]
+    return next(str(kind) for kind in kinds if kind != "null")
+
+
+def _json(value: Plain) -> Response:
+    return Response(msgspec.json.encode(value), content_type=_JSON)
+
+
+def _refusal(error: StepscopeError) -> Response:
+    if isinstance(error, Refused):
+        response = _error(error.status, error.code, str(error))
+        if error.retry_after_s is not None:
+            response.headers["Retry-After"] = str(error.retry_after_s)
+        return response
+    if isinstance(error, BadUsage):
+        return _error(400, "bad_parameter", str(error))
+    return _error(422, "unreadable", str(error))
+
+
+def _no_route(error: HTTPException) -> Response:
+    if isinstance(error, MethodNotAllowed):
+        response = _error(405, "bad_method", "this address has no such method")
+        response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+        return response
+    if isinstance(error, NotFound):
+        return _error(404, "not_found", "there is nothing at this address")
+    return _error(error.code or 400, "bad_parameter", "the request is broken")
+
+
+def _error(status_code: int, code: str, message: str, **more: str) -> Response:
+    # Paths in a message may hold bytes that are no text.
+    text = message.encode("utf-8", "backslashreplace").decode()
+    told: Plain = {"error": {"code": code, "message": text, **more}}
+    response = _json(told)
+    response.status_code = status_code
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _pack(request: Request, response: Response) -> None:
+    content = response.get_data()
+    if (
+        response.status_code != 200
+        or len(content) < _WORTH_PACKING
+        or not request.accept_encodings.quality("gzip")
+    ):
+        return
+    response.set_data(gzip.compress(content, compresslevel=1, mtime=0))
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers.add("Vary", "Accept-Encoding")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

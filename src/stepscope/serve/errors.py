@@ -1,0 +1,25 @@
+"""What the server refuses or cannot do: a status, a stable code, and one line."""
+
+from __future__ import annotations
+
+from stepscope.errors import StepscopeError
+
+__all__ = ["Refused"]
+
+
+class Refused(StepscopeError):
+    """A request without an answer.
+
+    Attributes:
+        status: Of HTTP.
+        code: Stable word for programs.
+        retry_after_s: When to ask again; None where that will not help.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, *, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s

@@ -1,0 +1,281 @@
+"""Column frames: a table as bytes that a browser views without copying.
+
+u32 little-endian length of the header, the header as JSON, then each column
+little-endian from a multiple of 8 bytes on. Texts are ids into one list of names; a
+column with unknown values has a byte for each row that says which they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from stepscope.errors import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Column", "Frame", "decode", "encode"]
+
+_SCHEMA: Final = 1
+_ALIGNMENT: Final = 8
+_LENGTH: Final = struct.Struct("<I")
+_ASK_AGAIN: Final = "Ask the server for the frame again."
+
+#: Type of a column in the table → its name in the header.
+_NUMBERS: Final[dict[type[pl.DataType], str]] = {
+    pl.Int8: "i1",
+    pl.UInt8: "u1",
+    pl.Int16: "i2",
+    pl.UInt16: "u2",
+    pl.Int32: "i4",
+    pl.UInt32: "u4",
+    pl.Int64: "i8",
+    pl.Float32: "f4",
+    pl.Float64: "f8",
+}
+_BOOLEAN: Final = "bool"
+_TEXT: Final = "text"
+_BYTES: Final = {_BOOLEAN: "u1", _TEXT: "u4"}
+#: What the ending of a column's name says about its unit.
+_UNITS: Final = ("ps", "us", "ms", "s", "bytes", "percent")
+
+
+class _Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where bytes stand, from the start of the frame."""
+
+    offset: int
+    bytes: int
+
+
+class _Described(msgspec.Struct, frozen=True, kw_only=True):
+    """A column in the header."""
+
+    name: str
+    type: str
+    unit: str | None
+    offset: int
+    bytes: int
+    nulls: _Place | None
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    schema: int
+    meta: dict[str, Any]
+    length: int
+    names: list[str]
+    columns: list[_Described]
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column that was read.
+
+    Attributes:
+        name: Of the column.
+        type: As in the header.
+        unit: None where the name tells none.
+        values: One per row; of texts, ids into the frame's names.
+        nulls: True where the value is unknown; None where all are known.
+    """
+
+    name: str
+    type: str
+    unit: str | None
+    values: NDArray[Any]
+    nulls: NDArray[np.bool_] | None
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame that was read."""
+
+    meta: dict[str, Any]
+    length: int
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+def encode(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
+    """A flat table as a frame; `meta` is given along as it is.
+
+    Raises:
+        TypeError: A column has no type of a frame; flat tables of results have.
+    """
+    names = _names(frame)
+    columns = [_encoded(series, names) for series in frame]
+    # Places depend on the header's length, and it on their digits: reserve, then fill.
+    reserved = _described(columns, start=2**40)
+    room = len(_header(reserved, frame, names, meta))
+    start = _aligned(_LENGTH.size + room)
+    header = _header(_described(columns, start=start), frame, names, meta)
+    parts = [_LENGTH.pack(start - _LENGTH.size), header.ljust(start - _LENGTH.size)]
+    for _, _, values, nulls in columns:
+        parts.append(_padded(values))
+        parts.append(b"" if nulls is None else _padded(nulls))
+    return b"".join(parts)
+
+
+_Encoded = tuple[str, str, bytes, bytes | None]
+
+
+def _names(frame: pl.DataFrame) -> pl.Series:
+    texts = [
+        series.cast(pl.String).drop_nulls()
+        for series in frame
+        if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    ]
+    if not texts:
+        return pl.Series("names", [], pl.String)
+    return pl.concat([one.alias("names") for one in texts]).unique(maintain_order=True)
+
+
+def _encoded(series: pl.Series, names: pl.Series) -> _Encoded:
+    """(Name, type, values, nulls or None)."""
+    kind, values = _values(series, names)
+    unknown = series.is_null()
+    nulls = unknown.to_numpy().astype(np.uint8).tobytes() if unknown.any() else None
+    return series.name, kind, values, nulls
+
+
+def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
+    if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        ids = pl.DataFrame(
+            {"name": names, "id": np.arange(len(names), dtype=np.uint32)}
+        )
+        told = pl.DataFrame({"name": series.cast(pl.String)})
+        joined = told.join(ids, on="name", how="left", maintain_order="left")["id"]
+        return _TEXT, _little(joined.fill_null(0).to_numpy(), "u4")
+    if series.dtype == pl.Boolean:
+        return _BOOLEAN, _little(series.fill_null(value=False).to_numpy(), "u1")
+    if series.dtype == pl.UInt64:
+        # Raises where a number does not fit: none of a result's does.
+        series = series.cast(pl.Int64)
+    kind = _NUMBERS.get(series.dtype.base_type())
+    if kind is None:
+        message = f"{series.name}: a frame has no column of type {series.dtype}"
+        raise TypeError(message)
+    filling = float("nan") if series.dtype.is_float() else 0
+    return kind, _little(series.fill_null(filling).to_numpy(), kind)
+
+
+def _little(values: NDArray[Any], kind: str) -> bytes:
+    return values.astype(f"<{kind}").tobytes()
+
+
+def _described(columns: list[_Encoded], *, start: int) -> list[_Described]:
+    described = []
+    at = start
+    for name, kind, values, nulls in columns:
+        begin = at
+        at += _aligned(len(values))
+        place = None
+        if nulls is not None:
+            place = _Place(offset=at, bytes=len(nulls))
+            at += _aligned(len(nulls))
+        described.append(
+            _Described(
+                name=name,
+                type=kind,
+                unit=_unit(name),
+                offset=begin,
+                bytes=len(values),
+                nulls=place,
+            )
+        )
+    return described
+
+
+def _header(
+    columns: list[_Described],
+    frame: pl.DataFrame,
+    names: pl.Series,
+    meta: Mapping[str, object],
+) -> bytes:
+    return msgspec.json.encode(
+        _Header(
+            schema=_SCHEMA,
+            meta=dict(meta),
+            length=frame.height,
+            names=names.to_list(),
+            columns=columns,
+        )
+    )
+
+
+def _unit(name: str) -> str | None:
+    ending = name.rsplit("_", 1)[-1].rsplit(".", 1)[-1]
+    return ending if "_" in name and ending in _UNITS else None
+
+
+def _padded(content: bytes) -> bytes:
+    return content.ljust(_aligned(len(content)), b"\0")
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def decode(data: bytes) -> Frame:
+    """Read a frame; every length is checked before it is believed.
+
+    Raises:
+        Malformed: A length or a type is impossible; the message tells the byte.
+    """
+    if len(data) < _LENGTH.size:
+        raise _broken(0, "the frame is shorter than the length of its header")
+    (room,) = _LENGTH.unpack_from(data)
+    if room > len(data) - _LENGTH.size:
+        raise _broken(0, "the header is longer than the frame")
+    try:
+        header = msgspec.json.decode(
+            data[_LENGTH.size : _LENGTH.size + room], type=_Header
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _broken(_LENGTH.size, f"the header is unreadable ({error})") from error
+    if header.schema != _SCHEMA:
+        raise _broken(_LENGTH.size, f"schema {header.schema} is unknown")
+    return Frame(
+        meta=header.meta,
+        length=header.length,
+        names=tuple(header.names),
+        columns=tuple(_column(data, header, one) for one in header.columns),
+    )
+
+
+def _column(data: bytes, header: _Header, column: _Described) -> Column:
+    kind = _BYTES.get(column.type, column.type)
+    if kind not in {*_NUMBERS.values()}:
+        raise _broken(_LENGTH.size, f"type {column.type!r} is unknown")
+    place = _Place(offset=column.offset, bytes=column.bytes)
+    values = _array(data, place, kind, header.length)
+    nulls = None
+    if column.nulls is not None:
+        nulls = _array(data, column.nulls, "u1", header.length).astype(np.bool_)
+    if column.type == _TEXT:
+        ids = values if nulls is None else values[~nulls]
+        if len(ids) and ids.max() >= len(header.names):
+            raise _broken(column.offset, "an id has no name")
+    return Column(
+        name=column.name,
+        type=column.type,
+        unit=column.unit,
+        values=values,
+        nulls=nulls,
+    )
+
+
+def _array(data: bytes, place: _Place, kind: str, length: int) -> NDArray[Any]:
+    dtype = np.dtype(f"<{kind}")
+    if length < 0 or place.bytes != length * dtype.itemsize:
+        raise _broken(place.offset, "a column is not as long as the frame")
+    if place.offset < 0 or place.offset + place.bytes > len(data):
+        raise _broken(place.offset, "a column runs beyond the frame")
+    return np.frombuffer(data, dtype, length, place.offset)
+
+
+def _broken(offset: int, what: str) -> Malformed:
+    return Malformed.at_offset("frame", offset, what, _ASK_AGAIN)

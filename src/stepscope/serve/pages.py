@@ -1,0 +1,110 @@
+"""The files of the built page: a map made once; no path comes from a request."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import re
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from werkzeug.wrappers import Response
+
+from stepscope.serve.built import STATIC, why_unbuilt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from werkzeug.wrappers import Request
+
+__all__ = ["File", "answer", "page_files"]
+
+_HERE: Final = Path(__file__).parent
+_INDEX: Final = "index.html"
+#: The bundler puts a hash of the content into these names: they never change.
+_HASHED: Final = re.compile(r"-[A-Za-z0-9_-]{8,}\.[a-z0-9]+(\.map)?\Z")
+_FOREVER: Final = "public, max-age=31536000, immutable"
+_ASK_FIRST: Final = "no-cache"
+#: What the machine's own table of types may lack or have wrong.
+_TYPES: Final = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".woff2": "font/woff2",
+}
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """One file as it is sent.
+
+    Attributes:
+        content: Its bytes.
+        media_type: With the character set of a text.
+        caching: Value of Cache-Control.
+        tag: Of this content.
+    """
+
+    content: bytes
+    media_type: str
+    caching: str
+    tag: str
+
+
+def page_files(folder: Path = STATIC) -> dict[str, File]:
+    """Address → file: the built page, or the page that says why there is none.
+
+    Links in the folder are not followed.
+    """
+    files = {
+        path.relative_to(folder).as_posix(): _file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+    if _INDEX not in files:
+        files[_INDEX] = _unbuilt(folder)
+    files["plugin.js"] = _file(_HERE / "plugin.js")
+    files[""] = files[_INDEX]
+    return files
+
+
+def answer(files: Mapping[str, File], path: str, request: Request) -> Response | None:
+    """The file of an address, or None where there is none."""
+    file = files.get(path)
+    if file is None:
+        return None
+    response = Response(file.content, content_type=file.media_type)
+    response.headers["Cache-Control"] = file.caching
+    response.set_etag(file.tag)
+    response.make_conditional(request)
+    return response
+
+
+def _file(path: Path) -> File:
+    caching = _FOREVER if _HASHED.search(path.name) else _ASK_FIRST
+    return _made(path.read_bytes(), path.suffix, caching)
+
+
+def _unbuilt(folder: Path) -> File:
+    reason = why_unbuilt(folder) or ""
+    page = Template((_HERE / "unbuilt.html").read_text("utf-8"))
+    return _made(page.substitute(reason=escape(reason)).encode(), ".html", _ASK_FIRST)
+
+
+def _made(content: bytes, suffix: str, caching: str) -> File:
+    kind = _TYPES.get(suffix) or mimetypes.guess_type(f"a{suffix}", strict=True)[0]
+    kind = kind or "application/octet-stream"
+    if kind.startswith("text/"):
+        kind = f"{kind}; charset=utf-8"
+    return File(
+        content=content,
+        media_type=kind,
+        caching=caching,
+        tag=hashlib.sha256(content).hexdigest()[:32],
+    )

@@ -1,0 +1,108 @@
+"""The parameters of one request: each is asked for by name, and none is passed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar, get_args, get_origin
+
+import msgspec
+
+from stepscope.serve.errors import Refused
+
+if TYPE_CHECKING:
+    from werkzeug.datastructures import MultiDict
+
+    from stepscope.analysis.tool import Tool
+
+__all__ = ["HIDDEN_OPTIONS", "Parameters"]
+
+#: Longer names and texts are asked for by nobody.
+_LONGEST: Final = 4096
+_MOST: Final = 256
+#: Hosts are chosen by `hosts`; what a producer wrote itself is for the command line.
+HIDDEN_OPTIONS: Final = frozenset({"host", "hosts", "compat"})
+
+Value = TypeVar("Value", int, bool)
+
+
+class Parameters:
+    """What stands behind the question mark."""
+
+    def __init__(self, given: MultiDict[str, str]) -> None:
+        self._given = {name: given.getlist(name) for name in given}
+        if sum(map(len, self._given.values())) > _MOST:
+            raise _bad(f"there are more than {_MOST} parameters")
+        for name, values in self._given.items():
+            if len(name) > _LONGEST or any(len(one) > _LONGEST for one in values):
+                raise _bad(f"{name[:32]!r}: is longer than {_LONGEST} characters")
+
+    def text(self, name: str) -> str | None:
+        """One text, or None where it is not given."""
+        values = self._given.pop(name, [])
+        if len(values) > 1:
+            raise _bad(f"{name}: is given more than once")
+        return values[0] if values else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All texts of a name: sorted, each once."""
+        return tuple(sorted(set(self._given.pop(name, []))))
+
+    def number(self, name: str, *, default: int, most: int) -> int:
+        """A whole number, brought into 0 to `most`."""
+        return min(max(self._converted(name, int, default), 0), most)
+
+    def flag(self, name: str) -> bool:
+        """Yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
+        return self._converted(name, bool, default=False)
+
+    def options(self, tool: Tool) -> dict[str, object]:
+        """The tool's own options, as it declares them."""
+        told: dict[str, object] = {}
+        for field in msgspec.structs.fields(tool.options):
+            if field.name in self._given and field.name not in HIDDEN_OPTIONS:
+                values = self._given.pop(field.name)
+                # A name that is given often is a list; lists are given so.
+                told[field.name] = (
+                    values
+                    if _takes_several(field.type)
+                    else self._alone(field.name, values)
+                )
+        try:
+            chosen = msgspec.convert(told, tool.options, strict=False)
+        except msgspec.ValidationError as error:
+            raise _bad(f"{tool.name}: {error}") from error
+        return {name: getattr(chosen, name) for name in told}
+
+    def end(self) -> None:
+        """All were asked for.
+
+        Raises:
+            Refused: One was not.
+        """
+        if self._given:
+            raise _bad(f"there is no parameter {next(iter(self._given))!r} here")
+
+    def _converted(self, name: str, kind: type[Value], default: Value) -> Value:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            return msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError as error:
+            wanted = "a whole number" if kind is int else "true or false"
+            raise _bad(f"{name}: is not {wanted}") from error
+
+    def _alone(self, name: str, values: list[str]) -> str:
+        if len(values) > 1:
+            raise _bad(f"{name}: is given more than once")
+        return values[0]
+
+
+def _takes_several(annotation: object) -> bool:
+    """Whether an option is a list, or a list or nothing."""
+    return any(
+        get_origin(part) is tuple for part in (annotation, *get_args(annotation))
+    )
+
+
+def _bad(message: str) -> Refused:
+    return Refused(400, "bad_parameter", message)

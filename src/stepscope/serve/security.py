@@ -1,0 +1,210 @@
+"""Who may ask, and what every answer says about itself (docs/serve.md).
+
+The checks of who may ask belong to the server that is started on its own; inside
+another one (TensorBoard) that one decides, and only the rules for changes and the
+headers hold.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+from werkzeug.wrappers import Request, Response
+
+from stepscope.serve.errors import Refused
+
+if TYPE_CHECKING:
+    from werkzeug.datastructures import Headers
+
+__all__ = [
+    "CHANGE_HEADER",
+    "HEADERS",
+    "Policy",
+    "admit",
+    "check_change",
+    "check_reader",
+    "is_loopback",
+    "policy_for",
+    "protect",
+]
+
+#: On every answer.
+HEADERS: Final = (
+    (
+        "Content-Security-Policy",
+        (
+            "default-src 'self'; script-src 'self'; style-src 'self'; "
+            "img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'self'"
+        ),
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+)
+#: A page of another site cannot send it without asking first, which is not answered.
+CHANGE_HEADER: Final = "X-Stepscope"
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_TOKEN: Final = "token"  # noqa: S105 - the name of a parameter
+_TOKEN_BYTES: Final = 32
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may ask a server that is started on its own.
+
+    Attributes:
+        names: What the server may be called in a request's Host.
+        any_address: A bare IP address is as good: no name can be bent to it.
+        token: To be shown once; None where only this machine can ask.
+        session: What a client holds from then on.
+        cookie: Its name; servers on other ports of the machine have others.
+    """
+
+    names: frozenset[str]
+    any_address: bool
+    token: str | None
+    session: str
+    cookie: str
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def policy_for(host: str, port: int) -> Policy:
+    """The rules of a server that listens there."""
+    alone = is_loopback(host)
+    names = set(_LOOPBACK)
+    if alone:
+        names.add(host)
+    else:
+        names |= {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+    return Policy(
+        names=frozenset(names),
+        any_address=not alone,
+        token=None if alone else secrets.token_urlsafe(_TOKEN_BYTES),
+        session=secrets.token_urlsafe(_TOKEN_BYTES),
+        cookie=f"stepscope-{port}",
+    )
+
+
+def admit(policy: Policy, request: Request) -> Response | None:
+    """Let a request through (None), or answer it: a token is taken for a session.
+
+    Raises:
+        Refused: The server is called by a foreign name, or there is no session.
+    """
+    _check_host(policy, request)
+    if policy.token is None:
+        return None
+    told = request.args.get(_TOKEN)
+    if told is not None and _equal(told, policy.token):
+        return _session(policy, request)
+    held = request.cookies.get(policy.cookie, "")
+    if told is not None or not _equal(held, policy.session):
+        raise Refused(
+            403,
+            "refused",
+            "this server asks for the token in the address that it printed when it "
+            "was started. Open that address",
+        )
+    return None
+
+
+def check_change(request: Request) -> None:
+    """A request that changes something comes from our own page or from a program.
+
+    Raises:
+        Refused: It lacks the header, or comes from another site.
+    """
+    if request.headers.get(CHANGE_HEADER) != "1":
+        raise Refused(403, "refused", f"a change needs the header {CHANGE_HEADER}: 1")
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        raise Refused(403, "refused", "a change comes from the server's own page only")
+    if _site(request) not in (None, "same-origin", "none"):
+        raise Refused(403, "refused", "a change comes from the server's own page only")
+
+
+def check_reader(request: Request) -> None:
+    """Data is given to our own page, and to whoever opens an address himself.
+
+    Raises:
+        Refused: Another site's page wants it as a part of itself.
+    """
+    embedded = request.headers.get("Sec-Fetch-Mode") != "navigate"
+    if _site(request) == "cross-site" and embedded:
+        raise Refused(403, "refused", "data is given to the server's own page only")
+
+
+def protect(headers: Headers) -> None:
+    """Say on an answer what may be done with it."""
+    for name, value in HEADERS:
+        headers.set(name, value)
+
+
+def _check_host(policy: Policy, request: Request) -> None:
+    name = _name_in(request.headers.get("Host", ""))
+    if name in policy.names or (policy.any_address and _is_address(name)):
+        return
+    raise Refused(
+        403,
+        "refused",
+        "this server is not called by that name. Open the address that it printed "
+        "when it was started, or one with the machine's IP address",
+    )
+
+
+def _name_in(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _session(policy: Policy, request: Request) -> Response:
+    """Keep a session instead of the token, and take the token out of the address."""
+    kept = [
+        (name, value)
+        for name, value in request.args.items(multi=True)
+        if name != _TOKEN
+    ]
+    # Relative, so that it holds behind any prefix and leads nowhere else.
+    place = quote(request.path.rsplit("/", 1)[-1])
+    answer = Response(status=303)
+    answer.autocorrect_location_header = False
+    answer.headers["Location"] = f"./{place}" + (f"?{urlencode(kept)}" if kept else "")
+    answer.headers["Cache-Control"] = "no-store"
+    answer.set_cookie(
+        policy.cookie, policy.session, httponly=True, samesite="Strict", path="/"
+    )
+    return answer
+
+
+def _site(request: Request) -> str | None:
+    return request.headers.get("Sec-Fetch-Site")
+
+
+def _equal(told: str, known: str) -> bool:
+    return hmac.compare_digest(told.encode("utf-8", "replace"), known.encode())

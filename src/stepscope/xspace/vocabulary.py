@@ -1,0 +1,65 @@
+"""Names that stepscope itself writes into the profile message, and reads back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "CATEGORY",
+    "ENVIRONMENT_PLANE",
+    "FORWARDED_PLANE",
+    "HOST_PLANE",
+    "MODEL_PLANE",
+    "OP_CATEGORY",
+    "PROGRAM_ORDINAL",
+    "EnvironmentStat",
+    "ParameterStat",
+]
+
+#: Kinds of events that PyTorch recorded carry its category under this name.
+CATEGORY: Final = "stepscope_category"
+#: The category of its operators.
+OP_CATEGORY: Final = "cpu_op"
+
+#: The plane of the host's threads, as every producer calls it.
+HOST_PLANE: Final = "/host:CPU"
+#: The plane that tells when and how was recorded, likewise.
+ENVIRONMENT_PLANE: Final = "Task Environment"
+#: Annotations that a framework recorded too: a finished profile has them once, on the
+#: plane of the threads; a recording that was cut off has no other copy.
+FORWARDED_PLANE: Final = "/host:stepscope-forwarded"
+
+#: A device's plane says under this name how the program numbers it, where its tracer
+#: numbers it otherwise.
+PROGRAM_ORDINAL: Final = "stepscope_program_ordinal"
+
+#: The plane that describes the model: each kind of event on it is a variable.
+MODEL_PLANE: Final = "/host:stepscope-model"
+
+
+class ParameterStat:
+    """What the plane of the model says of each variable."""
+
+    SCOPE: Final = "scope"
+    #: A list of sizes as JSON, `[]` for a scalar.
+    SHAPE: Final = "shape"
+    DTYPE: Final = "dtype"
+    #: 1 where it is trained, 0 where it is not.
+    TRAINABLE: Final = "trainable"
+
+
+class EnvironmentStat:
+    """What the plane `Task Environment` says of a recording of ours."""
+
+    START: Final = "profile_start_time"
+    STOP: Final = "profile_stop_time"
+    #: A serialized ProfileOptions: the levels in force.
+    OPTIONS: Final = "profile_options"
+    #: Likewise: the levels that were asked for.
+    ASKED: Final = "stepscope_asked_options"
+    #: Names of the collectors that recorded, with commas.
+    COLLECTORS: Final = "stepscope_collectors"
+    VERSION: Final = "stepscope_version"
+    #: How much further the wall clock went than the monotonic one, nanoseconds.
+    DRIFT_NS: Final = "clock_drift_ns"
+    PROCESS: Final = "process_id"

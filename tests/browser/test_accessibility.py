@@ -1,0 +1,65 @@
+"""axe on every page, in both themes, with everything unfolded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser_view import PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from browser_view import View
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RUN = """async (rules) => (await axe.run(document, {runOnly: rules})).violations.map(
+    (each) => [each.id, each.nodes.map((node) => node.html.slice(0, 120))])"""
+#: Runs on which the page has something to show.
+RICH = {"tfdata": "keras", "memory": "keras", "input": "keras", "pod": "two_hosts"}
+
+
+def violations(view: View, axe: str) -> list[object]:
+    view.page.evaluate(axe)
+    found: list[object] = view.page.evaluate(RUN, RULES)
+    return found
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_nothing(
+    page: str, theme: str, window: Callable[..., View], axe: str
+) -> None:
+    view = window(theme=theme)
+    view.go(page, run=RICH.get(page, "vector"))
+    assert violations(view, axe) == []
+    for details in view.page.locator("main details").all():
+        details.evaluate("(each) => { each.open = true; }")
+    for twin in view.page.locator("main button[data-twin]").all():
+        twin.click()
+    view.settle()
+    value = view.page.locator("[data-field]").first
+    if value.count():
+        value.click()
+    assert violations(view, axe) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_where_there_is_nothing_to_show(
+    theme: str, window: Callable[..., View], axe: str
+) -> None:
+    view = window(theme=theme)
+    for page in ("kernels", "memory", "tfdata", "inference"):
+        view.go(page, run="jax")
+        assert view.page.locator(".absent").count() == 1
+        assert violations(view, axe) == []
+
+
+def test_motion_stops_for_those_who_ask(view: View) -> None:
+    view.page.emulate_media(reduced_motion="reduce")
+    view.go("overview", run="vector")
+    animated = view.page.evaluate(
+        "document.getAnimations().filter((each) => each.playState === 'running').length"
+    )
+    assert animated == 0

@@ -1,0 +1,67 @@
+"""Whatever stands on the screen is what the command line says, on every run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser_site import COMMITTED
+from browser_view import PAGES
+
+if TYPE_CHECKING:
+    from browser_site import Server
+    from browser_view import View
+
+TOOLS = {page: tool for page, tool in PAGES.items() if tool is not None}
+RUNS = [*COMMITTED, "two_hosts", "allocator", "vector"]
+
+
+def test_the_navigation_leads_to_every_page(view: View) -> None:
+    view.go(run="vector")
+    links = view.page.locator("nav a")
+    assert links.count() == len(PAGES)
+    for index in range(links.count()):
+        links.nth(index).click()
+        view.settle()
+        title = links.nth(index).inner_text()
+        assert view.page.locator("main h1").inner_text() == title
+        assert view.page.title() == f"{title} · stepscope"
+        assert links.nth(index).get_attribute("aria-current") == "page"
+
+
+@pytest.mark.parametrize("page", TOOLS)
+@pytest.mark.parametrize("run", RUNS)
+def test_all_numbers_are_those_of_the_tool(
+    run: str, page: str, view: View, server: Server
+) -> None:
+    told = server.show(run, TOOLS[page])
+    view.go(page, run=run)
+    if told["data"] is None:
+        shown = view.page.locator(".absent").inner_text()
+        assert told["unavailable"]["reason"] in shown
+        assert told["unavailable"]["remedy"] in shown
+        return
+    fields = view.check_values(told["data"])
+    tables = view.check_tables(told["data"], TOOLS[page])
+    assert fields
+    # A tree is no table until it is shown as one; allocations alone make no table.
+    assert tables or page == "model" or run == "allocator"
+
+
+@pytest.mark.parametrize("page", TOOLS)
+def test_a_chart_s_table_says_the_same_numbers(
+    page: str, view: View, server: Server
+) -> None:
+    view.go(page, run="keras" if page in {"tfdata", "memory"} else "two_hosts")
+    twins = view.page.locator("main button[data-twin]")
+    for index in range(twins.count()):
+        twins.nth(index).click()
+        assert twins.nth(index).get_attribute("aria-pressed") == "true"
+    view.settle()
+    run = "keras" if page in {"tfdata", "memory"} else "two_hosts"
+    told = server.show(run, TOOLS[page])
+    if told["data"] is None:
+        assert twins.count() == 0
+        return
+    assert view.check_tables(told["data"], TOOLS[page])

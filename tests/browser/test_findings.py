@@ -1,0 +1,104 @@
+"""Findings: verdicts and words as the report gives them, and the way to a cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from browser_site import Server
+    from browser_view import View
+
+WORDS = {
+    "fail": "Fail",
+    "pass": "Pass",
+    "cannot_tell": "Cannot tell",
+    "not_applicable": "Not applicable",
+}
+
+
+@pytest.mark.parametrize("run", ["keras", "loop", "eager", "vector", "two_hosts"])
+def test_every_rule_is_listed_with_its_verdict(
+    run: str, view: View, server: Server
+) -> None:
+    view.go("findings", run=run)
+    cards = view.page.locator("article.finding")
+    told = server.findings(run)
+    assert cards.count() == len(told) > 0
+    for index, finding in enumerate(told):
+        card = cards.nth(index)
+        assert card.get_attribute("data-id") == finding["id"]
+        assert WORDS[finding["status"]] in card.locator(".status").inner_text()
+        if finding["status"] == "fail":
+            said = card.inner_text()
+            assert any(action["text"] in said for action in finding["actions"])
+        if finding["unavailable"]:
+            assert finding["unavailable"]["reason"] in card.inner_text()
+
+
+def test_the_costliest_can_come_first(view: View, server: Server) -> None:
+    view.go("findings", run="vector")
+    view.page.get_by_label("Order").select_option("cost")
+    shown = view.page.locator("article.finding").evaluate_all(
+        "(all) => all.map((each) => each.dataset.id)"
+    )
+    cost = {each["id"]: each["ms_per_step"] or -1 for each in server.findings("vector")}
+    assert [cost[name] for name in shown] == sorted(cost.values(), reverse=True)
+    assert view.fragment["sort"] == "cost"
+
+
+def test_evidence_and_refutation_unfold(view: View, server: Server) -> None:
+    view.go("findings", run="keras")
+    finding = server.findings("keras")[0]
+    card = view.page.locator("article.finding").first
+    card.locator("summary").click()
+    said = card.inner_text()
+    assert finding["refute"] in said
+    for name in finding["inputs"]:
+        assert name in said
+
+
+def start(view: View, run: str) -> str:
+    """The start page, no page chosen; what it says without a click."""
+    view.go(run=run)
+    return str(view.page.locator("main").inner_text())
+
+
+def test_a_newcomer_finds_why_the_step_starves(
+    view: View, shared_run: Callable[[str], str]
+) -> None:
+    said = start(view, shared_run("starved"))
+    assert "The step waits for its data: 63.0 % of the step time" in said
+    view.click("link", "Input pipeline")
+    assert "Preprocessing" in view.page.locator(".cards").inner_text()
+    view.click("link", "See it in the graph")
+    assert "Iterator::" in view.page.locator("main").inner_text()
+
+
+def test_a_newcomer_finds_the_sequential_map(
+    view: View, shared_run: Callable[[str], str]
+) -> None:
+    said = start(view, shared_run("sequential_map"))
+    assert "The step waits for its data" in said
+    assert "num_parallel_calls" in said
+    card = view.page.locator("article.finding").first
+    card.get_by_role("link", name="tf.data").click()
+    view.settle()
+    assert "The bottleneck is Map" in view.page.locator("main").inner_text()
+    assert "Map" in view.page.locator(".node.bottleneck").inner_text()
+
+
+def test_a_newcomer_finds_the_launches(
+    view: View, shared_run: Callable[[str], str]
+) -> None:
+    said = start(view, shared_run("launch_bound"))
+    assert "The device waits for the host to launch its work: 76.6 %" in said
+    assert "Put the whole training step into one graph" in said
+    card = view.page.locator("article.finding[data-id='launch.delay']")
+    card.get_by_role("link", name="Overview").click()
+    view.settle()
+    field = "breakdown_ms.kernel_launch"
+    assert view.values()[field][1] == "8.84 ms"

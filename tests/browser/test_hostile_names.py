@@ -1,0 +1,85 @@
+"""Names in a profile are somebody else's: on every page they are text only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser_site import HOSTILE_HOST, HOSTILE_RUN, MARKUP, SCRIPT
+from browser_view import PAGES
+
+if TYPE_CHECKING:
+    from browser_view import View
+
+#: Elements that no page of ours makes, or only with names of ours.
+FOREIGN = """() => [...document.querySelectorAll(
+    'main img, main script, main iframe, [onerror], [onmouseover]')]
+    .map((each) => each.outerHTML)"""
+
+
+@pytest.fixture
+def watched(view: View) -> View:
+    view.page.add_init_script("window.hostile = () => { window.ran = true; };")
+    return view
+
+
+def inert(view: View) -> None:
+    assert view.page.evaluate("window.ran ?? false") is False
+    assert view.page.evaluate(FOREIGN) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_markup_is_inert(page: str, watched: View) -> None:
+    watched.go(page, run=HOSTILE_RUN)
+    inert(watched)
+    for twin in watched.page.locator("main button[data-twin]").all():
+        twin.click()
+    for unfolded in watched.page.locator("main summary").all():
+        if unfolded.is_visible():
+            unfolded.click()
+    watched.settle()
+    inert(watched)
+
+
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("ops", f"model/{MARKUP}/MatMul"),
+        ("ops", f"{SCRIPT}MatMul"),
+        ("kernels", f"sgemm{MARKUP}"),
+        ("kernels", f'=HYPERLINK("{SCRIPT}")'),
+        ("overview", f"model/{MARKUP}/MatMul"),
+        ("input", f"Iterator::Root::Map{MARKUP}"),
+        ("tfdata", HOSTILE_HOST),
+    ],
+)
+def test_the_name_is_read_as_it_is_written(page: str, name: str, watched: View) -> None:
+    watched.go(page, run=HOSTILE_RUN)
+    assert name in watched.page.locator("main").inner_text()
+    assert HOSTILE_RUN in watched.picker("Run").inner_text()
+    assert HOSTILE_HOST in watched.picker("Hosts").inner_text()
+    inert(watched)
+
+
+def test_a_hostile_op_opens_and_its_link_is_inert(watched: View) -> None:
+    watched.go("ops", run=HOSTILE_RUN)
+    cell = watched.page.locator("td[data-column=name]", has_text=MARKUP).first
+    op = cell.get_attribute("title")
+    assert op is not None
+    cell.click()
+    watched.settle()
+    assert watched.fragment["op"] == op
+    assert op in watched.page.get_by_role("region", name="Op in detail").inner_text()
+    inert(watched)
+
+
+def test_hostile_state_in_the_address_is_inert(watched: View) -> None:
+    state = {"op": MARKUP, "q": SCRIPT, "mem": MARKUP, "step": SCRIPT, "find": MARKUP}
+    for page in ("ops", "memory", "pod", "kernels"):
+        watched.go(page, run="vector", **state)
+        inert(watched)
+    watched.expected("400")  # no op has such a name
+    watched.go(MARKUP, run="vector")
+    assert MARKUP in watched.page.locator(".notice").inner_text()
+    inert(watched)

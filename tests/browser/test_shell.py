@@ -1,0 +1,218 @@
+"""The frame of all pages: run and host, theme, links, Back, keys and notices."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser_site import COMMITTED, ROOT, Server, fill_run, serving
+from browser_view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+FOCUSED = "document.activeElement.textContent || document.activeElement.tagName"
+
+
+def test_the_newest_run_is_chosen_and_the_newest_come_first(view: View) -> None:
+    view.go()
+    picker = view.picker("Run")
+    assert picker.locator("option").all_inner_texts() == list(view.server.runs)
+    newest = next(iter(view.server.runs.values()))
+    assert newest == view.server.runs["vector"] == picker.input_value()
+    assert view.page.locator("main h1").inner_text() == "Findings"
+
+
+def test_another_run_is_a_step_that_back_undoes(view: View) -> None:
+    view.go("overview", run="vector")
+    view.picker("Run").select_option("keras")
+    view.settle()
+    assert view.fragment == {"page": "overview", "run": view.server.runs["keras"]}
+    assert view.values()["environment.device_type"][1] == "CPU"
+    view.page.go_back()
+    view.settle()
+    assert view.fragment["run"] == view.server.runs["vector"]
+    assert view.values()["breakdown_ms.input"][1] == "0.0700 ms"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"page": "ops", "idle": "true"},
+        {"page": "kernels", "by": "by_pair"},
+        {"page": "input", "view": "waiting"},
+        {"page": "pod", "step": "104"},
+        {"page": "ops", "op": "model/dense/MatMul"},
+        {"page": "overview", "hosts": "b"},
+    ],
+)
+def test_a_link_opens_the_same_state_and_a_reload_keeps_it(
+    state: dict[str, str], view: View
+) -> None:
+    view.go(run="two_hosts", **state)
+    before = view.fragment
+    assert state.items() <= before.items()
+    said = view.page.locator("main").inner_text()
+    view.page.reload()
+    view.settle()
+    assert view.fragment == before
+    assert view.page.locator("main").inner_text() == said
+
+
+def test_a_bad_link_gives_a_notice_and_no_error(view: View) -> None:
+    view.page.goto(f"{view.server.address}#page=nothing&colour=red&step=%ff")
+    view.settle()
+    notice = view.page.locator(".notice")
+    assert 'There is no page "nothing" here.' in notice.inner_text()
+    assert view.page.locator("main h1").inner_text() == "Findings"
+    notice.get_by_role("button", name="Close").click()
+    assert notice.count() == 0
+
+
+def test_a_link_to_a_run_that_is_gone_shows_the_newest(view: View) -> None:
+    view.page.goto(f"{view.server.address}#page=overview&run=000000000000")
+    view.settle()
+    assert (
+        "The run of this link is not here" in view.page.locator(".notice").inner_text()
+    )
+    assert view.picker("Run").input_value() == view.server.runs["vector"]
+    assert "run" not in view.fragment
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(
+    window: Callable[..., View],
+) -> None:
+    view = window(theme="dark")
+    view.go("overview", run="vector")
+
+    def paper() -> str:
+        found: str = view.page.evaluate(
+            "getComputedStyle(document.body).backgroundColor"
+        )
+        return found
+
+    assert paper() == "rgb(15, 20, 25)"
+    view.picker("Theme").select_option("light")
+    assert paper() == "rgb(255, 255, 255)"
+    view.page.reload()
+    view.settle()
+    assert paper() == "rgb(255, 255, 255)"
+    view.picker("Theme").select_option("system")
+    assert paper() == "rgb(15, 20, 25)"
+
+
+def tabbed(page: Any, *, until: str, most: int = 60) -> None:
+    """Press Tab until the thing of this text has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUSED).strip() == until:
+            return
+    pytest.fail(f"Tab never reached {until!r}")
+
+
+def test_everything_goes_by_keyboard(view: View) -> None:
+    view.go(run="vector")
+    page = view.page
+    page.keyboard.press("Tab")
+    assert page.evaluate(FOCUSED) == "Skip to the content"
+    tabbed(page, until="Op stats")
+    ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert ring == "solid"
+    page.keyboard.press("Enter")
+    view.settle()
+    assert view.fragment["page"] == "ops"
+    page.keyboard.press("/")
+    view.settle()
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.type("t?")
+    assert page.evaluate("document.activeElement.value") == "t?"
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("t")
+    view.settle()
+    twin = page.locator("button[data-twin]").first
+    assert twin.get_attribute("aria-pressed") == "true"
+
+
+def test_the_help_opens_closes_and_switches_letters_off(view: View) -> None:
+    view.go("overview", run="vector")
+    page = view.page
+    page.keyboard.press("?")
+    view.settle()
+    dialog = page.get_by_role("dialog", name="Keys")
+    assert dialog.is_visible()
+    dialog.get_by_label("Single-letter keys").uncheck()
+    page.keyboard.press("Escape")
+    view.settle()
+    assert not dialog.is_visible()
+    page.keyboard.press("t")
+    view.settle()
+    twin = page.locator("button[data-twin]").first
+    assert twin.get_attribute("aria-pressed") == "false"
+
+
+def test_the_skip_link_goes_to_the_content(view: View) -> None:
+    view.go("overview", run="vector")
+    view.page.keyboard.press("Tab")
+    view.page.keyboard.press("Enter")
+    assert view.page.evaluate("document.activeElement.id") == "content"
+    assert view.fragment["page"] == "overview"
+
+
+def test_what_the_capture_lost_stands_under_the_bar(view: View, server: Server) -> None:
+    told = server.show("eager", "overview_page")["quality"]
+    assert told
+    view.go("overview", run="eager")
+    strip = view.page.locator(".quality")
+    strip.locator("summary").click()
+    for doubt in told:
+        assert doubt["message"] in strip.inner_text()
+
+
+def test_a_new_run_is_offered_without_a_reload(chromium: Any, tmp_path: Path) -> None:
+    fill_run(tmp_path, "first", ROOT / COMMITTED["loop"])
+    with serving(tmp_path) as address:
+        context = chromium.new_context()
+        view = View(context, Server(address, tmp_path, {}))
+        view.go("overview")
+        fill_run(tmp_path, "second", ROOT / COMMITTED["jax"], age=1)
+        notice = view.page.locator(".notice")
+        notice.wait_for(timeout=20_000)
+        assert "second" in notice.inner_text()
+        view.settle()
+        chosen = view.picker("Run").locator("option:checked")
+        assert chosen.inner_text() == "second"
+        assert view.close() == []
+
+
+def test_an_empty_folder_says_what_to_do(chromium: Any, tmp_path: Path) -> None:
+    with serving(tmp_path) as address:
+        view = View(chromium.new_context(), Server(address, tmp_path, {}))
+        view.page.goto(address)
+        panel = view.page.locator(".absent")
+        panel.wait_for()
+        assert "Way out" in panel.inner_text()
+        assert view.close() == []
+
+
+def test_a_file_that_cannot_be_read_is_named(chromium: Any, tmp_path: Path) -> None:
+    fill_run(tmp_path, "good", ROOT / COMMITTED["loop"])
+    bad = fill_run(tmp_path, "bad", ROOT / COMMITTED["loop"], age=1)
+    for path in bad.iterdir():
+        stamp = path.stat().st_mtime
+        path.write_bytes(b"\xff" * 100)
+        os.utime(path, (stamp, stamp))
+    with serving(tmp_path) as address:
+        view = View(chromium.new_context(), Server(address, tmp_path, {}))
+        view.page.goto(address)
+        alert = view.page.get_by_role("alert").first
+        alert.wait_for()
+        assert "localhost.xplane.pb.gz" in alert.inner_text()
+        view.picker("Run").select_option("good")
+        view.settle()
+        assert view.page.locator("article.finding").count() > 0
+        view.expected("422")
+        assert view.close() == []

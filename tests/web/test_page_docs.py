@@ -1,0 +1,47 @@
+"""The page's documentation names every page, key and part of a link that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "web" / "src"
+TEXT = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+
+
+def source(name: str) -> str:
+    return (SOURCES / name).read_text(encoding="utf-8")
+
+
+def test_every_page_is_described_and_can_be_linked() -> None:
+    pages = re.findall(r'name: "(\w+)", title: "([^"]+)"', source("pages/index.ts"))
+    assert len(pages) > 5
+    for name, title in pages:
+        assert f"\n| {title} |" in TEXT
+        assert f"`{name}`" in TEXT
+
+
+def test_every_key_is_listed() -> None:
+    listed = source("shell/keys.tsx").partition("KEYS")[2].partition("];")[0]
+    keys = re.findall(r'\["([^"]+)", "', listed)
+    assert "T" in keys
+    assert [key for key in keys if f"| `{key}` |" not in TEXT] == []
+
+
+def test_every_part_of_a_link_that_a_page_reads_is_explained() -> None:
+    read = {
+        name
+        for path in (SOURCES / "pages").glob("*.tsx")
+        for name in re.findall(r"state\.value\.(\w+)", path.read_text(encoding="utf-8"))
+    } | {"page", "run", "hosts"}
+    assert "op" in read
+    links = TEXT.partition("## Links")[2]
+    assert {name for name in read if f"`{name}`" not in links} == set()
+
+
+def test_pictures_are_there_and_small() -> None:
+    pictures = re.findall(r"!\[[^\]]+\]\((images/\w+\.png)\)", TEXT)
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert 10_000 < (ROOT / "docs" / picture).stat().st_size < 150_000

@@ -1,0 +1,54 @@
+// A breakdown as labelled bars: category, bar, time and share.
+import { CATEGORIES, DETAILS } from "../data/categories";
+import { ms, percent } from "../format";
+import { Value } from "../shell/value";
+import { Hatches, paint, Swatch } from "./categories";
+
+interface Props {
+  field: string;
+  /** Category → time. */
+  parts: Record<string, number>;
+  percents: Record<string, number | null>;
+  /** Sub-bucket → time. */
+  details?: Record<string, number>;
+}
+
+/** Titles of what a category is made of, in the tool's detail. */
+function detailsOf(category: string, details: Record<string, number>): [string, string][] {
+  const named = Object.entries(DETAILS[category] ?? {});
+  return named.filter(([name]) => (details[name] ?? 0) > 0);
+}
+
+export function Breakdown({ field, parts, percents, details = {} }: Props) {
+  return (
+    <div class="bars">
+      <Hatches />
+      {CATEGORIES.filter((each) => each.name in parts).flatMap((each) => [
+        <span key={each.name} title={each.sentence}>
+          <Swatch category={each} /> {each.title}
+        </span>,
+        <svg key={`${each.name} bar`} class="length" aria-hidden="true">
+          <rect width={`${percents[each.name] ?? 0}%`} height="14" {...paint(each)} />
+        </svg>,
+        <span key={`${each.name} ms`} class="number">
+          <Value field={`${field}.${each.name}`} title={each.title} exact={parts[each.name] ?? null} evidence={each.sentence}>
+            {ms(parts[each.name])}
+          </Value>
+        </span>,
+        <span key={`${each.name} percent`} class="number">
+          {percent(percents[each.name])}
+        </span>,
+        ...detailsOf(each.name, details).flatMap(([name, title]) => [
+          <span key={name} class="detail">
+            {title}
+          </span>,
+          <span key={`${name} bar`} />,
+          <span key={`${name} ms`} class="number detail">
+            {ms(details[name])}
+          </span>,
+          <span key={`${name} percent`} />,
+        ]),
+      ])}
+    </div>
+  );
+}

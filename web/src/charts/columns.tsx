@@ -1,0 +1,177 @@
+// Stacked columns, one for each step or worker, in the categories' colours.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { number } from "../format";
+import { Hatches, Legend, paint, present } from "./categories";
+
+export interface Stack {
+  /** What stands under the column. */
+  label: string;
+  /** Category → height. */
+  parts: Record<string, number>;
+}
+
+interface Props {
+  stacks: Stack[];
+  /** Of the heights. */
+  unit: string;
+  /** What a column is: "step". */
+  each: string;
+  chosen?: number | undefined;
+  onPoint?: (index: number | null) => void;
+  onChoose?: (index: number) => void;
+}
+
+const HEIGHT = 220;
+const LEFT = 56;
+const BOTTOM = 22;
+const TOP = 12;
+/** Until the page has said how much room there is. */
+const WIDTH = 1000;
+const NARROWEST = 260;
+const TICKS = 4;
+const WIDEST = 90;
+/** More columns than this would be thinner than a hair. */
+const MOST = 400;
+
+export function Columns(props: Props) {
+  const { stacks, unit } = props;
+  const [under, point] = useState<number | null>(null);
+  const [place, room] = useRoom();
+  const shown = stacks.slice(0, MOST);
+  const categories = present(shown.map((stack) => stack.parts));
+  const most = Math.max(...shown.map((stack) => total(stack)), Number.MIN_VALUE);
+  const top = ceiling(most);
+  const width = Math.min((room - LEFT) / Math.max(shown.length, 1), WIDEST);
+  const y = (value: number) => TOP + (HEIGHT - BOTTOM - TOP) * (1 - value / top);
+  const at = (index: number | null) => {
+    point(index);
+    props.onPoint?.(index);
+  };
+  return (
+    <div class="columns" ref={place}>
+      <Hatches />
+      <Legend categories={categories} />
+      <svg viewBox={`0 0 ${room} ${HEIGHT + 4}`} role="list" aria-label={`One column for each ${props.each}`}>
+        <Axis top={top} right={room} y={y} unit={unit} />
+        {shown.map((stack, index) => (
+          <g
+            key={index}
+            role="listitem"
+            tabIndex={0}
+            class={index === props.chosen ? "column chosen" : "column"}
+            aria-label={`${props.each} ${stack.label}: ${spoken(stack, unit)}`}
+            onMouseEnter={() => at(index)}
+            onFocus={() => at(index)}
+            onClick={() => props.onChoose?.(index)}
+            onKeyDown={(event) => event.key === "Enter" && props.onChoose?.(index)}
+          >
+            <rect class="catch" x={LEFT + index * width} y={0} width={width} height={HEIGHT} />
+            <Parts stack={stack} x={LEFT + index * width} width={width} y={y} />
+            {labelled(index, shown.length) && (
+              <text x={LEFT + (index + 0.5) * width} y={HEIGHT - 4} text-anchor="middle">
+                {stack.label}
+              </text>
+            )}
+          </g>
+        ))}
+      </svg>
+      <p class="under" aria-live="off">
+        {under !== null && shown[under] && (
+          <>
+            <b>
+              {props.each} {shown[under].label}
+            </b>{" "}
+            {spoken(shown[under], unit)}
+          </>
+        )}
+        {stacks.length > MOST && ` The first ${MOST} of ${stacks.length} are drawn; the table has all.`}
+      </p>
+    </div>
+  );
+}
+
+function Parts(props: { stack: Stack; x: number; width: number; y: (value: number) => number }) {
+  const { stack, x, width, y } = props;
+  const gap = Math.min(width * 0.15, 4);
+  let below = 0;
+  return (
+    <>
+      {present([stack.parts]).map((category) => {
+        const value = stack.parts[category.name]!;
+        const bottom = y(below);
+        below += value;
+        return (
+          <rect
+            key={category.name}
+            {...paint(category)}
+            data-category={category.name}
+            x={x + gap / 2}
+            width={Math.max(width - gap, 0.5)}
+            y={y(below)}
+            height={Math.max(bottom - y(below), 0)}
+          />
+        );
+      })}
+    </>
+  );
+}
+
+interface AxisProps {
+  top: number;
+  right: number;
+  y: (value: number) => number;
+  unit: string;
+}
+
+function Axis({ top, right, y, unit }: AxisProps) {
+  const ticks = Array.from({ length: TICKS + 1 }, (_, k) => (top * k) / TICKS);
+  return (
+    <g class="axis" aria-hidden="true">
+      {ticks.map((value) => (
+        <g key={value}>
+          <line x1={LEFT} x2={right} y1={y(value)} y2={y(value)} />
+          <text x={LEFT - 6} y={y(value) + 4} text-anchor="end">
+            {number(value)}
+            {value === top ? ` ${unit}` : ""}
+          </text>
+        </g>
+      ))}
+    </g>
+  );
+}
+
+/** The width that is there, so that text keeps its size on narrow screens. */
+function useRoom() {
+  const place = useRef<HTMLDivElement>(null);
+  const [room, measure] = useState(WIDTH);
+  useEffect(() => {
+    const watch = new ResizeObserver(() =>
+      measure(Math.max(place.current?.clientWidth ?? WIDTH, NARROWEST)),
+    );
+    watch.observe(place.current!);
+    return () => watch.disconnect();
+  }, []);
+  return [place, room] as const;
+}
+
+function total(stack: Stack): number {
+  return Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
+}
+
+/** The next round number: 1, 2 or 5 times a power of ten. */
+function ceiling(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * ([1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10);
+}
+
+function labelled(index: number, count: number): boolean {
+  return index % Math.ceil(count / 20) === 0;
+}
+
+function spoken(stack: Stack, unit: string): string {
+  return present([stack.parts])
+    .filter((each) => stack.parts[each.name]! > 0)
+    .map((each) => `${each.title} ${number(stack.parts[each.name])} ${unit}`)
+    .join(", ");
+}

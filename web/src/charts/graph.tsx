@@ -1,0 +1,77 @@
+// A directed graph, laid out by dagre; nodes are what the caller draws.
+import dagre from "@dagrejs/dagre";
+import type { ComponentChildren } from "preact";
+
+export interface Node {
+  id: string;
+  /** Class of its outline. */
+  kind: string;
+  body: ComponentChildren;
+}
+
+interface Props {
+  label: string;
+  nodes: Node[];
+  edges: { from: string; to: string }[];
+  onChoose?: (id: string) => void;
+}
+
+const WIDTH = 230;
+const HEIGHT = 118;
+
+export function Graph({ label, nodes, edges, onChoose }: Props) {
+  const placed = layout(nodes, edges);
+  return (
+    <div class="graph" role="group" aria-label={label} tabIndex={0}>
+      <svg
+        width={placed.width}
+        height={placed.height}
+        viewBox={`0 0 ${placed.width} ${placed.height}`}
+      >
+        <defs>
+          <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+            <path d="M0 0L8 4L0 8Z" class="tip" />
+          </marker>
+        </defs>
+        {placed.paths.map((path, index) => (
+          <path key={index} class="edge" d={path} marker-end="url(#tip)" />
+        ))}
+        {nodes.map((node) => {
+          const { x, y } = placed.at(node.id);
+          return (
+            <foreignObject
+              key={node.id}
+              x={x - WIDTH / 2}
+              y={y - HEIGHT / 2}
+              width={WIDTH}
+              height={HEIGHT}
+            >
+              <button class={`node ${node.kind}`} onClick={() => onChoose?.(node.id)}>
+                {node.body}
+              </button>
+            </foreignObject>
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+function layout(nodes: Node[], edges: { from: string; to: string }[]) {
+  const graph = new dagre.graphlib.Graph();
+  graph.setGraph({ rankdir: "LR", nodesep: 24, ranksep: 48, marginx: 8, marginy: 8 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const { id } of nodes) graph.setNode(id, { width: WIDTH, height: HEIGHT });
+  for (const { from, to } of edges) graph.setEdge(from, to);
+  dagre.layout(graph);
+  const size = graph.graph() as { width?: number; height?: number };
+  return {
+    width: size.width ?? 0,
+    height: size.height ?? 0,
+    at: (id: string) => graph.node(id) as { x: number; y: number },
+    paths: graph.edges().map((edge) => {
+      const { points } = graph.edge(edge) as { points: { x: number; y: number }[] };
+      return `M${points.map(({ x, y }) => `${x} ${y}`).join("L")}`;
+    }),
+  };
+}

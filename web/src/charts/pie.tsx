@@ -1,0 +1,85 @@
+// A pie of shares; names and numbers stand beside it, so colour is never alone.
+import { number, percent } from "../format";
+import { Chart, Twin } from "./twin";
+
+export interface Slice {
+  label: string;
+  value: number;
+  percent: number;
+  /** All that has no slice of its own. */
+  rest?: boolean;
+}
+
+interface Props {
+  title: string;
+  slices: Slice[];
+  unit: string;
+  onChoose?: (label: string) => void;
+}
+
+const RADIUS = 80;
+/** Lightness steps of one hue: what has no category has no category's colour. */
+const SHADES = 10;
+
+export function Pie({ title, slices, unit, onChoose }: Props) {
+  let turned = 0;
+  return (
+    <Chart
+      title={title}
+      table={
+        <Twin
+          caption={title}
+          head={["Name", unit, "Share"]}
+          rows={slices.map((each) => [each.label, number(each.value), percent(each.percent)])}
+        />
+      }
+    >
+      <div class="pie">
+        <svg viewBox={`${-RADIUS - 2} ${-RADIUS - 2} ${2 * RADIUS + 4} ${2 * RADIUS + 4}`} aria-hidden="true">
+          {slices.map((each, index) => {
+            const from = turned;
+            turned += each.percent / 100;
+            return (
+              <path key={index} class={`mark ${shade(each, index)}`} d={sector(from, turned)}>
+                <title>{`${each.label}: ${percent(each.percent)}`}</title>
+              </path>
+            );
+          })}
+        </svg>
+        <ol class="slices">
+          {slices.map((each, index) => (
+            <li key={index} title={each.label}>
+              <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />
+              {onChoose ? (
+                <button class="link name" onClick={() => onChoose(each.label)}>
+                  {each.label}
+                </button>
+              ) : (
+                <span class="name">{each.label}</span>
+              )}
+              <span class="share">{percent(each.percent)}</span>
+            </li>
+          ))}
+        </ol>
+      </div>
+    </Chart>
+  );
+}
+
+function shade(slice: Slice, index: number): string {
+  return slice.rest ? "shade-rest" : `shade-${index % SHADES}`;
+}
+
+function sector(from: number, to: number): string {
+  // A whole circle has no chord: an arc must stop short of its beginning.
+  const end = Math.min(to, from + 0.99999);
+  const [x1, y1] = onCircle(from);
+  const [x2, y2] = onCircle(end);
+  const large = end - from > 0.5 ? 1 : 0;
+  return `M0 0L${x1} ${y1}A${RADIUS} ${RADIUS} 0 ${large} 1 ${x2} ${y2}Z`;
+}
+
+function onCircle(turn: number): [number, number] {
+  const angle = 2 * Math.PI * turn - Math.PI / 2;
+  return [RADIUS * Math.cos(angle), RADIUS * Math.sin(angle)];
+}

@@ -1,0 +1,29 @@
+import type { Statistics } from "../data/types";
+import { ms } from "../format";
+import { Value } from "../shell/value";
+
+const ROWS: [keyof Statistics, string][] = [
+  ["mean", "Average"], ["std", "Standard deviation"], ["median", "Median"],
+  ["p95", "95th percentile"], ["min", "Shortest"], ["max", "Longest"],
+];
+
+/** A sample in milliseconds in six numbers. */
+export function StatisticsTable({ of, field, caption }: { of: Statistics; field: string; caption: string }) {
+  return (
+    <table class="twin">
+      <caption>{caption}</caption>
+      <tbody>
+        {ROWS.map(([name, title]) => (
+          <tr key={name}>
+            <th scope="row">{title}</th>
+            <td class="number">
+              <Value field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]}>
+                {ms(of[name])}
+              </Value>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

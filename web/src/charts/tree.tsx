@@ -1,0 +1,100 @@
+// A table whose rows unfold into their parts, as a tree grid.
+import { useMemo, useState } from "preact/hooks";
+
+export interface TreeNode {
+  id: number;
+  parent: number | null;
+  name: string;
+  cells: string[];
+}
+
+interface Props {
+  label: string;
+  nodes: TreeNode[];
+  head: string[];
+  onChoose?: (name: string) => void;
+}
+
+/** So many levels are open at first. */
+const OPEN_LEVELS = 1;
+const MOST_ROWS = 1000;
+
+export function Tree({ label, nodes, head, onChoose }: Props) {
+  const [toggled, toggle] = useState<ReadonlySet<number>>(new Set());
+  const children = useMemo(() => byParent(nodes), [nodes]);
+  const isOpen = (id: number, level: number) => level < OPEN_LEVELS !== toggled.has(id);
+  const rows: { node: TreeNode; level: number; parts: boolean }[] = [];
+  const walk = (parent: number | null, level: number): void => {
+    for (const node of children.get(parent) ?? []) {
+      const parts = children.has(node.id);
+      rows.push({ node, level, parts });
+      if (parts && isOpen(node.id, level)) walk(node.id, level + 1);
+    }
+  };
+  walk(null, 0);
+  const flip = (id: number) => {
+    const next = new Set(toggled);
+    if (!next.delete(id)) next.add(id);
+    toggle(next);
+  };
+  return (
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${label}, scrolls`}>
+      <table role="treegrid" aria-label={label}>
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            {head.map((text) => (
+              <th key={text} scope="col">
+                {text}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, MOST_ROWS).map(({ node, level, parts }) => (
+            <tr
+              key={node.id}
+              role="row"
+              aria-level={level + 1}
+              aria-expanded={parts ? isOpen(node.id, level) : undefined}
+            >
+              <th scope="row" title={node.name} style={{ paddingLeft: `${8 + 18 * level}px` }}>
+                {parts ? (
+                  <button class="link" aria-label={`${isOpen(node.id, level) ? "Fold" : "Unfold"} ${node.name}`} onClick={() => flip(node.id)}>
+                    {isOpen(node.id, level) ? "▾" : "▸"}
+                  </button>
+                ) : (
+                  <span class="leaf" />
+                )}{" "}
+                {onChoose ? (
+                  <button class="link" onClick={() => onChoose(node.name)}>
+                    {node.name}
+                  </button>
+                ) : (
+                  node.name
+                )}
+              </th>
+              {node.cells.map((text, k) => (
+                <td key={k} class="number">
+                  {text}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > MOST_ROWS && <p>The first {MOST_ROWS} rows are shown; the table has all.</p>}
+    </div>
+  );
+}
+
+/** Children of each node; those whose parent is filtered out are roots. */
+function byParent(nodes: TreeNode[]): Map<number | null, TreeNode[]> {
+  const known = new Set(nodes.map((node) => node.id));
+  const found = new Map<number | null, TreeNode[]>();
+  for (const node of nodes) {
+    const parent = node.parent !== null && known.has(node.parent) ? node.parent : null;
+    found.set(parent, [...(found.get(parent) ?? []), node]);
+  }
+  return found;
+}

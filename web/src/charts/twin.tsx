@@ -1,0 +1,71 @@
+// A chart and its table: the same numbers, one click or the T key apart.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+
+interface Props {
+  title: string;
+  /** What the chart says, for those who do not see it. */
+  summary?: string;
+  /** The chart's numbers as a table. */
+  table: ComponentChildren;
+  /** Choices that belong to the chart. */
+  controls?: ComponentChildren;
+  children: ComponentChildren;
+}
+
+export function Chart({ title, summary, table, controls, children }: Props) {
+  const [asTable, show] = useState(false);
+  return (
+    <figure class="chart">
+      <figcaption>
+        <h2>{title}</h2>
+        <span class="grow" />
+        {controls}
+        <button data-twin aria-pressed={asTable} onClick={() => show(!asTable)}>
+          {asTable ? "As a chart" : "As a table"}
+        </button>
+      </figcaption>
+      {summary && <p class="summary">{summary}</p>}
+      {asTable ? table : children}
+    </figure>
+  );
+}
+
+/** A small table of what a chart shows, for numbers that are no table of the tool. */
+export function Twin(props: { caption: string; head: string[]; rows: (string | number)[][] }) {
+  return (
+    <table class="twin">
+      <caption>{props.caption}</caption>
+      <thead>
+        <tr>
+          {props.head.map((text) =>
+            text === "" ? (
+              <td key={text} />
+            ) : (
+              <th key={text} scope="col">
+                {text}
+              </th>
+            ),
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        {props.rows.map((row, index) => (
+          <tr key={index}>
+            {row.map((cell, k) =>
+              k === 0 ? (
+                <th key={k} scope="row">
+                  {cell}
+                </th>
+              ) : (
+                <td key={k} class="number">
+                  {cell}
+                </td>
+              ),
+            )}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

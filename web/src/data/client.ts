@@ -1,0 +1,148 @@
+// Asks the server. The page computes nothing: it shows what comes back.
+import { useEffect, useState } from "preact/hooks";
+
+import { hosts, run } from "../state/url";
+import type { Cell, Results } from "./types";
+
+export interface Unavailable {
+  code: string;
+  reason: string;
+  remedy: string;
+}
+export interface Missing extends Unavailable {
+  field: string;
+}
+export interface Doubt {
+  host: string | null;
+  kind: string;
+  severity: string;
+  scope: string;
+  message: string;
+  count: number | null;
+  remedy: string | null;
+}
+export interface Cut {
+  table: string;
+  rows: number;
+  given: number;
+}
+export interface Profile {
+  run: string;
+  hosts: string[];
+  devices: { host: string; device: number; type: string; name: string | null }[];
+}
+export interface Envelope<T> {
+  schema: number;
+  tool: string;
+  profile: Profile;
+  unavailable: Unavailable | null;
+  missing: Missing[];
+  quality: Doubt[];
+  data: T | null;
+  cut: Cut[];
+}
+export interface TableAnswer {
+  tables: string[];
+  table: string;
+  columns: { name: string; type: "text" | "integer" | "number" | "boolean" }[];
+  total: number;
+  matching: number;
+  offset: number;
+  rows: Cell[][];
+  unavailable: Unavailable | null;
+  missing: Missing[];
+}
+
+/** What the server says when it cannot: one line with the reason and the way out. */
+export class Refusal extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export type Options = Record<string, string | number | boolean | string[] | undefined>;
+export type Answer<T> =
+  | { state: "waiting" }
+  | { state: "ready"; value: T }
+  | { state: "refused"; error: Refusal };
+
+/** An address below the page, with the chosen run and hosts. */
+export function address(path: string, options: Options = {}): string {
+  const query = new URLSearchParams();
+  if (run.value) query.set("run", run.value);
+  for (const host of hosts.value) query.append("hosts", host);
+  for (const [name, value] of Object.entries(options)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== "") query.append(name, String(one));
+    }
+  }
+  const text = query.toString();
+  return `data/${path}${text && `?${text}`}`;
+}
+
+export async function ask<T>(where: string, init?: RequestInit): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(where, init);
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw error;
+    throw new Refusal("offline", "The server does not answer. Is `stepscope serve` still running?");
+  }
+  if (answer.ok) return (await answer.json()) as T;
+  throw await refusal(answer);
+}
+
+async function refusal(answer: Response): Promise<Refusal> {
+  try {
+    const { error } = (await answer.json()) as { error: { code: string; message: string } };
+    return new Refusal(error.code, error.message);
+  } catch {
+    return new Refusal("defect", `The server answered ${answer.status}.`);
+  }
+}
+
+const RETRY_MS = 1500;
+
+/** Ask, and ask again while the run is being written or the server computes for others. */
+async function patiently<T>(where: string, signal: AbortSignal): Promise<T> {
+  for (;;) {
+    try {
+      return await ask<T>(where, { signal });
+    } catch (error) {
+      const code = error instanceof Refusal ? error.code : "";
+      if (signal.aborted || (code !== "writing" && code !== "busy")) throw error;
+      await new Promise((done) => setTimeout(done, RETRY_MS));
+    }
+  }
+}
+
+/** The answer at an address; it is asked again when the address changes. */
+export function useAnswer<T>(where: string | null): Answer<T> {
+  const [held, hold] = useState<{ where: string | null; answer: Answer<T> }>();
+  useEffect(() => {
+    if (where === null) return undefined;
+    const stop = new AbortController();
+    patiently<T>(where, stop.signal).then(
+      (value) => hold({ where, answer: { state: "ready", value } }),
+      (error) => {
+        if (stop.signal.aborted) return;
+        const known =
+          error instanceof Refusal ? error : new Refusal("defect", (error as Error).message);
+        hold({ where, answer: { state: "refused", error: known } });
+      },
+    );
+    return () => stop.abort();
+  }, [where]);
+  return held && held.where === where ? held.answer : { state: "waiting" };
+}
+
+/** A tool's envelope. */
+export function useTool<T extends keyof Results>(
+  tool: T,
+  options: Options = {},
+): Answer<Envelope<Results[T]>> {
+  return useAnswer(address(`tool/${tool}`, options));
+}

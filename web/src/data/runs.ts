@@ -1,0 +1,82 @@
+// The runs of the log directory, kept up to date while the page is visible.
+import { effect, signal } from "@preact/signals";
+
+import { ask, Refusal, type Unavailable } from "./client";
+import { change, run } from "../state/url";
+
+export interface Run {
+  id: string;
+  name: string;
+  recorded_unix_ms: number | null;
+  hosts: string[];
+  bytes: number;
+  state: "ready" | "writing";
+  version: string;
+}
+export interface Runs {
+  log_directory: string;
+  runs: Run[];
+  refused: { name: string; reason: string }[];
+  empty: Unavailable | null;
+}
+interface Status {
+  version: string;
+  runs: string;
+  work: { run: string; what: string; done: number; of: number; elapsed_ms: number } | null;
+}
+
+const POLL_MS = 3000;
+
+export const runs = signal<Runs | null>(null);
+export const lost = signal<Refusal | null>(null);
+/** A notice that the reader can close. */
+export const notice = signal<string | null>(null);
+
+let known = "";
+
+/** Look again; the newest ready run is chosen where none is. */
+export async function refresh(): Promise<void> {
+  try {
+    const status = await ask<Status>("data/status");
+    if (status.runs !== known) {
+      const found = await ask<Runs>("data/runs");
+      announce(runs.value, found);
+      runs.value = found;
+      known = status.runs;
+    }
+    lost.value = null;
+  } catch (error) {
+    lost.value = error as Refusal;
+  }
+}
+
+/** What the server computes at the moment. */
+export async function work(): Promise<Status["work"]> {
+  return (await ask<Status>("data/status")).work;
+}
+
+export function chosen(): Run | undefined {
+  const all = runs.value?.runs ?? [];
+  return all.find((each) => each.id === run.value) ?? newest(all);
+}
+
+function newest(all: Run[]): Run | undefined {
+  return all.find((each) => each.state === "ready") ?? all[0];
+}
+
+function announce(before: Runs | null, now: Runs): void {
+  const fresh = newest(now.runs);
+  if (!before || !fresh || before.runs.some((each) => each.id === fresh.id)) return;
+  if (run.value) notice.value = `A new run has landed: ${fresh.name}. Choose it above.`;
+  else notice.value = `Showing the new run ${fresh.name}.`;
+}
+
+effect(() => {
+  const all = runs.value?.runs;
+  if (!all || !run.value || all.some((each) => each.id === run.value)) return;
+  notice.value = "The run of this link is not here; showing the newest.";
+  change({ run: "" });
+});
+
+setInterval(() => document.visibilityState === "visible" && refresh(), POLL_MS);
+addEventListener("visibilitychange", () => document.visibilityState === "visible" && refresh());

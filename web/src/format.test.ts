@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest";
+
+import { byName, gib, heading, ms, number, percent, UNKNOWN, us } from "./format";
+
+const GIB = 2 ** 30;
+
+describe("what was not measured", () => {
+  it.each([
+    ["number", number], ["ms", ms], ["us", us], ["percent", percent], ["gib", gib],
+  ] as const)("is never a number: %s", (_, show) => {
+    expect(show(null)).toBe(UNKNOWN);
+    expect(show(undefined)).toBe(UNKNOWN);
+    expect(show(0)).not.toBe(UNKNOWN);
+  });
+
+  it("has its own sign in a table too", () => {
+    for (const name of ["total_us", "percent", "name", "bytes"]) expect(byName(name, null)).toBe(UNKNOWN);
+  });
+});
+
+describe("numbers", () => {
+  it.each([
+    [0, "0"], [1, "1"], [1234567, "1,234,567"], [-12, "-12"],
+    [1234.5, "1,235"], [123.45, "123.5"], [12.345, "12.35"], [0.12345, "0.1235"],
+    [0.00001, "0.000010"], [-0.00001, "-0.000010"],
+  ])("%d reads %s", (value, text) => expect(number(value)).toBe(text));
+
+  it("never rounds to zero what is not", () => {
+    for (let power = -12; power <= 12; power++) {
+      expect(Number(number(1.5 * 10 ** power).replaceAll(",", ""))).not.toBe(0);
+    }
+  });
+
+  it("gives whole numbers the decimals of their column", () => {
+    expect(number(800, false)).toBe("800.0");
+    expect(number(0, false)).toBe("0");
+  });
+
+  it("carries its unit", () => {
+    expect(ms(1.5)).toBe("1.50 ms");
+    expect(us(1500)).toBe("1,500 µs");
+  });
+});
+
+describe("shares", () => {
+  it.each([
+    [0, "0 %"], [0.04, "<0.1 %"], [0.1, "0.1 %"], [99.96, "100.0 %"], [-0.04, ">−0.1 %"], [63, "63.0 %"],
+  ])("%d reads %s", (value, text) => expect(percent(value)).toBe(text));
+});
+
+describe("sizes", () => {
+  it.each([
+    [0, "0 GiB"], [1, "<0.001 GiB"], [-1, ">−0.001 GiB"], [GIB, "1.000 GiB"], [1.5 * GIB, "1.500 GiB"],
+    [-GIB / 4, "-0.250 GiB"],
+  ])("%d reads %s", (value, text) => expect(gib(value)).toBe(text));
+});
+
+describe("a cell by the name of its column", () => {
+  it.each([
+    ["self_percent", 12.34, "12.3 %"], ["total_us", 800, "800"], ["uses_tensor_core", true, "yes"],
+    ["uses_tensor_core", false, "no"], ["name", "<b>", "<b>"], ["name", "", ""],
+  ])("%s %s reads %s", (name, value, text) => expect(byName(name, value)).toBe(text));
+});
+
+describe("headings", () => {
+  it.each([
+    ["kernel_name", "Kernel name"],
+    ["total_us", "Total (µs)"],
+    ["shared_memory_bytes", "Shared memory (bytes)"],
+    ["self_percent", "Self (%)"],
+    ["breakdown_ms.input", "Breakdown input (ms)"],
+    ["latency_ms.p99", "Latency p99 (ms)"],
+  ])("%s reads %s", (name, text) => expect(heading(name)).toBe(text));
+});

@@ -1,0 +1,76 @@
+// Numbers on the screen: one unit in a column, whole numbers grouped, nothing rounded to zero.
+import type { Cell } from "./data/types";
+
+const GIB = 2 ** 30;
+
+/** What is shown where nothing was measured; never 0. */
+export const UNKNOWN = "–";
+
+/** So many decimals that three figures show, or more. */
+function figures(value: number): number {
+  const size = Math.abs(value);
+  return size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size === 0 ? 0 : 4;
+}
+
+/** A number; `whole` numbers without decimals, unless the others of their column have them. */
+export function number(value: number | null | undefined, whole = true): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  const digits = whole && Number.isInteger(value) ? 0 : figures(value);
+  const shown = value.toLocaleString("en", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+  return Number(shown) === 0 && value !== 0 ? value.toPrecision(2) : shown;
+}
+
+const withUnit = (unit: string) => (value: number | null | undefined) =>
+  value === null || value === undefined ? UNKNOWN : `${number(value)} ${unit}`;
+
+export const ms = withUnit("ms");
+export const us = withUnit("µs");
+
+export function percent(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  if (value === 0) return "0 %";
+  if (Math.abs(value) < 0.1) return value > 0 ? "<0.1 %" : ">−0.1 %";
+  return `${value.toFixed(1)} %`;
+}
+
+export function gib(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined) return UNKNOWN;
+  if (bytes === 0) return "0 GiB";
+  // What exists never reads as zero.
+  if (Math.abs(bytes) < GIB / 1000) return bytes > 0 ? "<0.001 GiB" : ">−0.001 GiB";
+  return `${(bytes / GIB).toFixed(3)} GiB`;
+}
+
+export function inGib(bytes: number): number {
+  return bytes / GIB;
+}
+
+/** A value in the unit that its name ends with. */
+export function byName(name: string, value: Cell | undefined, whole = true): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "string") return value;
+  if (name === "percent" || name.endsWith("_percent")) return percent(value);
+  return number(value, whole);
+}
+
+const UNITS: [string, string][] = [
+  ["_us", "µs"], ["_ms", "ms"], ["_ps", "ps"], ["_bytes", "bytes"], ["_percent", "%"],
+];
+
+/** A heading for a column: words, and the unit that a part of the name ends with. */
+export function heading(name: string): string {
+  let unit = "";
+  const parts = name.split(".").map((part) => {
+    const found = UNITS.find(([ending]) => part.endsWith(ending));
+    if (!found) return part;
+    unit = found[1];
+    return part.slice(0, part.length - found[0].length);
+  });
+  const words = parts.join(" ").replaceAll(/_+/g, " ");
+  const text = words.charAt(0).toUpperCase() + words.slice(1);
+  return unit ? `${text} (${unit})` : text;
+}

@@ -1,0 +1,11 @@
+import { render } from "preact";
+
+import { App } from "./shell/app";
+import "./style/tokens.css";
+import "./style/base.css";
+import "./style/shell.css";
+import "./style/parts.css";
+import "./style/charts.css";
+import "uplot/dist/uPlot.min.css";
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,170 @@
+// The checklist: every rule's verdict, what it costs, what to change and how to refute it.
+import { address, useAnswer } from "../data/client";
+import { STATUS_SIGNS, STATUS_WORDS, type Action, type Finding, type FindingsAnswer } from "../data/findings";
+import { ms, number, percent } from "../format";
+import { Show } from "../shell/unavailable";
+import { change, link, state } from "../state/url";
+
+/** Where the numbers behind a rule's topic stand. */
+const PLACES: Record<string, { page: string; title: string }[]> = {
+  input: [
+    { page: "input", title: "Input pipeline" },
+    { page: "tfdata", title: "tf.data" },
+  ],
+  launch: [
+    { page: "overview", title: "Overview" },
+    { page: "kernels", title: "Kernels" },
+  ],
+  amp: [{ page: "kernels", title: "Kernels" }],
+};
+
+export function Findings() {
+  const answer = useAnswer<FindingsAnswer>(address("findings"));
+  return (
+    <Show answer={answer}>
+      {({ findings }) => (
+        <>
+          <Order />
+          {ordered(findings).map((each) => (
+            <Card key={each.id} finding={each} />
+          ))}
+        </>
+      )}
+    </Show>
+  );
+}
+
+/** The guide's order as the server gives it, or the costliest first. */
+function ordered(findings: Finding[]): Finding[] {
+  if (state.value.sort !== "cost") return findings;
+  return [...findings].sort((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
+}
+
+function Order() {
+  return (
+    <p>
+      <label>
+        Order{" "}
+        <select
+          value={state.value.sort ?? "guide"}
+          onChange={(event) => change({ sort: event.currentTarget.value })}
+        >
+          <option value="guide">as the guide goes</option>
+          <option value="cost">costliest first</option>
+        </select>
+      </label>
+    </p>
+  );
+}
+
+function Card({ finding }: { finding: Finding }) {
+  const { words } = finding;
+  return (
+    <article class="finding" data-status={finding.status} data-id={finding.id}>
+      <header>
+        <span class="status">
+          <span aria-hidden="true">{STATUS_SIGNS[finding.status]}</span> {STATUS_WORDS[finding.status]}
+        </span>
+        <h2>{words.headline ?? finding.title}</h2>
+        <span class="grow" />
+        <small>
+          <code>{finding.id}</code>
+        </small>
+      </header>
+      {finding.unavailable && (
+        <p>
+          {finding.unavailable.reason} <em>{finding.unavailable.remedy}</em>
+        </p>
+      )}
+      {words.gain && <p class="verdict">Gain: {words.gain}</p>}
+      {lines(words.reasons).map((text) => (
+        <p key={text}>Why: {text}</p>
+      ))}
+      {words.standing && <p>Basis: {words.standing}</p>}
+      <Actions actions={words.actions} />
+      <Links finding={finding} />
+      <Basis finding={finding} />
+    </article>
+  );
+}
+
+function lines(text: string | string[] | null): string[] {
+  return text === null ? [] : Array.isArray(text) ? text : [text];
+}
+
+/** What to change, as it is done in the frameworks that the profile shows. */
+function Actions({ actions }: { actions: Action[] }) {
+  if (actions.length === 0) return null;
+  return (
+    <>
+      <h3>What to change</h3>
+      <ul>
+        {actions.map((each) => (
+          <li key={each.text}>
+            {each.text}
+            {(each.code ?? each.env) && <pre>{each.code ?? each.env}</pre>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Links({ finding }: { finding: Finding }) {
+  const places = PLACES[finding.id.split(".")[0]!] ?? [];
+  if (places.length === 0) return null;
+  return (
+    <p>
+      Evidence:{" "}
+      {places.map((each, index) => (
+        <span key={each.page}>
+          {index > 0 && " · "}
+          <a href={link({ page: each.page })}>{each.title}</a>
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function Basis({ finding }: { finding: Finding }) {
+  const { words } = finding;
+  return (
+    <details>
+      <summary>Evidence, inputs and what would refute it</summary>
+      {words.evidence && words.evidence.length > 0 && (
+        <ul>
+          {words.evidence.map((text) => (
+            <li key={text}>{text}</li>
+          ))}
+        </ul>
+      )}
+      <dl class="facts">
+        <Fact name="Cost per step" value={ms(finding.ms_per_step)} />
+        <Fact name="Share of the step" value={percent(finding.share_percent)} />
+        <Fact name="Confidence" value={percent(100 * finding.confidence)} />
+        <Fact name="Steps hit, of those judged" value={`${number(finding.steps_hit)} of ${number(finding.steps_clean)}`} />
+        {finding.threshold &&
+          Object.entries(finding.threshold).map(([name, value]) => (
+            <Fact key={name} name={`Threshold: ${name.replaceAll("_", " ")}`} value={String(value)} />
+          ))}
+        {finding.facts.map((each) => (
+          <Fact key={each.name} name={each.name.replaceAll("_", " ")} value={`${number(each.value)} ${each.unit === "count" ? "" : each.unit}`} />
+        ))}
+      </dl>
+      {finding.confirm && <p>To confirm: {finding.confirm}</p>}
+      {finding.refute && <p>What would refute it: {finding.refute}</p>}
+      <p>
+        Read from: <code>{finding.inputs.join(", ")}</code>
+      </p>
+    </details>
+  );
+}
+
+function Fact({ name, value }: { name: string; value: string }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+}

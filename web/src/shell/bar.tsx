@@ -1,0 +1,77 @@
+import { chosen, runs, type Run } from "../data/runs";
+import { change, hosts, join } from "../state/url";
+import { setTheme, theme, type Theme } from "../state/theme";
+import { help } from "./keys";
+
+export function Bar() {
+  return (
+    <header class="bar">
+      <strong class="brand">stepscope</strong>
+      <RunPicker />
+      <HostPicker />
+      <span class="grow" />
+      <label>
+        Theme{" "}
+        <select
+          value={theme.value}
+          onChange={(event) => setTheme(event.currentTarget.value as Theme)}
+        >
+          <option value="system">System</option>
+          <option value="light">Light</option>
+          <option value="dark">Dark</option>
+        </select>
+      </label>
+      <button aria-label="Keys and help" onClick={() => (help.value = true)}>
+        ?
+      </button>
+    </header>
+  );
+}
+
+function RunPicker() {
+  const all = runs.value?.runs ?? [];
+  return (
+    <label>
+      Run{" "}
+      <select
+        value={chosen()?.id}
+        disabled={all.length === 0}
+        onChange={(event) =>
+          change({ run: event.currentTarget.value, hosts: "" }, { push: true })
+        }
+      >
+        {all.map((each) => (
+          <option key={each.id} value={each.id} disabled={each.state === "writing"}>
+            {titleOf(each)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function titleOf(run: Run): string {
+  return run.state === "writing" ? `${run.name} (being written)` : run.name;
+}
+
+const ALL = "";
+
+function HostPicker() {
+  const names = chosen()?.hosts ?? [];
+  const one = hosts.value.length === 1 ? hosts.value[0]! : ALL;
+  return (
+    <label>
+      Hosts{" "}
+      <select
+        value={one}
+        onChange={(event) => {
+          const name = event.currentTarget.value;
+          change({ hosts: name === ALL ? "" : join([name]) }, { push: true });
+        }}
+      >
+        <option value={ALL}>{names.length === 1 ? names[0] : `All ${names.length} hosts`}</option>
+        {names.length > 1 && names.map((name) => <option key={name}>{name}</option>)}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,72 @@
+// The page's keys. Single letters can be switched off, for readers whose tools send them.
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+import { drawer } from "./drawer";
+
+export const help = signal(false);
+export const letters = signal(true);
+
+const KEYS: [string, string][] = [
+  ["?", "This list"],
+  ["/", "To the page's first filter"],
+  ["T", "Show the first chart as a table, and back"],
+  ["Esc", "Close what is open"],
+];
+
+export function useKeys(): void {
+  useEffect(() => {
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+function pressed(event: KeyboardEvent): void {
+  if (event.key === "Escape") drawer.value = null;
+  const inField = (event.target as Element).closest("input, select, textarea");
+  if (inField || !letters.value || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "?") help.value = true;
+  else if (event.key === "/") {
+    event.preventDefault();
+    document.querySelector<HTMLInputElement>("main input[type=search]")?.focus();
+  } else if (event.key === "t" || event.key === "T") {
+    document.querySelector<HTMLButtonElement>("main button[data-twin]")?.click();
+  }
+}
+
+export function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (help.value) dialog.current?.showModal();
+  }, [help.value]);
+  return (
+    <dialog ref={dialog} aria-label="Keys" onClose={() => (help.value = false)}>
+      <h2>Keys</h2>
+      <dl>
+        {KEYS.map(([key, does]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <label>
+        <input
+          type="checkbox"
+          checked={letters.value}
+          onChange={(event) => (letters.value = event.currentTarget.checked)}
+        />{" "}
+        Single-letter keys
+      </label>
+      <p>
+        Click a number to see how it is defined. Zero is 0; “–” means that it was not measured,
+        and says why.
+      </p>
+      <form method="dialog">
+        <button>Close</button>
+      </form>
+    </dialog>
+  );
+}

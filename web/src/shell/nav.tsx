@@ -1,0 +1,28 @@
+import { PAGES } from "../pages";
+import { link, page } from "../state/url";
+
+const GROUPS = ["Summary", "Time", "Memory", "Cluster"] as const;
+
+export function Nav() {
+  return (
+    <nav aria-label="Tools">
+      {GROUPS.filter((group) => PAGES.some((each) => each.group === group)).map((group) => (
+        <section key={group}>
+          <h2>{group}</h2>
+          <ul>
+            {PAGES.filter((each) => each.group === group).map((each) => (
+              <li key={each.name}>
+                <a
+                  href={link({ page: each.name })}
+                  aria-current={each.name === page.value ? "page" : undefined}
+                >
+                  {each.title}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </nav>
+  );
+}

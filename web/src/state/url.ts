@@ -1,0 +1,71 @@
+// The page's state lives in the address's fragment, so that every view can be sent as a link.
+import { computed, signal } from "@preact/signals";
+
+/** What a fragment may hold; any other name is ignored. */
+const NAMES = [
+  "page", "run", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
+  "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at",
+] as const;
+export type Name = (typeof NAMES)[number];
+export type State = Partial<Record<Name, string>>;
+
+export const state = signal<State>(parse(location.hash));
+export const page = computed(() => state.value.page ?? "findings");
+export const run = computed(() => state.value.run);
+/** Chosen hosts; none means all. */
+export const hosts = computed(() => split(state.value.hosts));
+
+/** The state that a fragment stands for. */
+export function parse(fragment: string): State {
+  const found: State = {};
+  for (const [name, value] of new URLSearchParams(fragment.replace(/^#/, ""))) {
+    if ((NAMES as readonly string[]).includes(name) && value !== "") found[name as Name] = value;
+  }
+  return found;
+}
+
+/** The fragment of a state, names in a fixed order. */
+export function fragment(of: State): string {
+  const parts = new URLSearchParams();
+  for (const name of NAMES) {
+    const value = of[name];
+    if (value !== undefined && value !== "") parts.set(name, value);
+  }
+  return `#${parts}`;
+}
+
+/** Go elsewhere: run and hosts stay, what belongs to one page does not. */
+export function link(to: State): string {
+  const { run, hosts } = state.value;
+  return fragment({ ...(run && { run }), ...(hosts && { hosts }), ...to });
+}
+
+/** Change part of the state; `push` makes it a step that Back undoes. */
+export function change(part: State, { push = false } = {}): void {
+  const next = fragment({ ...state.value, ...part });
+  if (next === location.hash) return;
+  if (push) history.pushState(null, "", next);
+  else history.replaceState(history.state, "", next);
+  state.value = parse(next);
+}
+
+/** Names may hold commas, so the parts of a list are escaped once more. */
+export function join(parts: string[]): string {
+  return parts.map(encodeURIComponent).join(",");
+}
+
+export function split(text: string | undefined): string[] {
+  return text ? text.split(",").map(decoded) : [];
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+for (const event of ["hashchange", "popstate"]) {
+  addEventListener(event, () => (state.value = parse(location.hash)));
+}
