@@ -6,7 +6,6 @@ the profile: the truth does not come from reading the profile.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import statistics
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stepscope as ss
+from framework_runs import interpreter
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS
@@ -32,7 +32,7 @@ RECORDINGS = {
         "tensorflow",
         "record_tensorflow.py",
         "keras_fit",
-        ".",
+        "tf_keras_fit",
         "tf_keras_fit",
     ),
     "custom_loop": (
@@ -63,23 +63,6 @@ RECORDINGS = {
 TOLERANCE = 0.05
 
 
-def interpreter(repository: Path, name: str) -> str:
-    """The framework's interpreter; a skip where it was not asked for."""
-    path = repository / "build_tools" / "framework_venv.py"
-    spec = importlib.util.spec_from_file_location("framework_venv", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up while it is being executed.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    if not module.is_current(name):
-        if os.environ.get("STEPSCOPE_FRAMEWORKS") == "required":
-            pytest.fail(f"the environment of {name} is missing: run `make frameworks`")
-        pytest.skip(f"the environment of {name} is not there: run `make frameworks`")
-    return str(module.python_of(name))
-
-
 @pytest.fixture(scope="module", params=sorted(RECORDINGS))
 def recorded(
     request: pytest.FixtureRequest,
@@ -88,7 +71,7 @@ def recorded(
 ) -> tuple[str, Path, dict[str, Any]]:
     """Name, log directory and truth of a profile that was recorded just now."""
     environment, script, argument, logdir, truth = RECORDINGS[request.param]
-    python = interpreter(repository, environment)
+    python = interpreter(environment)
     folder = tmp_path_factory.mktemp(request.param)
     subprocess.run(
         [python, repository / "tests/data/record" / script, argument, folder],
@@ -179,7 +162,7 @@ def test_the_starved_model_is_called_input_bound(
 
 def test_the_peer_opens_what_we_write(repository: Path, tmp_path: Path) -> None:
     """A file of our writer shows its steps and kernels in XProf."""
-    python = interpreter(repository, "xprof")
+    python = interpreter("xprof")
     program = repository / "benchmarks" / "gpu_shaped.py"
     target = tmp_path / "plugins" / "profile" / "run" / "vm.xplane.pb"
     target.parent.mkdir(parents=True)

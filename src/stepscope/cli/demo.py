@@ -1,4 +1,4 @@
-"""`stepscope demo`: explain the recorded training loop that ships with stepscope."""
+"""`stepscope demo`: record a small training loop here, and explain it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["demo"]
 
 @click.command("demo")
 def demo() -> int:
-    """Explain a small recorded training loop that ships with stepscope.
+    """Record a small training loop here, and explain it.
 
-    It is a real TensorFlow profile; what is printed is what `stepscope report` prints
-    for your own.
+    The loop uses PyTorch, JAX or TensorFlow, whichever is installed beside stepscope,
+    else NumPy alone. What is printed is what `stepscope run` prints for your own.
     """
     from stepscope.cli import demonstrating  # noqa: PLC0415 - help stays light
 

@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+import tempfile
 from importlib import resources
+from pathlib import Path
+from typing import Final
 
-from stepscope.cli import reporting
-from stepscope.errors import BadInput
+from stepscope.cli import reporting, running
+from stepscope.errors import StepscopeError
 from stepscope.report.page import Piece, line
+from stepscope.rundir import run_directory
 
-__all__ = ["answer"]
+__all__ = ["PROGRAMS", "answer"]
+
+#: Package that a program needs → the program; the first one that is there is run.
+PROGRAMS: Final = {
+    "torch": "torch_loop.py",
+    "jax": "jax_loop.py",
+    "tensorflow": "tensorflow_loop.py",
+    "numpy": "numpy_loop.py",
+}
+_REPORT: Final = "stepscope run -- python train.py"
+_SHOW: Final = "stepscope show ops "
 
 
 def answer() -> int:
-    """Report on the profile in the package; the exit status."""
-    shipped = resources.files("stepscope.cli") / "demo_profile"
-    with resources.as_file(shipped) as path:
-        if not path.is_dir():
-            raise BadInput.at(
-                path, "the demonstration profile is missing", "Install stepscope again."
-            )
-        return reporting.answer(
-            [str(path)],
-            form="text",
-            output=None,
-            force=False,
-            after=[
-                line(Piece("What next", "heading")),
-                line(),
-                line("  Explain your own run:      ", Piece(_REPORT, "code")),
-                line("  Look at every op of this:  ", Piece(_SHOW + str(path), "code")),
-            ],
+    """Record the loop of this interpreter's framework and report; the exit status.
+
+    Raises:
+        StepscopeError: The loop failed, or nothing of it was recorded.
+    """
+    logdir = Path(tempfile.mkdtemp(prefix="stepscope-demo-"))
+    plan = running.planned(str(logdir))
+    shipped = resources.files("stepscope.cli") / "demo_programs" / _program()
+    with resources.as_file(shipped) as script:
+        status = running.recorded([sys.executable, str(script)], plan)
+    directory = run_directory(logdir, plan.run)
+    if status or not directory.is_dir():
+        raise StepscopeError(
+            f"the demonstration failed with status {status}. What it needs may not "
+            "work here: its own message stands above"
         )
+    return reporting.answer(
+        [str(directory)],
+        form="text",
+        output=None,
+        force=False,
+        after=[
+            line(Piece("What next", "heading")),
+            line(),
+            line("  Explain your own program:  ", Piece(_REPORT, "code")),
+            line("  Look at every op of this:  ", Piece(_SHOW + str(logdir), "code")),
+        ],
+    )
 
 
-_REPORT = "stepscope report LOGDIR"
-_SHOW = "stepscope show ops "
+def _program() -> str:
+    """The script for the framework that is installed in this interpreter."""
+    for package, script in PROGRAMS.items():
+        if importlib.util.find_spec(package) is not None:
+            return script
+    return PROGRAMS["numpy"]

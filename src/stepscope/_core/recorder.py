@@ -1,0 +1,383 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""The hot path of annotations: `Trace`, and the bounded ring that keeps them.
+
+An annotation that ended is kept as the object itself, so that nothing but a place in
+the ring is taken while the program runs. One process has one ring. It never holds more
+than its capacity: the oldest annotation gives way and is counted. `drain` may run in
+another thread at any time; while recording is off an annotation touches nothing.
+
+Times are nanoseconds of the monotonic clock (`now`), threads the ids of the system.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+if not cython.compiled:
+    from stepscope._core import _shim as cython
+if cython.compiled:
+    from cython.cimports.cpython.pythread import (
+        PyThread_tss_create,
+        PyThread_tss_get,
+        PyThread_tss_set,
+    )
+    from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "COMPILED",
+    "Drained",
+    "Trace",
+    "disable",
+    "drain",
+    "enable",
+    "enabled",
+    "end_step",
+    "forget",
+    "lost",
+    "mark_step",
+    "now",
+    "set_forward",
+    "thread_id",
+]
+
+COMPILED = cython.compiled
+
+if cython.compiled:
+    _thread_key = cython.declare(cython.Py_tss_t)
+    PyThread_tss_create(cython.address(_thread_key))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _now() -> cython.longlong:
+        moment: timespec
+        clock_gettime(CLOCK_MONOTONIC, cython.address(moment))  # noqa: F821 - a C variable
+        seconds: cython.longlong = moment.tv_sec  # noqa: F821 - likewise
+        return seconds * 1_000_000_000 + moment.tv_nsec  # noqa: F821 - likewise
+
+    @cython.cfunc
+    @cython.inline
+    def _thread() -> cython.longlong:
+        """The system's id of this thread, asked for once in each thread."""
+        known: cython.p_void = PyThread_tss_get(cython.address(_thread_key))
+        if known != cython.NULL:
+            return cython.cast(cython.longlong, known)
+        native: cython.longlong = threading.get_native_id()
+        PyThread_tss_set(
+            cython.address(_thread_key), cython.cast(cython.p_void, native)
+        )
+        return native
+
+    @cython.cfunc
+    def _forget_thread() -> cython.void:
+        PyThread_tss_set(cython.address(_thread_key), cython.NULL)
+
+else:
+    _now = time.monotonic_ns
+    _thread = threading.get_native_id
+
+    def _forget_thread() -> None:
+        """Nothing is remembered."""
+
+
+class Drained(NamedTuple):
+    """Annotations that ended, in the order of their ends, as columns.
+
+    Attributes:
+        names: Their names.
+        begin_ns: When they began, int64.
+        end_ns: When they ended, int64.
+        thread: The system's ids of their threads, int64.
+        stats: Their values by name; empty for none.
+        beside: 1 where the annotation was forwarded to one who recorded all the while.
+    """
+
+    names: list[Any]
+    begin_ns: array[int]
+    end_ns: array[int]
+    thread: array[int]
+    stats: list[dict[str, Any]]
+    beside: bytearray
+
+
+@cython.final
+@cython.cclass
+class _Ring:
+    """What a process keeps of its annotations.
+
+    Attributes:
+        enabled: Annotations are kept.
+        generation: Which recording this is, from 1: an annotation that began in
+            another one is not kept.
+        opened: Annotations of this recording that have not ended.
+        capacity: Most annotations that wait to be drained.
+        lost: How many gave way to younger ones.
+        forward: Makes the annotation of whoever records beside us: called with name
+            and values, it gives a context manager.
+        step: The step that `mark_step` began.
+    """
+
+    enabled: cython.bint
+    generation: cython.longlong
+    opened: cython.longlong
+    capacity: cython.Py_ssize_t
+    lost: cython.longlong
+    forward: Any
+    events: Any
+    append: Any
+    lock: Any
+    step: Any
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.generation = 0
+        self.opened = 0
+        self.capacity = 0
+        self.lost = 0
+        self.forward = None
+        self.step = None
+        self.lock = threading.Lock()
+        self.events = deque()
+        self.append = self.events.append
+
+
+_ring = cython.declare(_Ring, _Ring())
+
+
+@cython.cfunc
+def _drop_oldest() -> cython.void:
+    # Only here threads may meet: whoever finds the ring full drops one each.
+    with _ring.lock:
+        try:
+            _ring.events.popleft()
+        except IndexError:
+            return
+        _ring.lost += 1
+
+
+@cython.no_gc
+@cython.cclass
+class Trace:
+    """An annotation: a named stretch of the program, with values.
+
+        with ss.Trace("train", step_num=i, _r=1):
+            ...
+
+    It costs next to nothing while nothing records. One object may be entered again
+    after it was left; it is kept each time. Values are numbers, texts or bytes; of any
+    other object only its type is written, so that no array is read.
+    """
+
+    name: Any
+    stats: Any
+    forwarded: Any
+    maker: Any
+    again: Any
+    begin: cython.longlong
+    end: cython.longlong
+    generation: cython.longlong
+    thread: cython.longlong
+    kept: cython.bint
+    beside: cython.bint
+
+    def __init__(self, name: object, **stats: object) -> None:
+        self.name = name
+        self.stats = stats
+        self.forwarded = None
+        self.maker = None
+        self.again = None
+        self.begin = 0
+        self.end = 0
+        self.generation = 0
+        self.thread = 0
+        self.kept = False
+        self.beside = False
+
+    def __enter__(self) -> Trace:  # noqa: PYI034 - Self is no type to the compiler
+        if _ring.enabled:
+            if self.kept:
+                # The ring holds this object: its times must stay.
+                self.again = Trace(self.name, **self.stats).__enter__()
+                return self
+            self.generation = _ring.generation
+            self.thread = _thread()
+            _ring.opened += 1
+            if _ring.forward is not None:
+                self._forward()
+            self.begin = _now()
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if self.generation == 0:
+            if self.again is not None:
+                again, self.again = self.again, None
+                again.__exit__(kind, error, traceback)
+            return
+        self.end = _now()
+        self.beside = False
+        if self.forwarded is not None:
+            self._leave_forwarded(kind, error, traceback)
+        if self.generation == _ring.generation:
+            _ring.opened -= 1
+            if _ring.enabled:
+                if len(_ring.events) >= _ring.capacity:
+                    _drop_oldest()
+                self.kept = True
+                _ring.append(self)
+        self.generation = 0
+
+    def cancel(self) -> None:
+        """Leave without being kept, as if it had not been entered."""
+        if self.again is not None:
+            again, self.again = self.again, None
+            again.cancel()
+        if self.generation != 0 and self.generation == _ring.generation:
+            _ring.opened -= 1
+        self.generation = 0
+        if self.forwarded is not None:
+            self._leave_forwarded(None, None, None)
+
+    def set_metadata(self, **stats: object) -> None:
+        """Add values while the annotation is open."""
+        if self.again is not None:
+            self.again.set_metadata(**stats)
+        else:
+            self.stats = {**self.stats, **stats}
+
+    def _forward(self) -> None:
+        self.maker = _ring.forward
+        try:
+            forwarded = self.maker(self.name, self.stats)
+            forwarded.__enter__()
+            self.forwarded = forwarded
+        except Exception:  # noqa: BLE001 - who records beside us must not harm the program
+            self.forwarded = None
+
+    def _leave_forwarded(self, kind: object, error: object, traceback: object) -> None:
+        forwarded, self.forwarded = self.forwarded, None
+        try:
+            forwarded.__exit__(kind, error, traceback)
+            # Not where the other one stopped meanwhile: it may have lost it.
+            self.beside = self.maker is _ring.forward
+        except Exception:  # noqa: BLE001 - likewise
+            self.beside = False
+        self.maker = None
+
+    def _add_to(self, rows: Any) -> None:
+        names, begin, end, thread, stats, beside = rows
+        names.append(self.name)
+        begin.append(self.begin)
+        end.append(self.end)
+        thread.append(self.thread)
+        stats.append(self.stats)
+        beside.append(self.beside)
+
+
+def now() -> int:
+    """Nanoseconds of the clock that annotations are timed with."""
+    moment: int = _now()
+    return moment
+
+
+def thread_id() -> int:
+    """The system's id of the thread that asks."""
+    thread: int = _thread()
+    return thread
+
+
+def enabled() -> bool:
+    """Whether annotations are kept."""
+    return bool(_ring.enabled)
+
+
+def enable(capacity: int) -> None:
+    """Keep annotations from now on, at most so many until they are drained."""
+    _ring.events.clear()
+    _ring.capacity = max(1, capacity)
+    _ring.lost = 0
+    _ring.opened = 0
+    _ring.step = None
+    _ring.generation += 1
+    _ring.enabled = True
+
+
+def disable() -> int:
+    """Keep no more; how many annotations are open, which will not be kept."""
+    _ring.enabled = False
+    _ring.forward = None
+    opened: int = _ring.opened
+    _ring.opened = 0
+    # What is open now does not belong to the next recording.
+    _ring.generation += 1
+    return opened
+
+
+def drain() -> Drained:
+    """Take all that was kept until now; others may go on adding."""
+    rows = Drained([], array("q"), array("q"), array("q"), [], bytearray())
+    popleft = _ring.events.popleft
+    for _ in range(len(_ring.events)):
+        try:
+            trace: Trace = popleft()
+        except IndexError:
+            # Whoever found the ring full took one meanwhile.
+            break
+        trace._add_to(rows)  # noqa: SLF001 - its own module
+    return rows
+
+
+def lost() -> int:
+    """How many annotations gave way since `enable`, because nobody drained in time."""
+    count: int = _ring.lost
+    return count
+
+
+def set_forward(make: Callable[[str, dict[str, Any]], Any] | None) -> None:
+    """Hand annotations on: `make(name, values)` gives a context manager; None ends it.
+
+    What it raises is dropped, and the annotation is not handed on.
+    """
+    _ring.forward = make
+
+
+def forget() -> None:
+    """Begin anew in a child that was forked: nothing of the parent is kept there."""
+    _ring.enabled = False
+    _ring.lock = threading.Lock()
+    _ring.events = deque()
+    _ring.append = _ring.events.append
+    _ring.lost = 0
+    _ring.opened = 0
+    _ring.forward = None
+    _ring.step = None
+    _ring.generation += 1
+    _forget_thread()
+
+
+def mark_step(step: int, name: str = "train") -> None:
+    """Begin step `step` here and end the step before it."""
+    if not _ring.enabled:
+        return
+    begun: Trace = Trace(name, step_num=step, _r=1)
+    before, _ring.step = _ring.step, begun
+    if before is not None:
+        before.__exit__(None, None, None)
+    begun.__enter__()
+
+
+def end_step() -> None:
+    """End the step that `mark_step` began, if there is one."""
+    before, _ring.step = _ring.step, None
+    if before is not None:
+        before.__exit__(None, None, None)

@@ -1,0 +1,197 @@
+"""Annotations of any Python program: stretches with names, and steps.
+
+Everything here costs next to nothing while nothing records, and needs no framework.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, overload
+
+from stepscope._core import recorder
+from stepscope._core.recorder import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    Forward = Callable[[str, Mapping[str, object]], AbstractContextManager[object]]
+
+__all__ = [
+    "StepTrace",
+    "Trace",
+    "add_forward",
+    "at_first_annotation",
+    "forget_forwards",
+    "mark_step",
+    "remove_forward",
+    "trace_function",
+]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+#: Flag of a code object that belongs to an `async def`.
+_COROUTINE: Final = 0x80
+
+#: What a forked child keeps until its own recording has begun.
+_FIRST_ANNOTATIONS: Final = 65_536
+
+_forwards: list[Forward] = []
+_forwards_lock = threading.Lock()
+
+
+class StepTrace(Trace):
+    """An annotation of one training step, which every tool takes as a step's bounds.
+
+    with ss.StepTrace(i):
+        batch = next(batches)
+        train_step(batch)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, step: int, name: str = "train", **stats: object) -> None:
+        """Annotate step `step`; steps of one loop share a name."""
+        super().__init__(name, step_num=step, _r=1, **stats)
+
+
+def mark_step(step: int, name: str = "train") -> None:
+    """Say that step `step` begins here, which ends the step before it.
+
+    For loops that no `with` fits into. `ss.stop()` ends the last one. One loop of a
+    process may be marked so.
+    """
+    recorder.mark_step(step, name)
+
+
+@overload
+def trace_function(function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
+@overload
+def trace_function(
+    name: str | None = None, /, **stats: object
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+def trace_function(
+    function: Callable[_P, _R] | str | None = None, /, **stats: object
+) -> Callable[_P, _R] | Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Annotate every call of a function, under its name or another.
+
+    @ss.trace_function
+    def load(): ...
+
+    @ss.trace_function("augment", kind="image")
+    def augment(batch): ...
+
+    Of a coroutine the time until it is done is annotated, waiting included.
+    """
+    if callable(function):
+        return _traced(function, function.__qualname__, stats)
+    name = function
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        return _traced(function, name or function.__qualname__, stats)
+
+    return decorate
+
+
+def add_forward(make: Forward) -> None:
+    """Hand annotations on to a framework that records beside us.
+
+    Args:
+        make: Called with name and values whenever an annotation begins; gives the
+            framework's own context manager. Where it raises, the annotation is not
+            handed on at all.
+    """
+    with _forwards_lock:
+        _forwards.append(make)
+        _set_forward()
+
+
+def remove_forward(make: Forward) -> None:
+    """Hand on no more; before the framework's recording is stopped.
+
+    An annotation that is open then counts as not forwarded.
+    """
+    with _forwards_lock:
+        if make in _forwards:
+            _forwards.remove(make)
+        _set_forward()
+
+
+def at_first_annotation(begin: Callable[[], object]) -> None:
+    """Call `begin` when the next annotation begins, which is kept then.
+
+    A forked child that never annotates costs nothing and leaves no file.
+    """
+
+    def make(
+        _name: str, _stats: Mapping[str, object]
+    ) -> AbstractContextManager[object]:
+        recorder.set_forward(None)
+        begin()
+        raise LookupError("nobody records beside us")
+
+    recorder.enable(_FIRST_ANNOTATIONS)
+    recorder.set_forward(make)
+
+
+def forget_forwards() -> None:
+    """In a child that was forked, nobody records beside us any more."""
+    global _forwards_lock  # noqa: PLW0603 - the parent may have held the lock
+    _forwards_lock = threading.Lock()
+    _forwards.clear()
+
+
+def _set_forward() -> None:
+    makers = tuple(_forwards)
+    if len(makers) < 2:
+        recorder.set_forward(makers[0] if makers else None)
+    else:
+        recorder.set_forward(
+            lambda name, stats: _Several([make(name, stats) for make in makers])
+        )
+
+
+class _Several:
+    """The annotations of several frameworks as one."""
+
+    __slots__ = ("_annotations",)
+
+    def __init__(self, annotations: list[AbstractContextManager[object]]) -> None:
+        self._annotations = annotations
+
+    def __enter__(self) -> None:
+        for annotation in self._annotations:
+            annotation.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for annotation in reversed(self._annotations):
+            annotation.__exit__(kind, error, traceback)
+
+
+def _traced(
+    function: Callable[_P, _R], name: str, stats: Mapping[str, object]
+) -> Callable[_P, _R]:
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & _COROUTINE:
+
+        @functools.wraps(function)
+        async def coroutine(*args: _P.args, **kwargs: _P.kwargs) -> object:
+            with Trace(name, **stats):
+                return await function(*args, **kwargs)  # type: ignore[misc]
+
+        return coroutine  # type: ignore[return-value]
+
+    @functools.wraps(function)
+    def traced(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with Trace(name, **stats):
+            return function(*args, **kwargs)
+
+    return traced

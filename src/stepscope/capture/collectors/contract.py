@@ -1,0 +1,73 @@
+"""What a collector is: the one door between a source of events and a recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from stepscope.capture.clock import ClockPair
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.spool import Fragment
+    from stepscope.unavailable import Unavailable
+
+__all__ = ["Collected", "Collector", "Streaming"]
+
+
+class Collected(NamedTuple):
+    """What a collector recorded.
+
+    Attributes:
+        xspace: A serialized XSpace. Times of its lines count from
+            `profile_start_time` of its own `Task Environment` plane, or from the clock
+            that `start` was given where it has none. Empty bytes: nothing.
+        warnings: What was lost or ignored, a sentence each.
+        holds_annotations: The annotations that were forwarded
+            (`annotate.add_forward`) stand in it, with their values, on their threads:
+            they are then left out of the host's own.
+    """
+
+    xspace: bytes
+    warnings: tuple[str, ...] = ()
+    holds_annotations: bool = False
+
+
+class Collector(Protocol):
+    """One source of events. A new object is made for every recording.
+
+    Any exception that it raises becomes a warning of the recording; none reaches the
+    program. Calls come from the thread that starts and stops the recording.
+
+    Attributes:
+        name: Its name in `ProfilerOptions.collectors`.
+    """
+
+    name: str
+
+    def available(self) -> Unavailable | None:
+        """None where it can record now; else why it cannot, and the way out.
+
+        With `collectors="auto"` a collector that is not available is passed over; its
+        reason is no warning, because a program without that framework lacks nothing.
+        Nothing is imported that the program has not imported itself.
+        """
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record. What an option cannot do here is told by `stop`."""
+
+    def stop(self) -> Collected:
+        """End, and hand over; it must succeed after a `start` that failed."""
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A collector whose events are spooled while it records: a kill spares them.
+
+    What `flush` gave is not given again by `stop`.
+    """
+
+    def flush(self) -> Fragment:
+        """Take what was recorded since the last call.
+
+        Times count from the clock that `start` was given. Called by another thread
+        than `start`, never by two at once. Empty bytes: nothing new.
+        """

@@ -1,0 +1,140 @@
+"""The program's own annotations and Python's garbage collections, of any program."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.encoding import Rows, ThreadNames, add_rows
+from stepscope.capture.spool import Fragment
+from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
+from stepscope.xspace.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableSequence
+
+    from stepscope.capture.clock import ClockPair
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.unavailable import Unavailable
+
+__all__ = ["COLLECTION", "HostCollector"]
+
+#: Name of the events that are garbage collections.
+COLLECTION: Final = "garbage collection"
+#: What waits for the next flush: annotations, and collections.
+_RING_EVENTS: Final = 65_536
+_RING_COLLECTIONS: Final = 8_192
+
+
+class HostCollector:
+    """Keeps annotations (`Trace`) and garbage collections while it records."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self._clock: ClockPair | None = None
+        self._names = ThreadNames()
+        self._collections: deque[tuple[str, int, int, int, dict[str, int]]] = deque()
+        self._collection_began = 0
+        self._lost_collections = 0
+        self._told_lost = 0
+
+    def available(self) -> Unavailable | None:
+        """Always."""
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Keep annotations from now on."""
+        del options
+        self._clock = clock
+        # In a forked child the annotation that began this is being kept already.
+        if not recorder.enabled():
+            recorder.enable(_RING_EVENTS)
+        gc.callbacks.append(self._on_collection)
+
+    def flush(self) -> Fragment:
+        """Take what was kept since the last time."""
+        if self._clock is None:
+            return Fragment(b"", 0)
+        self._names.refresh()
+        drained = recorder.drain()
+        own, forwarded = _divided(drained)
+        for _ in range(len(self._collections)):
+            for column, value in zip(own, self._collections.popleft(), strict=True):
+                column.append(value)
+        lost = recorder.lost() + self._lost_collections
+        newly_lost, self._told_lost = lost - self._told_lost, lost
+        space = XSpaceBuilder(platform.node(), start_ns=None)
+        if newly_lost:
+            space.dropped(newly_lost, "annotations came faster than they were stored")
+        events = 0
+        for plane, rows in ((HOST_PLANE, own), (FORWARDED_PLANE, forwarded)):
+            if rows.names:
+                events += add_rows(
+                    space.plane(plane),
+                    Rows(*rows),
+                    zero_ns=self._clock.monotonic_ns,
+                    names=self._names,
+                )
+        if not events and not newly_lost:
+            return Fragment(b"", 0)
+        return Fragment(space.to_bytes(), events)
+
+    def stop(self) -> Collected:
+        """Keep no more, and hand over the last."""
+        recorder.end_step()
+        opened = recorder.disable()
+        if self._on_collection in gc.callbacks:
+            gc.callbacks.remove(self._on_collection)
+        last = self.flush()
+        self._clock = None
+        warnings = []
+        if opened:
+            warnings.append(
+                f"{opened} annotations were open when recording stopped and are not in "
+                "the profile"
+            )
+        return Collected(last.xspace, tuple(warnings))
+
+    def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        # Runs wherever Python allocates: only a row is kept here.
+        now = recorder.now()
+        if phase == "start":
+            self._collection_began = now
+        elif self._collection_began:
+            if len(self._collections) >= _RING_COLLECTIONS:
+                self._lost_collections += 1
+                return
+            began, self._collection_began = self._collection_began, 0
+            stats = {"generation": info["generation"], "collected": info["collected"]}
+            thread = threading.get_native_id()
+            self._collections.append((COLLECTION, began, now, thread, stats))
+
+
+class _Columns(NamedTuple):
+    """Rows that can still grow."""
+
+    names: MutableSequence[Any]
+    begin_ns: MutableSequence[int]
+    end_ns: MutableSequence[int]
+    thread: MutableSequence[int]
+    stats: MutableSequence[Any]
+
+
+def _divided(drained: recorder.Drained) -> tuple[_Columns, _Columns]:
+    """Annotations of our own, and those that a framework was given too."""
+    *columns, beside = drained
+    if not any(beside):
+        return _Columns(*columns), _Columns([], [], [], [], [])
+    ours = _Columns(
+        *([it for it, b in zip(c, beside, strict=True) if not b] for c in columns)
+    )
+    theirs = _Columns(
+        *([it for it, b in zip(c, beside, strict=True) if b] for c in columns)
+    )
+    return ours, theirs

@@ -1,0 +1,266 @@
+"""What PyTorch's tracer (Kineto) recorded, as columns.
+
+A live result hands out each activity with its arguments, as they would stand in an
+exported trace. Versions that do not are read from the trace that they export. Nothing
+ran live on a GPU yet: its activities were read from exported traces only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Activities", "Device", "exported_activities", "live_activities"]
+
+#: An arrow from an op to the op of its gradient.
+_GRADIENT_FLOW: Final = 1
+_GRADIENT: Final = "fwdbwd"
+#: What PyTorch exports of a name that is no text.
+_NO_NAME: Final = "unknown"
+_NS_PER_US: Final = 1_000
+#: What a result must hand out for each activity.
+_NEEDED: Final = ("metadata_json", "timestamp", "duration", "resource_id", "type")
+
+
+class Device(NamedTuple):
+    """An accelerator; None is unknown."""
+
+    ordinal: int
+    name: str | None = None
+    vendor: str | None = None
+    major: int | None = None
+    minor: int | None = None
+    cores: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activities:
+    """Everything that was recorded, one entry each, in no particular order.
+
+    Attributes:
+        name: As recorded.
+        category: `cpu_op`, `kernel` and so on, in lower case.
+        start_ns: Nanoseconds since 1970, int64.
+        dur_ns: int64; 0 of instants.
+        place: Process of what ran on a host, device of what ran on one, int64.
+        lane: Thread or stream, int64.
+        external: Id of an op; of what an op caused the id of that op; 0 where there
+            is none, int64.
+        gradient: Id that an op shares with the op of its gradient, 0 where it has
+            none, int64.
+        arguments: A JSON object each.
+        thread_names: (process, thread) → its name, where it is known.
+        devices: What accelerators there are.
+    """
+
+    name: Sequence[str]
+    category: Sequence[str]
+    start_ns: NDArray[np.int64]
+    dur_ns: NDArray[np.int64]
+    place: NDArray[np.int64]
+    lane: NDArray[np.int64]
+    external: NDArray[np.int64]
+    gradient: NDArray[np.int64]
+    arguments: Sequence[bytes]
+    thread_names: dict[tuple[int, int], str]
+    devices: tuple[Device, ...]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+def live_activities(
+    result: Any, *, thread_names: dict[tuple[int, int], str], devices: Sequence[Device]
+) -> Activities | None:
+    """The activities of a result of PyTorch's profiler.
+
+    Returns:
+        None where this version of PyTorch does not hand them out.
+    """
+    hand_out = getattr(result, "trace_activities", None)
+    if hand_out is None:
+        return None
+    given = hand_out()
+    if given and not all(hasattr(given[0], field) for field in _NEEDED):
+        return None
+    rows = [
+        (
+            _text(it.name, _NO_NAME),
+            it.type(),
+            it.timestamp(),
+            it.duration(),
+            it.device_id(),
+            it.resource_id(),
+            it.correlation_id(),
+            it.linked_correlation_id(),
+            it.flow_id() if it.flow_type() == _GRADIENT_FLOW else 0,
+            _text(it.metadata_json, ""),
+        )
+        for it in given
+    ]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 10
+    category = [text.lower() for text in columns[1]]
+    on_host = np.array([text == "cpu_op" for text in category], bool)
+    instant = np.array([text == "cpu_instant_event" for text in category], bool)
+    own, linked = _int64(columns[6]), _int64(columns[7])
+    return Activities(
+        name=columns[0],
+        category=category,
+        start_ns=_int64(columns[2]),
+        # An instant carries the time until recording ended.
+        dur_ns=np.where(instant, 0, _int64(columns[3])),
+        place=_int64(columns[4]),
+        lane=_int64(columns[5]),
+        external=np.where(on_host, own, linked),
+        gradient=_int64(columns[8]),
+        arguments=[b"{" + text.encode() + b"}" for text in columns[9]],
+        thread_names=thread_names,
+        devices=tuple(devices),
+    )
+
+
+class _Event(msgspec.Struct, gc=False):
+    """One object of `traceEvents`; times in microseconds, as they are written."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    id: int | str | None = None
+    ts: Raw = Raw(b"null")
+    dur: Raw = Raw(b"null")
+    args: Raw = Raw(b"{}")
+
+
+class _DeviceProperties(msgspec.Struct):
+    id: int | None = None
+    name: str | None = None
+    memory: int | None = msgspec.field(default=None, name="totalGlobalMem")
+    major: int | None = msgspec.field(default=None, name="computeMajor")
+    minor: int | None = msgspec.field(default=None, name="computeMinor")
+    cores: int | None = msgspec.field(default=None, name="numSms")
+
+
+class _Document(msgspec.Struct):
+    events: list[_Event] = msgspec.field(default_factory=list, name="traceEvents")
+    base_ns: int = msgspec.field(default=0, name="baseTimeNanoseconds")
+    devices: list[_DeviceProperties] = msgspec.field(
+        default_factory=list, name="deviceProperties"
+    )
+
+
+class _External(msgspec.Struct, gc=False):
+    """The id of the op, in its two spellings."""
+
+    id: int | str | None = msgspec.field(default=None, name="External id")
+    older: int | str | None = msgspec.field(default=None, name="external id")
+
+
+def exported_activities(document: bytes) -> Activities:
+    """The activities of a trace that PyTorch exported.
+
+    Raises:
+        msgspec.DecodeError: The document is not what PyTorch writes.
+    """
+    decoded = msgspec.json.decode(document, type=_Document)
+    kept = [it for it in decoded.events if it.ph in ("X", "i") and _is_placed(it)]
+    base = decoded.base_ns
+    arguments = [bytes(it.args) for it in kept]
+    externals = msgspec.json.decode(
+        b"[" + b",".join(arguments) + b"]", type=list[_External]
+    )
+    start = [base + _nanoseconds(it.ts) for it in kept]
+    arrows = [it for it in decoded.events if it.cat == _GRADIENT]
+    return Activities(
+        name=[it.name for it in kept],
+        category=[it.cat.lower() for it in kept],
+        start_ns=_int64(start),
+        dur_ns=_int64([_nanoseconds(it.dur) for it in kept]),
+        place=_int64([it.pid for it in kept]),
+        lane=_int64([it.tid for it in kept]),
+        external=_int64([_id(it) for it in externals]),
+        gradient=_int64(_gradients(arrows, kept, start, base)),
+        arguments=arguments,
+        thread_names=dict(_named_threads(decoded.events)),
+        devices=tuple(
+            Device(
+                it.id,
+                name=it.name,
+                vendor="AMD" if "AMD" in (it.name or "") else None,
+                major=it.major,
+                minor=it.minor,
+                cores=it.cores,
+                memory_bytes=it.memory,
+            )
+            for it in decoded.devices
+            if it.id is not None
+        ),
+    )
+
+
+def _text(hand_out: Callable[[], str], otherwise: str) -> str:
+    """A text of PyTorch's; now and then it hands out bytes that are none."""
+    try:
+        return hand_out()
+    except UnicodeDecodeError:
+        return otherwise
+
+
+def _gradients(
+    arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
+) -> list[int]:
+    """By kept event: the id of the arrow that begins or ends there, 0 for none."""
+    # Ops that begin together are nested; the arrow is drawn from the inner one, which
+    # stands behind the others.
+    op_at = {
+        (it.pid, it.tid, at): row
+        for row, (it, at) in enumerate(zip(kept, start, strict=True))
+        if it.cat.lower() == "cpu_op"
+    }
+    found = [0] * len(kept)
+    for arrow in arrows:
+        row = op_at.get((arrow.pid, arrow.tid, base + _nanoseconds(arrow.ts)))
+        if row is not None and isinstance(arrow.id, int):
+            found[row] = arrow.id
+    return found
+
+
+def _id(given: _External) -> int:
+    return next((it for it in (given.id, given.older) if isinstance(it, int)), 0)
+
+
+def _is_placed(event: _Event) -> bool:
+    """Whether process and thread are numbers; those of the recording itself are not."""
+    return isinstance(event.pid, int) and isinstance(event.tid, int)
+
+
+def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], str]]:
+    """(Process, thread) and the name that the document gives it."""
+    for it in events:
+        if it.ph != "M" or it.name != "thread_name":
+            continue
+        name = msgspec.json.decode(it.args).get("name")
+        if isinstance(it.pid, int) and isinstance(it.tid, int) and name:
+            yield (it.pid, it.tid), str(name)
+
+
+def _nanoseconds(written: Raw) -> int:
+    """Microseconds as they are written, exactly; 0 where nothing is."""
+    text = bytes(written).decode()
+    return 0 if text == "null" else round(Decimal(text) * _NS_PER_US)
+
+
+def _int64(numbers: Any) -> NDArray[np.int64]:
+    return np.array(list(numbers), dtype=np.int64)

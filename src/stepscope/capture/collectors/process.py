@@ -1,0 +1,245 @@
+"""Counters of the process and the machine, read from /proc a few times a second.
+
+Files stay open and are read in place, which takes microseconds (spec: capture, 4.4).
+Rates are taken between two readings, so the first reading gives none.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.spool import Fragment
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.encode import StatColumn
+from stepscope.xspace.fields import DOUBLE
+from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepscope.capture.clock import ClockPair
+    from stepscope.capture.options import ProfilerOptions
+
+__all__ = ["COUNTERS_LINE", "COUNTER_VALUE", "ProcessCollector"]
+
+#: The line that viewers draw as curves: its id and name, and the name of its values.
+COUNTERS_LINE: Final = (2**63 - 1, "_counters_")
+COUNTER_VALUE: Final = "counter_value"
+
+_PROC: Final = Path("/proc")
+_NS_PER_S: Final = 1_000_000_000
+_READ_BYTES: Final = 65_536
+#: More readings than this do not wait for a flush.
+_RING_READINGS: Final = 4_096
+
+Readings = dict[str, float]
+
+
+class ProcessCollector:
+    """Reads counters in a thread of its own."""
+
+    name = "process"
+
+    def __init__(self, proc: Path = _PROC) -> None:
+        self._proc = proc
+        self._clock: ClockPair | None = None
+        self._period_s = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._readings: deque[tuple[int, Readings]] = deque(maxlen=_RING_READINGS)
+        self._failure: str | None = None
+
+    def available(self) -> Unavailable | None:
+        """None on Linux."""
+        if (self._proc / "self" / "stat").exists():
+            return None
+        return Unavailable(
+            code="NOT_RECORDED",
+            reason="This system has no /proc with counters of the process.",
+            remedy="Record on Linux.",
+        )
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to read, unless the options say never."""
+        self._clock = clock
+        if not options.counters_hz:
+            return
+        self._period_s = 1 / options.counters_hz
+        self._thread = threading.Thread(
+            target=self._run, name="stepscope-counters", daemon=True
+        )
+        self._thread.start()
+
+    def flush(self) -> Fragment:
+        """Take the readings since the last time."""
+        clock = self._clock
+        readings = [self._readings.popleft() for _ in range(len(self._readings))]
+        if clock is None or not readings:
+            return Fragment(b"", 0)
+        space = XSpaceBuilder(platform.node(), start_ns=None)
+        plane = space.plane(HOST_PLANE)
+        line = plane.line(COUNTERS_LINE[0], name=COUNTERS_LINE[1])
+        key = plane.stat_id(COUNTER_VALUE)
+        samples = [
+            (plane.event_type(name), at - clock.monotonic_ns, value)
+            for at, values in readings
+            for name, value in values.items()
+        ]
+        types, offsets, values = zip(*samples, strict=True)
+        line.events(
+            np.array(types, np.int64),
+            np.array(offsets, np.int64) * 1000,
+            np.zeros(len(samples), np.int64),
+            stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
+        )
+        return Fragment(space.to_bytes(), len(samples))
+
+    def stop(self) -> Collected:
+        """End the thread and hand over the last readings."""
+        self._stop.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
+        last = self.flush()
+        failed = (self._failure,) if self._failure else ()
+        return Collected(last.xspace, failed)
+
+    def _run(self) -> None:
+        try:
+            self._read_until_stopped()
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._failure = f"counters ended early: {type(error).__name__}: {error}"
+
+    def _read_until_stopped(self) -> None:
+        sources = _open_sources(self._proc)
+        try:
+            before: dict[str, tuple[int, float]] = {}
+            while True:
+                now = recorder.now()
+                values: Readings = {}
+                for source in sources:
+                    levels, totals = source()
+                    values.update(levels)
+                    values.update(_rates(totals, before, now))
+                if values:
+                    self._readings.append((now, values))
+                if self._stop.wait(self._period_s):
+                    return
+        finally:
+            for source in sources:
+                source.close()
+
+
+def _rates(
+    totals: Mapping[str, float], before: dict[str, tuple[int, float]], now: int
+) -> Readings:
+    """What grew, a second; `before` becomes the totals of now."""
+    rates = {}
+    for name, total in totals.items():
+        at, earlier = before.get(name, (now, total))
+        if now > at:
+            rates[name] = (total - earlier) * _NS_PER_S / (now - at)
+        before[name] = now, total
+    return rates
+
+
+class _Source:
+    """One open file of /proc and how it is read: levels, and totals that grow."""
+
+    def __init__(
+        self, path: Path, parse: Callable[[str], tuple[Readings, Readings]]
+    ) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._parse = parse
+
+    def __call__(self) -> tuple[Readings, Readings]:
+        return self._parse(
+            os.pread(self._file, _READ_BYTES, 0).decode("ascii", "replace")
+        )
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _open_sources(proc: Path) -> list[_Source]:
+    """Those that this machine has: a container may hide some."""
+    sources = []
+    for name, parse in _PARSERS.items():
+        try:
+            source = _Source(proc / name, parse)
+        except OSError:
+            continue
+        try:
+            source()
+        except (OSError, ValueError, IndexError):
+            source.close()
+        else:
+            sources.append(source)
+    return sources
+
+
+def _process_stat(text: str) -> tuple[Readings, Readings]:
+    # The name in brackets may hold anything; fields are counted from behind it, where
+    # field 3 of proc(5) comes first.
+    fields = text.rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    used = ticks * 100 / os.sysconf("SC_CLK_TCK")
+    return {"threads": float(fields[17])}, {"process CPU (percent)": used}
+
+
+def _process_memory(text: str) -> tuple[Readings, Readings]:
+    pages = int(text.split()[1])
+    return {"process RSS (bytes)": float(pages * os.sysconf("SC_PAGE_SIZE"))}, {}
+
+
+def _process_io(text: str) -> tuple[Readings, Readings]:
+    values = dict(line.split(": ") for line in text.splitlines() if ": " in line)
+    return {}, {
+        "process reads (bytes/s)": float(values["read_bytes"]),
+        "process writes (bytes/s)": float(values["write_bytes"]),
+    }
+
+
+def _machine_cpu(text: str) -> tuple[Readings, Readings]:
+    per_tick = 100 / os.sysconf("SC_CLK_TCK")
+    totals = {}
+    for line in text.splitlines():
+        if not line.startswith("cpu"):
+            break
+        core, user, nice, system, _, _, irq, softirq, *_ = line.split()
+        busy = sum(map(int, (user, nice, system, irq, softirq))) * per_tick
+        name = "machine" if core == "cpu" else f"core {core[3:]}"
+        totals[f"{name} CPU (percent)"] = busy
+    return {}, totals
+
+
+def _machine_memory(text: str) -> tuple[Readings, Readings]:
+    for line in text.splitlines():
+        if line.startswith("MemAvailable:"):
+            return {"memory available (bytes)": float(line.split()[1]) * 1024}, {}
+    return {}, {}
+
+
+def _cpu_pressure(text: str) -> tuple[Readings, Readings]:
+    # "some avg10=… avg60=… avg300=… total=<microseconds>"
+    total = int(text.splitlines()[0].rpartition("total=")[2])
+    return {}, {"CPU pressure (percent)": total / 10_000}
+
+
+_PARSERS: Final[dict[str, Callable[[str], tuple[Readings, Readings]]]] = {
+    "self/stat": _process_stat,
+    "self/statm": _process_memory,
+    "self/io": _process_io,
+    "stat": _machine_cpu,
+    "meminfo": _machine_memory,
+    "pressure/cpu": _cpu_pressure,
+}

@@ -1,0 +1,268 @@
+"""Every call of a Python function, where the options ask for it.
+
+From Python 3.12 through `sys.monitoring`, before through `sys.setprofile`. The hooks
+only note who was entered and left, and when; calls are put together at each flush. A
+generator has one event for each time it ran.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.spool import Fragment
+from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import CodeType, FrameType
+
+    from stepscope.capture.clock import ClockPair
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.unavailable import Unavailable
+
+    _NoteTaker = Callable[..., None]
+
+__all__ = ["PythonCallsCollector"]
+
+#: Entries and exits that wait for a flush, 0.2 s: a million calls a second is more
+#: than Python makes with a hook on each.
+_RING_NOTES: Final = 400_000
+#: Our own functions are no part of the program.
+_OURS: Final = str(Path(__file__).resolve().parents[2])
+
+_NO_STATS: Final[dict[str, object]] = {}
+#: When, on which thread, in which code; entered (true) or left.
+_Note = tuple[int, int, "CodeType", bool]
+
+
+class PythonCallsCollector:
+    """Notes calls of Python functions on every thread that the hooks reach."""
+
+    name = "python_calls"
+
+    def __init__(self) -> None:
+        self._clock: ClockPair | None = None
+        self._notes: deque[_Note] = deque()
+        self._lost = 0
+        self._told_lost = 0
+        self._calls = _Calls()
+        self._hooks: _Hooks | None = None
+        self._names = ThreadNames()
+        self._warnings: list[str] = []
+
+    def available(self) -> Unavailable | None:
+        """Always; whether it records is a matter of `python_tracer_level`."""
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Set the hooks, if the options ask for calls and nobody else has them."""
+        if not options.python_tracer_level:
+            return
+        self._clock = clock
+        hooks = _Monitoring() if sys.version_info >= (3, 12) else _Profile()
+        taken = hooks.taken_by()
+        if taken is not None:
+            self._warnings.append(
+                f"Python calls were not recorded: {taken} has Python's profiling hook"
+            )
+            return
+        self._warnings += hooks.limits()
+        self._hooks = hooks
+        hooks.set(self._noting(entered=True), self._noting(entered=False))
+
+    def flush(self) -> Fragment:
+        """Take the calls that ended since the last time."""
+        if self._clock is None:
+            return Fragment(b"", 0)
+        self._names.refresh()
+        notes = [self._notes.popleft() for _ in range(len(self._notes))]
+        ours = self._names.own()
+        notes = [note for note in notes if note[1] not in ours]
+        rows = self._calls.ended(notes)
+        lost, self._told_lost = self._lost - self._told_lost, self._lost
+        if not rows.names and not lost:
+            return Fragment(b"", 0)
+        space = XSpaceBuilder(platform.node(), start_ns=None)
+        if lost:
+            space.dropped(lost, "Python calls came faster than they were stored")
+        if rows.names:
+            plane = space.plane(HOST_PLANE)
+            zero = self._clock.monotonic_ns
+            add_rows(plane, rows, zero_ns=zero, names=self._names)
+        return Fragment(space.to_bytes(), len(rows.names))
+
+    def stop(self) -> Collected:
+        """Take the hooks away; calls that have not ended are counted."""
+        if self._hooks is not None:
+            self._hooks.remove()
+            self._hooks = None
+        last = self.flush()
+        opened = self._calls.open_calls()
+        if opened and self._clock is not None:
+            self._warnings.append(
+                f"{opened} Python calls had not ended when recording stopped and are "
+                "not in the profile"
+            )
+        self._clock = None
+        return Collected(last.xspace, tuple(self._warnings))
+
+    def _noting(self, *, entered: bool) -> _NoteTaker:
+        """What the hooks call: as few steps as possible, in every Python call."""
+        notes, now, thread_id = self._notes, recorder.now, recorder.thread_id
+        append = notes.append
+
+        def note(code: CodeType, *_: object) -> None:
+            if len(notes) >= _RING_NOTES:
+                self._lost += entered
+            else:
+                append((now(), thread_id(), code, entered))
+
+        return note
+
+
+class _Calls:
+    """Entries and exits put together, thread by thread."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[tuple[CodeType, int]]] = {}
+        self._names: dict[CodeType, str] = {}
+
+    def ended(self, notes: Iterable[_Note]) -> Rows:
+        """The calls that ended among these notes; the others stay open."""
+        rows = []
+        for at, thread, code, entered in notes:
+            stack = self._open.setdefault(thread, [])
+            if entered:
+                stack.append((code, at))
+                continue
+            # An entry from before the recording, or one that was lost, has no match.
+            while stack:
+                began_code, began = stack.pop()
+                if began_code is code:
+                    name = self._name_of(code)
+                    if name:
+                        rows.append((name, began, at, thread, _NO_STATS))
+                    break
+        return Rows(*zip(*rows, strict=True)) if rows else Rows((), (), (), (), ())
+
+    def open_calls(self) -> int:
+        """How many calls have begun and not ended."""
+        return sum(map(len, self._open.values()))
+
+    def _name_of(self, code: CodeType) -> str:
+        """`$file.py:LINE function`, as frameworks name them; empty for our own."""
+        name = self._names.get(code)
+        if name is None:
+            file = code.co_filename
+            base = file.rpartition("/")[2]
+            ours = file.startswith(_OURS)
+            name = "" if ours else f"${base}:{code.co_firstlineno} {code.co_name}"
+            self._names[code] = name
+        return name
+
+
+class _Hooks(Protocol):
+    def taken_by(self) -> str | None: ...
+    def limits(self) -> tuple[str, ...]: ...
+    def set(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
+    def remove(self) -> None: ...
+
+
+class _Monitoring:
+    """The hooks of Python 3.12 and later, which reach every thread."""
+
+    def __init__(self) -> None:
+        # Typed for the oldest Python that is supported, which lacks it.
+        self._monitoring: Any = getattr(sys, "monitoring")  # noqa: B009
+        self._tool: int = self._monitoring.PROFILER_ID
+
+    def taken_by(self) -> str | None:
+        """Who holds the profiler's place, None where it is free."""
+        holder = self._monitoring.get_tool(self._tool)
+        return None if holder is None else repr(holder)
+
+    def limits(self) -> tuple[str, ...]:
+        """Nothing is out of reach."""
+        return ()
+
+    def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
+        """Call `entered` and `left` for every Python function of every thread."""
+        events = self._monitoring.events
+        self._monitoring.use_tool_id(self._tool, "stepscope")
+
+        wanted = 0
+        for event, callback in (
+            (events.PY_START, entered),
+            (events.PY_RESUME, entered),
+            (events.PY_THROW, entered),
+            (events.PY_RETURN, left),
+            (events.PY_YIELD, left),
+            (events.PY_UNWIND, left),
+        ):
+            self._monitoring.register_callback(self._tool, event, callback)
+            wanted |= event
+        self._monitoring.set_events(self._tool, wanted)
+
+    def remove(self) -> None:
+        """Give the place back."""
+        self._monitoring.set_events(self._tool, 0)
+        self._monitoring.free_tool_id(self._tool)
+
+
+class _Profile:
+    """The hooks of Python 3.11: this thread, and threads that start later."""
+
+    def __init__(self) -> None:
+        self._hook: Callable[[FrameType, str, Any], None] | None = None
+
+    def taken_by(self) -> str | None:
+        """Who has set a profile function, None where nobody has."""
+        holder = sys.getprofile()
+        return None if holder is None else repr(holder)
+
+    def limits(self) -> tuple[str, ...]:
+        """Threads that run already cannot be reached."""
+        others = sum(
+            not thread.name.startswith(OWN_THREADS) for thread in threading.enumerate()
+        )
+        others -= 1
+        if not others:
+            return ()
+        unreached = (
+            f"Python calls of {others} threads that ran before the recording were not "
+            "recorded: Python 3.11 cannot reach them"
+        )
+        return (unreached,)
+
+    def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
+        """Call `entered` and `left` for Python functions of the threads in reach."""
+
+        def hook(frame: FrameType, event: str, _: object) -> None:
+            if self._hook is None:
+                # Only a thread itself can take its hook away.
+                sys.setprofile(None)
+            elif event == "call":
+                entered(frame.f_code)
+            elif event == "return":
+                left(frame.f_code)
+
+        self._hook = hook
+        threading.setprofile(hook)
+        sys.setprofile(hook)
+
+    def remove(self) -> None:
+        """Take the hooks away; other threads do so at their next call."""
+        hook, self._hook = self._hook, None
+        if sys.getprofile() is hook:
+            sys.setprofile(None)
+        if threading.getprofile() is hook:
+            threading.setprofile(None)

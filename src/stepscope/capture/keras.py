@@ -1,0 +1,286 @@
+"""A callback that records some batches of a Keras `fit` and marks every step.
+
+It works with the TensorFlow, JAX and PyTorch back ends. Keras is imported by the
+program, never here.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.capture.annotate import Trace
+from stepscope.capture.batch_window import parse_window
+from stepscope.capture.session import Session
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Self
+
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.session import Run
+
+__all__ = ["ProfilerCallback"]
+
+#: Attribute of a `fit` that ends recordings when it raises.
+_ENDS_RECORDINGS: Final = "_stepscope_ends_recordings"
+
+
+class ProfilerCallback:
+    """Record batches of `fit`, and mark each execution of the model as a step.
+
+        model.fit(data, callbacks=[ss.keras.ProfilerCallback("logs", "10,15")])
+
+    Batches are counted from 1 over all epochs of one `fit`, and the range includes its
+    last batch. Where the model runs several batches per execution
+    (`steps_per_execution`), an execution that holds a batch of the range is recorded
+    whole, and its marker says how many batches it stands for.
+
+    Steps are marked also while something else records, so that a recording made around
+    `fit` has them too.
+
+    Attributes:
+        run: What was recorded by the last `fit`; None before, and if nothing was.
+    """
+
+    # Only hooks that the main thread calls at a begin are overridden: one at the end of
+    # a batch would switch off Keras's asynchronous dispatch. No hook reads `logs` or
+    # `self.model`: both wait for the device (the latter on JAX).
+
+    params: dict[str, Any] | None
+    #: Batches of the epochs that ended, the number of the next one, and how many an
+    #: execution has.
+    _batches_before: int
+    _next_batch: int
+    _execution: int
+    _tests: int
+    _started: bool
+    #: The recording under way, and when it ends at the latest.
+    _session: Session | None
+    _ends_at: float
+
+    def __new__(cls, *_args: object, **_kwargs: object) -> Self:
+        """Make it a callback of the Keras that the program imported.
+
+        Raises:
+            BadUsage: It imported none.
+        """
+        kind: Any = cls
+        made: Self = super().__new__(_as_callback(kind))
+        return made
+
+    def __init__(
+        self,
+        logdir: str | PathLike[str],
+        profile_batch: str | int | tuple[int, int] | None = None,
+        options: ProfilerOptions | None = None,
+    ) -> None:
+        """Say what to record and where to.
+
+        Args:
+            logdir: Log directory; the run is stored below it.
+            profile_batch: Batches to record: `"10,15"`, `(10, 15)`, or one number. 0
+                records nothing and only marks steps. Left out, the first ten are
+                skipped and ten are recorded, or as many as run in ten seconds.
+            options: What to record of them.
+
+        Raises:
+            BadUsage: `profile_batch` cannot be understood.
+        """
+        self._window = parse_window(profile_batch)
+        super().__init__()
+        self._logdir = logdir
+        self._options = options
+        self._trained_model: Any = None
+        self._step: Trace | None = None
+        self._forget_counts()
+        self.run: Run | None = None
+        _end_recordings_with_fit()
+
+    def set_model(self, model: object) -> None:
+        """Remember the model without asking it for its state."""
+        super().set_model(model)  # type: ignore[misc]
+        self._trained_model = model
+
+    def on_train_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """Count from the first batch anew."""
+        self._end_fit()
+        self._forget_counts()
+        self.run = None
+        _fitting.append(self)
+
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """End the step before, and begin the next one."""
+        self._end_step()
+        first = self._batches_before + batch + 1
+        count = self._batches_of_execution(batch)
+        self._follow_window(first, first + count - 1)
+        self._next_batch = first + count
+        self._begin_step("train", first, n_steps=count)
+
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """End the last step of the epoch."""
+        self._end_step()
+        if self._found_nothing():
+            self._next_batch -= self._execution
+        self._batches_before = self._next_batch - 1
+        self._stop_after_window()
+
+    def on_test_begin(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """End the last training step before the validation."""
+        self._end_step()
+        self._stop_after_window()
+
+    def on_test_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """Mark a validation step."""
+        self._end_step()
+        self._tests += 1
+        self._begin_step("test", self._tests)
+
+    def on_test_end(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """End the last validation step."""
+        self._end_step()
+
+    def on_train_end(self, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
+        """End the recording if `fit` ends inside the range."""
+        self._end_fit()
+        window = self._window
+        if window is not None and not self._started:
+            warnings.warn(
+                f"stepscope recorded nothing: fit ended after "
+                f"{self._next_batch - 1} batches, before batch {window.first}. Give a "
+                "profile_batch that it reaches.",
+                stacklevel=2,
+            )
+
+    def _forget_counts(self) -> None:
+        self._batches_before = 0
+        self._next_batch = 1
+        self._execution = 1
+        self._tests = 0
+        self._started = False
+        self._session = None
+        self._ends_at = 0.0
+
+    def _batches_of_execution(self, batch: int) -> int:
+        count = getattr(self._trained_model, "steps_per_execution", None)
+        self._execution = count if isinstance(count, int) and count > 0 else 1
+        in_epoch = (self.params or {}).get("steps")
+        if isinstance(in_epoch, int) and in_epoch > batch:
+            return min(self._execution, in_epoch - batch)
+        return self._execution
+
+    def _found_nothing(self) -> bool:
+        """Whether the execution that the epoch ended with had no batch at all.
+
+        Where Keras does not know how many batches there are, the loops that fetch
+        inside the execution learn it from one that finds nothing.
+        """
+        if (self.params or {}).get("steps") is not None:
+            return False
+        fetches_inside = _keras().config.backend() in {"tensorflow", "jax"}
+        stopped = getattr(self._trained_model, "stop_training", False)
+        return fetches_inside and not stopped
+
+    def _begin_step(self, name: str, number: int, **stats: int) -> None:
+        self._step = Trace(name, step_num=number, _r=1, **stats)
+        self._step.__enter__()
+
+    def _end_step(self) -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            step.__exit__(None, None, None)
+
+    def _follow_window(self, first: int, last: int) -> None:
+        """Start or stop before the execution of these batches."""
+        window = self._window
+        if window is None:
+            return
+        if self._session is not None:
+            if first > window.last or time.monotonic() >= self._ends_at:
+                self._stop()
+        elif not self._started and last >= window.first and first <= window.last:
+            self._start(window.seconds)
+
+    def _stop_after_window(self) -> None:
+        if self._window is not None and self._next_batch > self._window.last:
+            self._stop()
+
+    def _start(self, seconds: float | None) -> None:
+        self._started = True
+        try:
+            self._session = Session.start(self._logdir, self._options)
+        except Exception as error:  # noqa: BLE001 - nothing here may end the training
+            warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
+            return
+        limit = float("inf") if seconds is None else seconds
+        self._ends_at = time.monotonic() + limit
+
+    def _stop(self) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            self.run = session.stop()
+        except Exception as error:  # noqa: BLE001 - likewise
+            warnings.warn(f"stepscope stored no recording: {error}", stacklevel=2)
+
+    def _end_fit(self) -> None:
+        self._end_step()
+        self._stop()
+        if self in _fitting:
+            _fitting.remove(self)
+
+
+#: Callbacks whose `fit` runs.
+_fitting: list[ProfilerCallback] = []
+
+
+def _keras() -> Any:
+    for name in ("keras", "tf_keras"):
+        if name in sys.modules:
+            return sys.modules[name]
+    raise BadUsage(
+        "ss.keras.ProfilerCallback is a callback for models of Keras, and this program "
+        "has not imported it; write `import keras` first."
+    )
+
+
+@functools.cache
+def _as_callback(cls: Any) -> Any:
+    """The class itself, or one of its name that is a Keras callback too."""
+    base = _keras().callbacks.Callback
+    if issubclass(cls, base):
+        return cls
+    return type(cls.__name__, (cls, base), {"__module__": cls.__module__})
+
+
+def _end_recordings_with_fit() -> None:
+    """See to it that a `fit` that raises ends what its callback records.
+
+    Keras calls no hook then.
+    """
+    model = _keras().Model
+    if hasattr(model.fit, _ENDS_RECORDINGS):
+        return
+    model.fit = _ending_recordings(model.fit)
+
+
+def _ending_recordings(fit: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(fit)
+    def fit_and_end(self: object, *args: object, **kwargs: object) -> object:
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            for callback in tuple(_fitting):
+                if callback._trained_model is self:  # noqa: SLF001 - of this module
+                    callback._end_fit()  # noqa: SLF001 - likewise
+            raise
+
+    setattr(fit_and_end, _ENDS_RECORDINGS, True)
+    return fit_and_end

@@ -1,0 +1,75 @@
+"""Noticing that the program imports a module, at the moment when it is there."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """Stands first among the finders of modules, and finds none itself.
+
+    It asks the others, and has the loader of a module that is waited for say when the
+    module was executed. The loader is as it was before the module's own code runs.
+    """
+
+    def __init__(self, waited: Mapping[str, Callable[[], None]]) -> None:
+        """Wait for modules; each is announced once, and must not raise."""
+        self._waited = dict(waited)
+
+    def watch(self) -> None:
+        """Begin to notice; a module that is there already is announced now."""
+        sys.meta_path.insert(0, self)
+        for name in [name for name in self._waited if name in sys.modules]:
+            self._announce(name)
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """What the other finders find; None leaves them to find it."""
+        if name not in self._waited:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                self._listen(name, spec)
+                return spec
+        return None
+
+    def _listen(self, name: str, spec: ModuleSpec) -> None:
+        loader = spec.loader
+        execute = getattr(loader, "exec_module", None)
+        if execute is None:
+            return
+
+        def executed(module: ModuleType) -> None:
+            # Nothing of ours is left on the loader: programs look at it.
+            vars(loader).pop("exec_module", None)
+            execute(module)
+            self._announce(name)
+
+        try:
+            vars(loader)["exec_module"] = executed
+        except TypeError:
+            # A loader without attributes of its own stays unheard.
+            return
+
+    def _announce(self, name: str) -> None:
+        arrived = self._waited.pop(name, None)
+        if not self._waited and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if arrived is not None:
+            arrived()

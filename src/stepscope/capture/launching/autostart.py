@@ -1,0 +1,177 @@
+"""One armed process: what it waits for, and what ends its recording.
+
+Arming happens before the program begins, so it imports next to nothing. Recording is
+imported when there is something to record.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+from stepscope.capture.launching.arriving import Arrivals
+from stepscope.capture.launching.harmless import harmless, say
+from stepscope.capture.launching.plan import RunPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.capture.launching.counting import StepCounter
+
+__all__ = ["Armed", "arm"]
+
+#: Modules of the program whose arrival means that steps may be counted.
+_FRAMEWORKS: Final = ("keras", "torch", "jax", "tensorflow")
+_ANNOTATIONS: Final = "stepscope.capture.annotate"
+#: A program that uses these records itself: two recordings exclude each other.
+_OWN_RECORDING: Final = (
+    "stepscope.capture.profile",
+    "stepscope.capture.schedule",
+    "stepscope.capture.keras",
+    "stepscope.profiler",
+)
+#: A program that imports nothing we know is watched after so long.
+_WATCH_AFTER_S: Final = 0.2
+#: A servant of `multiprocessing` that runs nothing of the program.
+_SERVANT: Final = "from multiprocessing.resource_tracker"
+#: One that becomes the program's children by forking, and is none itself.
+_FORKS: Final = "from multiprocessing.forkserver"
+
+
+def arm() -> None:
+    """Arm this process by the plan in its environment; without one do nothing.
+
+    Raises:
+        ValueError: The environment holds no plan that can be read.
+    """
+    plan = RunPlan.from_environment(os.environ)
+    if plan is None or any(word.startswith(_SERVANT) for word in sys.orig_argv):
+        return
+    forks = any(word.startswith(_FORKS) for word in sys.orig_argv)
+    Armed(plan, steps_only=forks).wait()
+
+
+class Armed:
+    """A process that waits for steps, for time to pass, or for its own end."""
+
+    def __init__(self, plan: RunPlan, *, steps_only: bool = False) -> None:
+        """Follow a plan.
+
+        Args:
+            plan: What to record.
+            steps_only: Without steps record nothing, whatever time passes: so do
+                processes that were forked.
+        """
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
+            StepCounter,
+        )
+        from stepscope.capture.launching.window import (  # noqa: PLC0415 - arming stays light
+            Window,
+        )
+
+        self._plan = plan
+        self._window = Window(plan, begun=self._end_first, over=self._over)
+        self._counter: StepCounter = StepCounter(self._window)
+        self._undo: list[Callable[[], None]] = []
+        self._ends = threading.Event()
+        self._steps_only = steps_only
+        guard = harmless(self._window.abandon)
+        self._ended = guard(self._ended_)
+        self._by_time = guard(self._by_time_)
+        self._guard = guard
+
+    def wait(self) -> None:
+        """Hear of frameworks, of time and of the end; nothing is recorded yet."""
+        waited: dict[str, Callable[[], None]] = {
+            name: self._listener(name) for name in (*_FRAMEWORKS, _ANNOTATIONS)
+        }
+        waited |= dict.fromkeys(_OWN_RECORDING, self._guard(self._records_itself))
+        Arrivals(waited).watch()
+        atexit.register(self._ended)
+        os.register_at_fork(after_in_child=self._guard(self._forked))
+        if not self._steps_only:
+            threading.Thread(
+                target=self._by_time, name="stepscope-run", daemon=True
+            ).start()
+
+    def _listener(self, name: str) -> Callable[[], None]:
+        @self._guard
+        def arrived() -> None:
+            self._arrived(name)
+
+        def heard() -> None:
+            arrived()
+
+        return heard
+
+    def _arrived(self, name: str) -> None:
+        from stepscope.capture.launching.step_sources import (  # noqa: PLC0415 - arming stays light
+            install,
+        )
+        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
+
+        if self._window.phase is Phase.OVER:
+            return
+        self._end_first()
+        try:
+            self._undo.append(install(name, self._counter))
+        except (ImportError, AttributeError) as missing:
+            say(f"steps of this version of {name} cannot be counted: {missing}")
+        if not self._steps_only:
+            self._window.watch_unless_busy()
+
+    def _end_first(self) -> None:
+        """What a framework or its collector does at exit comes after us."""
+        atexit.unregister(self._ended)
+        atexit.register(self._ended)
+
+    def _records_itself(self) -> None:
+        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
+
+        if self._window.phase is not Phase.OVER:
+            reason = "the program records itself, so stepscope run recorded nothing"
+            say(reason)
+            self._window.abandon(reason)
+
+    def _by_time_(self) -> None:
+        watched_s = min(_WATCH_AFTER_S, self._plan.wait_s)
+        if self._ends.wait(watched_s):
+            return
+        self._window.watch()
+        if self._ends.wait(self._plan.wait_s - watched_s):
+            return
+        if self._window.open_by_time():
+            self._ends.wait(self._plan.record_s)
+            self._window.close_by_time()
+
+    def _ended_(self) -> None:
+        self._ends.set()
+        # What was watched without steps is of no interest there.
+        if self._steps_only and not self._window.repeats:
+            self._window.leave()
+        else:
+            self._window.close()
+
+    def _over(self) -> None:
+        self._ends.set()
+        undone, self._undo = self._undo, []
+        for undo in undone:
+            undo()
+
+    def _forked(self) -> None:
+        self._steps_only = True
+        self._ends = threading.Event()
+        self._window.forked()
+        self._counter.forked()
+        # Children of multiprocessing leave without the handlers of `atexit`.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.register_after_fork(self, Armed._finalize)
+
+    def _finalize(self) -> None:
+        from multiprocessing.util import Finalize  # noqa: PLC0415 - arming stays light
+
+        Finalize(None, self._ended, exitpriority=1000)

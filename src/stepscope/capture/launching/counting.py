@@ -1,0 +1,127 @@
+"""Counting the steps of a process, from whichever source knows them best."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from stepscope.capture.launching.repeated_calls import RepeatedCalls
+from stepscope.capture.launching.window import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from stepscope.capture.launching.window import Window
+
+__all__ = ["CALLS", "FIT", "MARKED", "StepCounter"]
+
+#: The program annotates its steps itself: what it says is what is counted.
+MARKED: Final = "steps that the program annotates"
+#: Batches that a framework trains on.
+FIT: Final = "batches of Keras fit"
+#: Calls of something that repeats.
+CALLS: Final = "calls"
+#: A source takes over from those after it, until a window of steps is open.
+_SUREST_FIRST: Final = (MARKED, FIT, CALLS)
+
+
+class StepCounter:
+    """Hears of steps from several sources, and tells the window about those of one."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self._lock = threading.RLock()
+        self._source = CALLS
+        self._calls = RepeatedCalls()
+        self._followed: tuple[str, Hashable] | None = None
+        self._batches = 0
+        self._muted = 0
+
+    def call_ended(
+        self,
+        what: str,
+        called: Hashable,
+        *,
+        carries: bool = False,
+        settle: Callable[[], object] | None = None,
+        forwarded: bool = True,
+    ) -> None:
+        """Something that may be a step was called, and the call is over.
+
+        Args:
+            what: What is counted if this is it, for people.
+            called: What was called.
+            carries: It was given back what it had returned before.
+            settle: Waits until it is done on the device too.
+            forwarded: As in `Window.step_begins`.
+        """
+        with self._lock:
+            if self._muted or not self._takes(CALLS):
+                return
+            number = self._calls.ended((what, called), carries=carries)
+            if number is None:
+                return
+            if (what, called) != self._followed:
+                self._followed = (what, called)
+                self.window.forget_steps()
+            self.window.counted = what
+            self.window.step_begins(number + 1, settle=settle, forwarded=forwarded)
+            if self.window.phase is Phase.STEPS:
+                self._calls.settle()
+
+    def begins(self, source: str, *, batches: int = 1) -> int | None:
+        """A step begins; its number from 1, None where another source is counted."""
+        with self._lock:
+            if not self._takes(source):
+                return None
+            first = self._batches + 1
+            self._batches += batches
+            self.window.counted = source
+            self.window.step_begins(first, batches=batches, marked=source != MARKED)
+            return first
+
+    def takes_back(self, source: str, *, batches: int) -> None:
+        """The step that began was none."""
+        with self._lock:
+            if source == self._source:
+                self._batches -= batches
+                self.window.step_was_none(batches)
+
+    def ends(self, source: str, *, may_close: bool = True) -> None:
+        """The step that began has ended, and no other has begun.
+
+        Args:
+            source: As in `begins`.
+            may_close: As in `Window.step_ends`.
+        """
+        with self._lock:
+            if source == self._source:
+                self.window.step_ends(marked=source != MARKED, may_close=may_close)
+
+    def mute(self) -> None:
+        """What is called now is no training: calls do not count until `unmute`."""
+        self._muted += 1
+
+    def unmute(self) -> None:
+        """The end of what `mute` began."""
+        self._muted = max(0, self._muted - 1)
+
+    def forked(self) -> None:
+        """Count anew in a child."""
+        self._lock = threading.RLock()
+        self._calls = RepeatedCalls()
+        self._followed = None
+        self._source = CALLS
+        self._batches = 0
+        self._muted = 0
+
+    def _takes(self, source: str) -> bool:
+        if source == self._source:
+            return True
+        rank = _SUREST_FIRST.index
+        if self.window.phase is Phase.STEPS or rank(source) > rank(self._source):
+            return False
+        self._source = source
+        self._batches = 0
+        self.window.forget_steps()
+        return True

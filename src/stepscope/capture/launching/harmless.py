@@ -1,0 +1,52 @@
+"""Keeping our faults out of the program: one line, and no more from then on."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["harmless", "say"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def say(sentence: str) -> None:
+    """One line on standard error, which may be closed."""
+    line = " ".join(sentence.split())
+    try:
+        sys.stderr.write(f"stepscope: {line}\n")
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def harmless(
+    after_fault: Callable[[str], None],
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R | None]]:
+    """Make a hook that never raises: a fault is said, and `after_fault` told of it.
+
+    Interruptions of the program (Ctrl-C, `sys.exit` in a signal handler) are its own
+    and pass through.
+    """
+
+    def decorate(hook: Callable[_P, _R]) -> Callable[_P, _R | None]:
+        @functools.wraps(hook)
+        def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+            try:
+                return hook(*args, **kwargs)
+            except Exception as fault:  # noqa: BLE001 - the edge to the user's program
+                what = f"recording stops: {type(fault).__name__}: {fault}"
+                say(what)
+                # It was said that we stop.
+                with contextlib.suppress(Exception):
+                    after_fault(what)
+                return None
+
+        return guarded
+
+    return decorate

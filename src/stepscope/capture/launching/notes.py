@@ -1,0 +1,114 @@
+"""What each process of a run says about its recording, for whoever started it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "Note",
+    "program_name",
+    "read_notes",
+    "say_steps_are_counted",
+    "steps_were_counted",
+    "write_note",
+]
+
+
+#: Characters of code that stand for a program.
+_SHOWN: Final = 48
+
+
+class Note(NamedTuple):
+    """What one process recorded.
+
+    Attributes:
+        process: Its id.
+        program: Its script, module or code, as it was called.
+        how: Why this was recorded: "steps", "time", "early" where the program ended
+            before its window began, or "none" where nothing was.
+        counted: What was counted as steps, None without any.
+        steps: How many steps began.
+        first: Number of the first step that was recorded, None without any.
+        last: Number of the last one.
+        path: File of the recording, None where none could be written.
+        warnings: What was lost or ignored, a sentence each.
+    """
+
+    process: int
+    program: str
+    how: str
+    counted: str | None
+    steps: int
+    first: int | None
+    last: int | None
+    path: str | None
+    warnings: tuple[str, ...]
+
+
+def write_note(folder: str, note: Note) -> None:
+    """Leave a note, whole or not at all; without the folder nobody reads it."""
+    import json  # noqa: PLC0415 - only when a recording ends
+
+    path = f"{folder}/{note.process}.json"
+    try:
+        with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
+            json.dump(note._asdict(), file)
+        os.replace(f"{path}.new", path)  # noqa: PTH105 - pathlib is not needed for this
+    except OSError:
+        return
+
+
+def read_notes(folder: str) -> tuple[Note, ...]:
+    """All notes, by process id; what cannot be read is left out."""
+    import json  # noqa: PLC0415 - only when a recording ends
+
+    notes = []
+    for entry in _entries(folder):
+        if not entry.name.endswith(".json"):
+            continue
+        try:
+            with open(entry.path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
+                fields = json.load(file)
+            notes.append(Note(**{**fields, "warnings": tuple(fields["warnings"])}))
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+    return tuple(sorted(notes))
+
+
+def say_steps_are_counted(folder: str) -> None:
+    """Tell the other processes that this one counts steps."""
+    try:
+        with open(f"{folder}/{os.getpid()}.steps", "w", encoding="utf-8"):  # noqa: PTH123 - pathlib is not needed for this
+            pass
+    except OSError:
+        return
+
+
+def steps_were_counted(folder: str) -> bool:
+    """Whether a process of the run counts steps."""
+    return any(entry.name.endswith(".steps") for entry in _entries(folder))
+
+
+def program_name() -> str:
+    """The script, module or code that this interpreter runs, as it was called."""
+    arguments = sys.orig_argv[1:]
+    for index, argument in enumerate(arguments):
+        if argument in {"-m", "-c"}:
+            what = arguments[index + 1 : index + 2]
+            return " ".join((argument, *what)).split("\n")[0][:_SHOWN]
+        if not argument.startswith("-"):
+            return argument
+    return "python"
+
+
+def _entries(folder: str) -> Iterable[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

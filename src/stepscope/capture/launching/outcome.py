@@ -1,0 +1,118 @@
+"""What a run recorded, over all its processes."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.capture.launching.notes import Note
+    from stepscope.capture.launching.plan import RunPlan
+
+__all__ = ["describe", "keep_the_best"]
+
+#: So many steps are a repetition.
+_REPEATED: Final = 2
+#: Longest list of programs in a sentence.
+_LISTED: Final = 3
+
+
+def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
+    """Keep the processes that trained, and remove the files of the others.
+
+    A launcher, a worker that loads data or a helper is a process of the run as well.
+    Where any process counted steps, those that did not would stand in the profile as
+    hosts without steps. Where none did, those that were recorded for their time stay.
+
+    Returns:
+        Notes whose files stay, and those whose files were removed.
+    """
+    best = max(map(_worth, notes), default=0)
+    kept = tuple(note for note in notes if _worth(note) == best)
+    left_out = tuple(note for note in notes if _worth(note) < best)
+    for note in left_out:
+        if note.path is not None:
+            with contextlib.suppress(OSError):
+                Path(note.path).unlink()
+    return kept, left_out
+
+
+def describe(
+    kept: Sequence[Note],
+    left_out: Sequence[Note],
+    plan: RunPlan,
+    *,
+    anything: bool,
+    status: int,
+) -> Iterator[str]:
+    """Sentences about what was recorded, and what was not.
+
+    Args:
+        kept: What the processes said whose files stay.
+        left_out: What the others said.
+        plan: What was asked.
+        anything: Whether the run holds a file.
+        status: Exit status of the program.
+    """
+    for note in kept:
+        yield f"{note.program}: {_recorded(note, plan)}"
+        if note.how != "none":
+            # Other reasons were said by the process itself.
+            yield from note.warnings
+    if left_out:
+        programs = list(dict.fromkeys(note.program for note in left_out))
+        listed = ", ".join(programs[:_LISTED])
+        more = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
+        yield f"left out, because it did not train: {listed}{more}"
+    if not anything:
+        yield _nothing(kept)
+    elif not kept:
+        yield "the program was killed: what had been written until then is kept"
+    if status:
+        yield f"the program ended with status {status}"
+
+
+def _worth(note: Note) -> int:
+    if note.how == "none":
+        return 0
+    if note.steps >= _REPEATED:
+        return 3
+    return 2 if note.how == "time" else 1
+
+
+def _recorded(note: Note, plan: RunPlan) -> str:
+    if note.path is None:
+        # What was wrong has been said by the process itself.
+        return "nothing was recorded" if note.how == "none" else "nothing was written"
+    if note.how == "steps":
+        short = ""
+        if note.last is not None and note.last < plan.last_step:
+            short = f", of {plan.steps} that were to be recorded"
+        return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
+    if note.how == "time":
+        return (
+            f"no steps were found; {plan.record_s:g} s were recorded after "
+            f"{plan.wait_s:g} s"
+        )
+    if note.steps:
+        return (
+            f"it ended after step {note.steps}, before the window began "
+            f"(--skip-steps {plan.skip_steps}): its steps and counters were recorded, "
+            f"the framework was not; counted: {note.counted}"
+        )
+    return (
+        "it ended before the window began and no steps were found: annotations and "
+        "counters were recorded"
+    )
+
+
+def _nothing(kept: Sequence[Note]) -> str:
+    if kept:
+        return "nothing was recorded"
+    return (
+        "nothing was recorded: no Python process of the command could be reached. It "
+        "may have started Python with -I, -E or -S, or without its environment"
+    )

@@ -1,0 +1,139 @@
+"""What is to be recorded of a program: handed to all its processes by environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepscope.capture.options import ProfilerOptions
+
+__all__ = ["VARIABLE", "RunPlan"]
+
+#: The environment variable that carries the plan.
+VARIABLE: Final = "STEPSCOPE_RUN"
+
+
+class RunPlan(NamedTuple):
+    """Where to record, and which window of each process.
+
+    Attributes:
+        logdir: Log directory, absolute.
+        run: Name of the run, one for all processes.
+        notes: Folder where each process says what it recorded.
+        skip_steps: Steps that are counted but not recorded.
+        steps: Steps that are recorded then.
+        max_s: Longest recording of steps: it ends with the first step that ends later.
+        wait_s: Without steps: seconds before recording begins.
+        record_s: Without steps: seconds that are recorded.
+        host_tracer_level: As in `ProfilerOptions`, and so are the rest.
+    """
+
+    logdir: str
+    run: str
+    notes: str
+    skip_steps: int = 10
+    steps: int = 10
+    max_s: float = 10.0
+    wait_s: float = 15.0
+    record_s: float = 5.0
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    record_shapes: bool = False
+    profile_memory: bool = False
+
+    @property
+    def last_step(self) -> int:
+        """Number of the last step that is recorded; the first of all is 1."""
+        return self.skip_steps + self.steps
+
+    def checked(self) -> RunPlan:
+        """The plan itself, if it can be followed.
+
+        Raises:
+            BadUsage: A number is out of its range; one line.
+        """
+        least = {
+            "skip_steps": 0.0,
+            "steps": 1.0,
+            "max_s": 0.0,
+            "wait_s": 0.0,
+            "record_s": 0.001,
+        }
+        for name, bound in least.items():
+            value = getattr(self, name)
+            # Written so that no number at all is refused too.
+            if not value >= bound:
+                flag = f"--{name.replace('_', '-')}"
+                raise BadUsage(f"{flag} {value:g} cannot be; give {bound:g} or more.")
+        self.options()
+        return self
+
+    def options(self) -> ProfilerOptions:
+        """The options of every recording of the plan.
+
+        Raises:
+            BadUsage: A level does not exist.
+        """
+        from stepscope.capture.options import (  # noqa: PLC0415 - arming stays light
+            ProfilerOptions,
+        )
+
+        return ProfilerOptions(
+            host_tracer_level=self.host_tracer_level,
+            python_tracer_level=self.python_tracer_level,
+            device_tracer_level=self.device_tracer_level,
+            record_shapes=self.record_shapes,
+            profile_memory=self.profile_memory,
+        )
+
+    def to_text(self) -> str:
+        """One line a field; a line feed within a path is escaped."""
+        return "\n".join(
+            f"{name}={_escaped(value)}"
+            for name, value in zip(self._fields, self, strict=True)
+        )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> RunPlan | None:
+        """The plan that this process was given; None where it was given none.
+
+        Raises:
+            ValueError: What was given is no plan.
+        """
+        text = environment.get(VARIABLE)
+        if text is None:
+            return None
+        # No JSON: its parser would take longer to import than all of the arming.
+        given = dict(line.split("=", 1) for line in text.split("\n"))
+        try:
+            return cls(*(_READ[name](given[name]) for name in cls._fields))
+        except KeyError as missing:
+            raise ValueError(f"the plan does not say {missing}") from missing
+
+
+def _is_true(text: str) -> bool:
+    return text == "True"
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _unescaped(text: str) -> str:
+    parts = text.split("\\\\")
+    return "\\".join(part.replace("\\n", "\n") for part in parts)
+
+
+#: How each field is read from its text.
+_READ: Final[dict[str, Callable[[str], Any]]] = {
+    **dict.fromkeys(("logdir", "run", "notes"), _unescaped),
+    **{
+        name: _is_true if isinstance(default, bool) else type(default)
+        for name, default in RunPlan._field_defaults.items()
+    },
+}

@@ -1,0 +1,139 @@
+"""JAX: a step ends when a call of a jitted function of the program returns."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.capture.launching.harmless import harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stepscope.capture.launching.counting import StepCounter
+
+__all__ = ["listen"]
+
+#: Operations of JAX are jitted functions as well; they are no steps.
+_LIBRARY: Final = "jax."
+#: So many of a function's calls are looked at for results that come back to it.
+_LOOKED_AT: Final = 4
+#: So many of the arrays that it returns.
+_ARRAYS: Final = 256
+
+
+def listen(counter: StepCounter) -> Callable[[], None]:
+    """Count the calls of every jitted function; what ends it.
+
+    A call takes one of two paths. The compiled path ends with the hook that JAX uses to
+    look for NaN, which leaves the path as it is; the other one, of a call that compiles
+    or has effects, ends in Python.
+
+    Raises:
+        ImportError: This version has no such hook.
+    """
+    import jax  # noqa: PLC0415 - the user's
+
+    carried = _Carried(jax.tree_util.tree_leaves)
+
+    @harmless(counter.window.abandon)
+    def returned(function: Any, arguments: Any, result: Any) -> None:
+        module = getattr(function, "__module__", None) or ""
+        if module.startswith(_LIBRARY):
+            return
+        name = getattr(function, "__qualname__", "a jitted function")
+        called = (module, name)
+        counter.call_ended(
+            f"calls of {name} (JAX)",
+            called,
+            carries=carried.back(called, arguments, result),
+            settle=lambda: jax.block_until_ready(result),
+        )
+
+    undone = (_after_compiled_calls(returned), _after_other_calls(returned))
+
+    def undo() -> None:
+        for restore in undone:
+            restore()
+
+    return undo
+
+
+def _after_compiled_calls(
+    returned: Callable[[Any, Any, Any], object],
+) -> Callable[[], None]:
+    from jax._src.api import _post_hook_state as own  # noqa: PLC0415 - the user's
+    from jax._src.lib import jax_jit  # noqa: PLC0415 - the user's
+
+    def called(function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        looks_for_nan = own.value
+        if looks_for_nan is not None:
+            looks_for_nan(function, args, kwargs, result)
+        returned(function, (args, kwargs), result)
+
+    # A setting of our own: JAX changes its own one now and then, for a thread or all.
+    jax_jit.set_post_hook_state(
+        type(own)("stepscope_post_hook", called, include_in_jit_key=False)
+    )
+
+    def undo() -> None:
+        jax_jit.set_post_hook_state(own)
+
+    return undo
+
+
+def _after_other_calls(
+    returned: Callable[[Any, Any, Any], object],
+) -> Callable[[], None]:
+    from jax._src import core, pjit  # noqa: PLC0415 - the user's
+
+    run = getattr(pjit, "_run_python_pjit", None)
+    if run is None:
+        # Other versions: calls that compile are not counted, which is the first one.
+        return lambda: None
+
+    @functools.wraps(run)
+    def called(p: Any, flat: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        result = run(p, flat, function, args, kwargs)
+        # Within a function that is being traced it is no call.
+        if core.trace_state_clean():
+            returned(function, (args, kwargs), result[0])
+        return result
+
+    setattr(pjit, run.__name__, called)
+
+    def undo() -> None:
+        if getattr(pjit, run.__name__) is called:
+            setattr(pjit, run.__name__, run)
+
+    return undo
+
+
+class _Carried:
+    """Whether a function is given back what it returned: a state that it advances."""
+
+    def __init__(self, leaves_of: Callable[[Any], Iterable[Any]]) -> None:
+        self._leaves_of = leaves_of
+        self._looked: dict[object, int] = {}
+        self._returned: dict[object, dict[int, weakref.ref[Any]]] = {}
+
+    def back(self, called: object, arguments: Any, result: Any) -> bool:
+        """Whether an array that the call before returned is an argument of this one."""
+        looked = self._looked.get(called, 0)
+        if looked >= _LOOKED_AT:
+            return False
+        self._looked[called] = looked + 1
+        # Weak references: no array of the program is kept alive.
+        before = self._returned.pop(called, {})
+        found = any(
+            id(leaf) in before and before[id(leaf)]() is leaf
+            for leaf in self._leaves_of(arguments)
+        )
+        if looked + 1 < _LOOKED_AT and not found:
+            self._returned[called] = {
+                id(leaf): weakref.ref(leaf)
+                for leaf in list(self._leaves_of(result))[:_ARRAYS]
+                if type(leaf).__weakrefoffset__
+            }
+        return found

@@ -1,0 +1,116 @@
+"""Keras: a step of `fit` begins where its callbacks are told of a batch.
+
+The list of callbacks is listened to, not joined: one callback more could switch off
+Keras's asynchronous dispatch, and programs look at the list.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from stepscope.capture.launching.counting import FIT
+from stepscope.capture.launching.harmless import harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.capture.launching.counting import StepCounter
+
+__all__ = ["listen"]
+
+
+def listen(counter: StepCounter) -> Callable[[], None]:
+    """Count the batches of every `fit`; what ends it.
+
+    Raises:
+        AttributeError: This version keeps its callbacks elsewhere.
+    """
+    from keras.callbacks import CallbackList  # noqa: PLC0415 - the user's
+
+    fit = _Fit(counter)
+
+    def evaluation_begins(callbacks: Any, *_: object) -> None:
+        fit.pauses(callbacks)
+        counter.mute()
+
+    def evaluation_ends(callbacks: Any, *_: object) -> None:
+        del callbacks
+        counter.unmute()
+
+    heard: dict[str, Callable[..., object]] = {
+        "on_train_batch_begin": fit.batch_begins,
+        "on_train_batch_end": fit.batch_ends,
+        "on_epoch_end": fit.pauses,
+        "on_train_end": fit.pauses,
+        "on_test_begin": evaluation_begins,
+        "on_test_end": evaluation_ends,
+        "on_predict_begin": evaluation_begins,
+        "on_predict_end": evaluation_ends,
+    }
+    undone = [
+        _before(CallbackList, name, harmless(counter.window.abandon)(hook))
+        for name, hook in heard.items()
+    ]
+
+    def undo() -> None:
+        for restore in undone:
+            restore()
+
+    return undo
+
+
+class _Fit:
+    """The batches of `fit`, as its list of callbacks is told of them."""
+
+    def __init__(self, counter: StepCounter) -> None:
+        self._counter = counter
+        self._begun = 0  # batches of the execution that began and has not ended
+
+    def batch_begins(self, callbacks: Any, batch: int = 0, *_: object) -> None:
+        self._begun = _batches(callbacks, batch)
+        self._counter.begins(FIT, batches=self._begun)
+
+    def batch_ends(self, callbacks: Any, *_: object) -> None:
+        del callbacks
+        self._begun = 0
+
+    def pauses(self, callbacks: Any, *_: object) -> None:
+        del callbacks
+        if self._begun:
+            # Where Keras does not know how many batches there are, it learns it from
+            # an execution that finds none.
+            self._counter.takes_back(FIT, batches=self._begun)
+            self._begun = 0
+        self._counter.ends(FIT)
+
+
+def _before(owner: type, name: str, hook: Callable[..., object]) -> Callable[[], None]:
+    """Call `hook` before a method of a class; what ends it."""
+    method = getattr(owner, name)
+
+    @functools.wraps(method)
+    def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
+        hook(self, *args, *kwargs.values())
+        return method(self, *args, **kwargs)
+
+    setattr(owner, name, heard)
+
+    def undo() -> None:
+        if getattr(owner, name) is heard:
+            setattr(owner, name, method)
+
+    return undo
+
+
+def _batches(callbacks: Any, batch: int) -> int:
+    """Batches in the execution that begins with this one of the epoch."""
+    # Asking for `model` would wait for the device.
+    model = getattr(callbacks, "_model", None)
+    batches = getattr(model, "steps_per_execution", 1)
+    if not isinstance(batches, int) or batches < 1:
+        batches = 1
+    in_epoch = (getattr(callbacks, "params", None) or {}).get("steps")
+    if isinstance(in_epoch, int) and in_epoch > batch:
+        return min(batches, in_epoch - batch)
+    return batches

@@ -1,0 +1,56 @@
+"""TensorFlow: a step ends when a call of a `tf.function` returns to eager code."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from stepscope.capture.launching.harmless import harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.capture.launching.counting import StepCounter
+
+__all__ = ["listen"]
+
+
+def listen(counter: StepCounter) -> Callable[[], None]:
+    """Count the calls of every `tf.function`; what ends it.
+
+    Raises:
+        ImportError: This version keeps its functions elsewhere.
+    """
+    from tensorflow.python.eager import context  # noqa: PLC0415 - the user's
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import (  # noqa: PLC0415 - the user's
+        Function,
+    )
+
+    @harmless(counter.window.abandon)
+    def returned(function: Any) -> None:
+        # Within a function that is being traced, or within another, it is no step.
+        if context.executing_eagerly():
+            name = getattr(function.python_function, "__name__", "without a name")
+            counter.call_ended(f"calls of tf.function {name}", _place(function))
+
+    call = Function.__call__
+
+    @functools.wraps(call)
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = call(self, *args, **kwargs)
+        returned(self)
+        return result
+
+    Function.__call__ = counted
+
+    def undo() -> None:
+        # Somebody may have wrapped it once more.
+        if Function.__call__ is counted:
+            Function.__call__ = call
+
+    return undo
+
+
+def _place(function: Any) -> object:
+    """Where the function stands in the program: it may be made anew for each call."""
+    return getattr(function.python_function, "__code__", id(function))

@@ -1,0 +1,444 @@
+"""The window of one process that is recorded: opened and closed by steps, or by time.
+
+Before the window the process is watched: its steps and counters are kept, nothing of
+the framework is. So a program that ends too early still shows what there was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.notes import (
+    Note,
+    program_name,
+    say_steps_are_counted,
+    steps_were_counted,
+    write_note,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from stepscope.capture.annotate import Trace
+    from stepscope.capture.launching.plan import RunPlan
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.session import Session
+
+__all__ = ["STEP", "Phase", "Window"]
+
+#: Name of the annotation of a step that was counted.
+STEP: Final = "step"
+#: While nothing but steps is watched, counters are read as rarely as this.
+_WATCH_HZ: Final = 1.0
+_SESSION: Final = "stepscope.capture.session"
+#: So many steps are a repetition.
+_REPEATED: Final = 2
+
+
+class Phase(enum.Enum):
+    """Where a process stands."""
+
+    IDLE = "nothing is recorded yet"
+    WATCHED = "steps and counters only"
+    STEPS = "the window of steps"
+    TIME = "the window by time"
+    OVER = "the window was recorded"
+
+
+class Window:
+    """What one process records. Its methods may be called by any thread."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        begun: Callable[[], None],
+        over: Callable[[], None],
+    ) -> None:
+        """Record by a plan.
+
+        Args:
+            plan: Where and what.
+            begun: Called whenever a recording has begun.
+            over: Called once when no more will be recorded.
+
+        Attributes:
+            counted: What is counted as steps, for people.
+            phase: Where the process stands.
+            marking: The annotation that begins now is ours.
+            beginnings: How many recordings have begun.
+            after_begin: Called whenever a recording has begun.
+            after_fork: Called in a child that was forked.
+        """
+        self.plan = plan
+        self.counted: str | None = None
+        self.phase = Phase.IDLE
+        self.marking = False
+        self.beginnings = 0
+        self.after_begin: Callable[[], object] = _nothing
+        self.after_fork: Callable[[], object] = _nothing
+        self._begun_recording = begun
+        self._over = over
+        self._lock = threading.RLock()
+        self._beginning = False
+        self._session: Session | None = None
+        self._step: Trace | None = None
+        self._none: Trace | None = None
+        self._within_step = False
+        self._begun = 0
+        self._ended = 0
+        self._first: int | None = None
+        self._opened_s = 0.0
+        self._by_time: str | None = None
+        self._warnings: tuple[str, ...] = ()
+
+    @property
+    def repeats(self) -> bool:
+        """Whether steps were seen to repeat."""
+        return self._ended >= _REPEATED
+
+    @contextlib.contextmanager
+    def marks(self) -> Iterator[None]:
+        """An annotation that begins within is ours, not the program's."""
+        self.marking = True
+        try:
+            yield
+        finally:
+            self.marking = False
+
+    def watch(self) -> None:
+        """Keep steps and counters from now on, if nothing else is recorded."""
+        with self._lock:
+            if self.phase is Phase.IDLE:
+                self._begin(self._watching())
+                self.phase = Phase.WATCHED
+
+    def watch_unless_busy(self) -> None:
+        """The same, but never wait for another thread, nor within a beginning.
+
+        While a module is being imported no lock may be waited for: whoever holds it may
+        be waiting for that module.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._beginning and not _is_half_imported(_SESSION):
+                    self.watch()
+            finally:
+                self._lock.release()
+
+    def step_begins(
+        self,
+        first: int,
+        *,
+        batches: int = 1,
+        marked: bool = True,
+        settle: Callable[[], object] | None = None,
+        forwarded: bool = True,
+    ) -> None:
+        """A step begins, and the one before it ends.
+
+        Args:
+            first: Its number from 1; of several batches in one execution the first's.
+            batches: How many batches it executes.
+            marked: Whether it is to be annotated; not where the program does.
+            settle: Waits until the step before is done on the device too: called where
+                the window opens and closes, and nowhere else.
+            forwarded: Whether the framework may annotate it too; not where it would
+                keep a step that began and never ended.
+        """
+        with self._lock, self._inside(annotation=not marked):
+            if self.phase is Phase.OVER:
+                return
+            last = first + batches - 1
+            self._note_ended(first - 1)
+            closes = self.phase is Phase.STEPS and self._is_enough(first)
+            opens = self.phase is not Phase.STEPS and last > self.plan.skip_steps
+            if settle is not None and (closes or opens):
+                settle()
+            self._leave_step()
+            if closes:
+                self.close()
+                return
+            if opens:
+                self._open_steps(first)
+            elif self.phase is Phase.IDLE:
+                self.watch()
+            self._begun = last
+            if marked:
+                self._enter_step(first, batches, forwarded=forwarded)
+
+    def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
+        """The step ends, and it is not known when the next one begins.
+
+        Args:
+            marked: As in `step_begins`.
+            may_close: Whether the window may end with it at once; not within an
+                annotation that is still to be kept.
+        """
+        with self._lock, self._inside(annotation=not marked):
+            self._note_ended(self._begun)
+            self._leave_step()
+            if not may_close or self.phase is not Phase.STEPS:
+                return
+            if self._is_enough(self._begun + 1):
+                self.close()
+
+    def step_was_none(self, batches: int) -> None:
+        """What had begun as a step of so many batches did not run."""
+        with self._lock:
+            # It is held, because a framework keeps an annotation that is let go.
+            self._none, self._step = self._step, None
+            self._begun -= batches
+
+    def forget_steps(self) -> None:
+        """What was counted so far turns out to be something else than the steps."""
+        with self._lock:
+            if self.phase is Phase.WATCHED and self._ended:
+                self._step = None
+                self._drop()
+                self.phase = Phase.IDLE
+                self.watch()
+
+    def open_by_time(self) -> bool:
+        """Begin to record because of the time that has passed; whether it did."""
+        with self._lock:
+            waits = self.phase in {Phase.IDLE, Phase.WATCHED}
+            if not waits or self.repeats or steps_were_counted(self.plan.notes):
+                return False
+            self._drop()
+            self._begin(self.plan.options())
+            self.phase = Phase.TIME
+            return True
+
+    def close_by_time(self) -> None:
+        """End what `open_by_time` began; steps may still have their window."""
+        with self._lock:
+            if self.phase is Phase.TIME:
+                self._by_time = self._save("time")
+                self.phase = Phase.IDLE
+                self.watch()
+
+    def close(self) -> None:
+        """End the window: save it, and record no more."""
+        with self._lock:
+            how = {Phase.STEPS: "steps", Phase.TIME: "time"}.get(self.phase, "early")
+            # Steps are what was to be recorded: they replace what time had opened.
+            before, self._by_time = self._by_time, None
+            is_known = before is not None and how == "early"
+            if self.phase is not Phase.OVER and not is_known:
+                if self._session is None:
+                    self._begin(self._watching())
+                self._save(how, instead_of=before)
+            else:
+                self._drop()
+            self._end()
+
+    def abandon(self, reason: str) -> None:
+        """Record no more, keep nothing of what is under way, and note why."""
+        with self._lock:
+            if self.phase is Phase.OVER:
+                return
+            self._drop()
+            self._note("none", None, (reason,))
+            self._end()
+
+    def leave(self) -> None:
+        """Record no more, keep nothing, and say nothing: there was nothing to it."""
+        with self._lock:
+            self._drop()
+            self._end()
+
+    def forked(self) -> None:
+        """Begin anew in a child: nothing of the parent's recording is its own."""
+        self._lock = threading.RLock()
+        self._beginning = False
+        self._session = None
+        self._step = None
+        self._begun = self._ended = 0
+        self._first = None
+        self._by_time = None
+        self._warnings = ()
+        if self.phase is not Phase.OVER:
+            self.phase = Phase.IDLE
+
+    @contextlib.contextmanager
+    def _inside(self, *, annotation: bool) -> Iterator[None]:
+        """We are called by an annotation of the program, which is open meanwhile."""
+        self._within_step = annotation
+        try:
+            yield
+        finally:
+            self._within_step = False
+
+    def _forked_while_recording(self) -> None:
+        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
+
+        recorder.disable()
+        if self.phase is not Phase.OVER:
+            self.after_fork()
+
+    def _watching(self) -> ProfilerOptions:
+        from dataclasses import replace  # noqa: PLC0415 - arming stays light
+
+        return replace(
+            self.plan.options(), collectors=("host", "process"), counters_hz=_WATCH_HZ
+        )
+
+    def _open_steps(self, first: int) -> None:
+        if self.phase is Phase.TIME:
+            say("steps begin: they are recorded instead of what time had opened")
+        self._drop()
+        self._begin(self.plan.options())
+        self.phase = Phase.STEPS
+        self._first = first
+        self._opened_s = time.monotonic()
+
+    def _is_enough(self, next_step: int) -> bool:
+        if next_step > self.plan.last_step:
+            return True
+        recorded_s = time.monotonic() - self._opened_s
+        return next_step != self._first and recorded_s >= self.plan.max_s
+
+    def _note_ended(self, last: int) -> None:
+        before, self._ended = self._ended, last
+        if before < _REPEATED <= last:
+            say_steps_are_counted(self.plan.notes)
+
+    def _enter_step(self, first: int, batches: int, *, forwarded: bool) -> None:
+        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
+        from stepscope.capture import annotate  # noqa: PLC0415 - likewise
+
+        more = {"n_steps": batches} if batches > 1 else {}
+        self._step = annotate.Trace(STEP, step_num=first, _r=1, **more)
+        if not forwarded:
+            recorder.set_forward(None)
+        with self.marks():
+            self._step.__enter__()
+        if not forwarded:
+            # Whoever was forwarded to is again.
+            annotate.remove_forward(_nobody)
+
+    def _leave_step(self) -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            step.__exit__(None, None, None)
+
+    def _begin(self, options: ProfilerOptions) -> None:
+        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
+
+        # What was kept only to be heard of does not belong to the recording.
+        recorder.disable()
+        self._beginning = True
+        try:
+            from stepscope.capture.session import (  # noqa: PLC0415 - arming stays light
+                Session,
+            )
+
+            self._session = Session.start(self.plan.logdir, options, run=self.plan.run)
+        finally:
+            self._beginning = False
+        self.beginnings += 1
+        self._begun_recording()
+        self.after_begin()
+        if self.beginnings == 1:
+            # After the session's own: it readies a child to be recorded in another way.
+            os.register_at_fork(after_in_child=self._forked_while_recording)
+
+    def _drop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._stop_keeping()
+            with _silence():
+                run = session.stop(save=False)
+            # At the end of the process it may have been saved before we are asked.
+            if run.path is not None:
+                run.path.unlink(missing_ok=True)
+
+    def _save(self, how: str, *, instead_of: str | None = None) -> str | None:
+        session, self._session = self._session, None
+        if session is None:
+            return None
+        others = self._stop_keeping()
+        with _silence():
+            run = session.stop()
+        warnings = run.warnings
+        if others:
+            open_still = f"{others} annotations were open when recording stopped"
+            warnings += (f"{open_still} and are not in the profile",)
+        path = None if run.path is None else os.fspath(run.path)
+        if path is not None and instead_of is not None:
+            with contextlib.suppress(OSError):
+                os.replace(path, instead_of)  # noqa: PTH105 - pathlib is not needed for this
+                path = instead_of
+        self._note(how, path, warnings)
+        return path
+
+    def _stop_keeping(self) -> int:
+        """Keep no more annotations; how many were open that are no step of ours.
+
+        A step that is open now has not ended, so it is none. It is held until the
+        recording has stopped, because frameworks keep what is let go.
+        """
+        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
+
+        ours = int(self._step is not None or self._within_step)
+        return max(0, recorder.disable() - ours)
+
+    def _note(self, how: str, path: str | None, warnings: tuple[str, ...]) -> None:
+        first = 1 if how == "early" and self._ended else self._first
+        write_note(
+            self.plan.notes,
+            Note(
+                process=os.getpid(),
+                program=program_name(),
+                how=how,
+                counted=self.counted if self._ended else None,
+                steps=self._ended,
+                first=first,
+                last=None if first is None else self._ended,
+                path=path,
+                warnings=warnings,
+            ),
+        )
+
+    def _end(self) -> None:
+        # A step that is open now never ended: it is not kept.
+        self._step = self._none = None
+        if self.phase is not Phase.OVER:
+            self.phase = Phase.OVER
+            self._over()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Warnings go into the note: the launcher says them once, after the program."""
+    import logging  # noqa: PLC0415 - arming stays light
+
+    log = logging.getLogger("stepscope")
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = False
+
+
+def _is_half_imported(module: str) -> bool:
+    """Whether a module of ours is being imported by the program at this moment."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return getattr(spec, "_initializing", False)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nobody(_name: str, _stats: Mapping[str, object]) -> AbstractContextManager[object]:
+    return contextlib.nullcontext()

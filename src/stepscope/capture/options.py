@@ -1,0 +1,97 @@
+"""What is to be recorded, in the words of the TensorFlow Profiler's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from stepscope.errors import BadUsage
+
+__all__ = ["ProfilerOptions"]
+
+_LEVELS: Final = {
+    "host_tracer_level": 3,
+    "python_tracer_level": 1,
+    "device_tracer_level": 1,
+}
+#: Counters are read by one thread beside the program: faster reading would cost it.
+_MOST_HZ: Final = 100.0
+#: A file that holds less would not hold one flush.
+_LEAST_BYTES: Final = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfilerOptions:
+    """Options of a recording; names and defaults are those of TensorFlow.
+
+    Attributes:
+        host_tracer_level: 0 nothing of the frameworks' own ops, 1 the critical ones, 2
+            all, 3 verbose. Annotations of the program are always recorded.
+        python_tracer_level: 1 records every call of a Python function.
+        device_tracer_level: 1 records what ran on devices, 0 nothing of it.
+        delay_ms: Recording begins so much later; None means at once.
+        counters_hz: How often the counters of the process are read; 0 means never.
+        collectors: "auto" takes those that can record here; a tuple of names takes
+            those, and one of them that cannot is an error.
+        record_shapes: Shapes of ops' inputs, where the framework can.
+        profile_memory: Allocations, where the framework can.
+        max_bytes: Most bytes of a process's own events; what exceeds them is dropped
+            and counted.
+    """
+
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    delay_ms: int | None = None
+    counters_hz: float = 10.0
+    collectors: tuple[str, ...] | Literal["auto"] = "auto"
+    record_shapes: bool = False
+    profile_memory: bool = False
+    max_bytes: int = 512 * 2**20
+
+    def __post_init__(self) -> None:
+        """Refuse what no recording can have.
+
+        Raises:
+            BadUsage: A value is out of range or of another type; one line.
+        """
+        for name, highest in _LEVELS.items():
+            _check_level(name, getattr(self, name), highest)
+        if self.delay_ms is not None and not _is_number(self.delay_ms, least=0):
+            raise BadUsage(
+                f"delay_ms={self.delay_ms!r} is no delay; give milliseconds from 0, "
+                "or None."
+            )
+        if not _is_number(self.counters_hz, least=0) or self.counters_hz > _MOST_HZ:
+            raise BadUsage(
+                f"counters_hz={self.counters_hz!r} is no rate; give 0 to "
+                f"{_MOST_HZ:g} readings a second."
+            )
+        _check_collectors(self.collectors)
+        if not _is_number(self.max_bytes, least=_LEAST_BYTES):
+            raise BadUsage(
+                f"max_bytes={self.max_bytes!r} is too little for a recording; give "
+                f"{_LEAST_BYTES:,} or more."
+            )
+
+
+def _check_level(name: str, level: object, highest: int) -> None:
+    known = range(highest + 1)
+    if isinstance(level, bool) or not isinstance(level, int) or level not in known:
+        listed = ", ".join(map(str, known))
+        raise BadUsage(f"{name}={level!r} does not exist; known: {listed}.")
+
+
+def _is_number(value: object, *, least: float) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and value >= least  # type: ignore[operator]
+
+
+def _check_collectors(names: object) -> None:
+    if names == "auto":
+        return
+    if not isinstance(names, tuple) or not all(isinstance(it, str) for it in names):
+        raise BadUsage(
+            f'collectors={names!r} is no choice; give "auto" or a tuple of names, such '
+            'as ("host", "process").'
+        )

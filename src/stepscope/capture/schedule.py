@@ -1,0 +1,154 @@
+"""Recording some steps of a loop, in PyTorch's words, for any framework."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Self
+
+from stepscope.capture.annotate import StepTrace
+from stepscope.capture.session import Session
+from stepscope.errors import BadUsage, StepscopeError
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.run import Run
+
+__all__ = ["Schedule", "schedule"]
+
+_log: Final = logging.getLogger("stepscope")
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 1,
+    logdir: str | os.PathLike[str],
+    options: ProfilerOptions | None = None,
+) -> Schedule:
+    """Record `active` steps after `wait + warmup` others, `repeat` times.
+
+        with ss.schedule(wait=2, warmup=1, active=3, logdir="logs") as profiler:
+            for batch in batches:
+                train_step(batch)
+                profiler.step()
+
+    Steps count from 0; the example records steps 3, 4 and 5. While warming up the
+    profiler runs already and what it records is thrown away, because a profiler's
+    first steps are slow.
+
+    Args:
+        wait: Steps of each cycle that nothing records.
+        warmup: Steps that are recorded and thrown away.
+        active: Steps that are recorded; each is marked.
+        repeat: Cycles, a run each; 0 means until the end.
+        logdir: The log directory.
+        options: What to record; None means the defaults.
+
+    Raises:
+        BadUsage: A number is negative, or nothing would be recorded.
+    """
+    for name, value, least in (
+        ("wait", wait, 0),
+        ("warmup", warmup, 0),
+        ("active", active, 1),
+        ("repeat", repeat, 0),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise BadUsage(
+                f"{name}={value!r} is no number of steps; give {least} or more."
+            )
+    return Schedule(wait, warmup, active, repeat, logdir=logdir, options=options)
+
+
+class Schedule:
+    """The recording of some steps of a loop; made by `schedule`.
+
+    Attributes:
+        runs: What the cycles that are over left behind.
+    """
+
+    def __init__(
+        self,
+        wait: int,
+        warmup: int,
+        active: int,
+        repeat: int,
+        *,
+        logdir: str | os.PathLike[str],
+        options: ProfilerOptions | None,
+    ) -> None:
+        self.runs: tuple[Run, ...] = ()
+        self._wait = wait
+        self._warmup = warmup
+        self._cycle = wait + warmup + active
+        self._repeat = repeat
+        self._logdir = logdir
+        self._options = options
+        self._step = 0
+        self._session: Session | None = None
+        self._open: StepTrace | None = None
+
+    def __enter__(self) -> Self:
+        self._begin_step()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # The step that begins after the last `step()` is none of the loop's, and one
+        # that an exception ended is not whole: neither is marked.
+        if self._open is not None:
+            self._open.cancel()
+            self._open = None
+        if self._session is not None:
+            self._leave(keep=self._place() >= self._wait + self._warmup)
+
+    def step(self) -> None:
+        """Say that a step of the loop is over."""
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+            self._open = None
+        self._step += 1
+        if self._session is not None and self._place() == 0:
+            self._leave(keep=True)
+        try:
+            self._begin_step()
+        except StepscopeError as error:
+            # The loop goes on, without us.
+            self._repeat, self._cycle = 1, self._step
+            _log.warning("stepscope: the schedule ends here: %s", error)
+
+    def _place(self) -> int:
+        """Which step of the cycle this is."""
+        return self._step % self._cycle
+
+    def _is_over(self) -> bool:
+        return self._repeat > 0 and self._step >= self._repeat * self._cycle
+
+    def _begin_step(self) -> None:
+        if self._is_over():
+            return
+        place = self._place()
+        first_active = self._wait + self._warmup
+        if place == first_active and self._session is not None:
+            self._leave(keep=False)
+        if place >= self._wait and self._session is None:
+            self._session = Session.start(self._logdir, self._options)
+        if place >= first_active:
+            self._open = StepTrace(self._step)
+            self._open.__enter__()
+
+    def _leave(self, *, keep: bool) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            run = session.stop(save=keep)
+            if keep:
+                self.runs = (*self.runs, run)

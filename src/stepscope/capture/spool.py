@@ -1,0 +1,193 @@
+"""The spool: what a kill spares. Whole fragments appended to a file, one at a time.
+
+A fragment is a complete XSpace message, and so are several one after the other: what
+is in the file at any moment can be read (`formats`), a fragment that was cut off apart.
+Nothing here raises into the program: what the disk refuses stays in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Fragment", "Spool"]
+
+#: Bytes copied at a time where old fragments are dropped.
+_COPY_BYTES: Final = 2**20
+
+
+class Fragment(NamedTuple):
+    """What was recorded since the last one.
+
+    Attributes:
+        xspace: A serialized XSpace; empty where there was nothing.
+        events: How many events it holds.
+    """
+
+    xspace: bytes
+    events: int
+
+
+class _Stored(NamedTuple):
+    size: int
+    events: int
+
+
+class Spool:
+    """Fragments of one recording, in a file as far as the disk takes them."""
+
+    def __init__(self, path: Path | None, *, head: bytes, max_bytes: int) -> None:
+        """Begin a spool.
+
+        Args:
+            path: The file, which must not exist; None keeps all in memory.
+            head: The first fragment, which is never dropped: it says when recording
+                began.
+            max_bytes: Most bytes of all fragments together; the oldest give way.
+
+        Raises:
+            OSError: The file cannot be made.
+        """
+        self.path = path
+        self.dropped_events = 0
+        self.refused: OSError | None = None
+        self._head = head
+        self._max_bytes = max_bytes
+        self._file = -1
+        #: Where the oldest fragment that still counts begins in the file.
+        self._begin = len(head)
+        self._stored: deque[_Stored] = deque()
+        self._stored_bytes = 0
+        self._kept: deque[tuple[bytes, int]] = deque()
+        self._kept_bytes = 0
+        if path is not None:
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+            self._file = os.open(path, flags, 0o644)
+            if not self._write(head, at=0):
+                self._release()
+
+    def append(self, fragment: Fragment) -> None:
+        """Store a fragment; where the disk refuses it, in memory."""
+        body, events = fragment.xspace, fragment.events
+        if not body:
+            return
+        at = self._begin + self._stored_bytes
+        if self._file >= 0 and self._write(body, at=at):
+            self._stored.append(_Stored(len(body), events))
+            self._stored_bytes += len(body)
+        else:
+            self._kept.append((body, events))
+            self._kept_bytes += len(body)
+        if self._stored_bytes + self._kept_bytes > self._max_bytes:
+            self._drop_oldest(newest=len(body))
+
+    def content(self) -> bytes:
+        """All fragments one after the other, the head first."""
+        parts = [self._head]
+        if self._file >= 0:
+            parts.append(self._read(self._begin, self._stored_bytes))
+        parts += [body for body, _ in self._kept]
+        return b"".join(parts)
+
+    def remove(self) -> None:
+        """Take the file away: what it held stands elsewhere."""
+        self._release()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """Leave the file as it is, for whoever reads it."""
+        self._release()
+
+    def _release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _write(self, body: bytes, *, at: int) -> bool:
+        """Write a whole fragment, or nothing of it."""
+        try:
+            _write_all(self._file, body, at)
+        except OSError as error:
+            self.refused = error
+            self._cut(at)
+            return False
+        return True
+
+    def _cut(self, size: int) -> None:
+        """Take away what was written of a fragment that did not fit."""
+        try:
+            os.ftruncate(self._file, size)
+        except OSError as error:
+            # A reader stops at the torn fragment all the same.
+            self.refused = error
+
+    def _read(self, at: int, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            part = os.pread(self._file, size, at)
+            if not part:
+                break
+            parts.append(part)
+            at += len(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _drop_oldest(self, *, newest: int) -> None:
+        """Let go of the oldest half, so that it does not have to be done soon again.
+
+        The newest fragment stays if the budget has room for it, however large it is.
+        """
+        room = self._max_bytes // 2
+        if room < newest <= self._max_bytes:
+            room = newest
+        while self._stored and self._stored_bytes + self._kept_bytes > room:
+            oldest = self._stored.popleft()
+            self._stored_bytes -= oldest.size
+            self._begin += oldest.size
+            self.dropped_events += oldest.events
+        while self._kept and self._stored_bytes + self._kept_bytes > room:
+            body, events = self._kept.popleft()
+            self._kept_bytes -= len(body)
+            self.dropped_events += events
+        if self._file >= 0 and self._begin > len(self._head):
+            self._shorten()
+
+    def _shorten(self) -> None:
+        """Make a file of the head and of what still counts, and go on with that one.
+
+        The old file stays whole until the new one is: a kill in between loses nothing.
+        Where there is no room for a second file, the old one stays, longer than asked.
+        """
+        if self.path is None:
+            return
+        fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}.unfinished")
+        new = -1
+        try:
+            flags = os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_CLOEXEC
+            new = os.open(fresh, flags, 0o644)
+            _write_all(new, self._head, 0)
+            for done in range(0, self._stored_bytes, _COPY_BYTES):
+                size = min(_COPY_BYTES, self._stored_bytes - done)
+                part = self._read(self._begin + done, size)
+                _write_all(new, part, len(self._head) + done)
+            fresh.replace(self.path)
+        except OSError as error:
+            self.refused = error
+            if new >= 0:
+                os.close(new)
+            fresh.unlink(missing_ok=True)
+            return
+        os.close(self._file)
+        self._file, self._begin = new, len(self._head)
+
+
+def _write_all(file: int, body: bytes, at: int) -> None:
+    done = 0
+    view = memoryview(body)
+    while done < len(body):
+        done += os.pwrite(file, view[done:], at + done)

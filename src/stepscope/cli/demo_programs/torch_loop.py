@@ -1,0 +1,41 @@
+"""A small network trained with PyTorch; it knows nothing of stepscope."""
+
+import zlib
+
+import torch
+
+STEPS, BATCH, PIXELS, HIDDEN, CLASSES = 40, 128, 3072, 512, 10
+
+torch.manual_seed(0)
+images = torch.randint(0, 32, (256, PIXELS), dtype=torch.uint8)
+packed = [zlib.compress(bytes(image.tolist())) for image in images]
+labels = torch.randint(0, CLASSES, (256,))
+
+
+class Packed(torch.utils.data.Dataset):
+    """Samples that are unpacked one by one, when they are asked for."""
+
+    def __len__(self) -> int:
+        return STEPS * BATCH
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        at = index % len(packed)
+        pixels = torch.frombuffer(
+            bytearray(zlib.decompress(packed[at])), dtype=torch.uint8
+        )
+        return pixels.float() / 32, labels[at]
+
+
+model = torch.nn.Sequential(
+    torch.nn.Linear(PIXELS, HIDDEN),
+    torch.nn.ReLU(),
+    torch.nn.Linear(HIDDEN, CLASSES),
+)
+loss_of = torch.nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.utils.data.DataLoader(Packed(), batch_size=BATCH):
+    optimizer.zero_grad()
+    loss = loss_of(model(x), y)
+    loss.backward()
+    optimizer.step()
+print(f"trained {STEPS} steps with PyTorch, loss {loss.item():.3f}")

@@ -1,0 +1,103 @@
+"""What `stepscope run` does once its options are read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.launcher import launch
+from stepscope.capture.launching.notes import read_notes
+from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.plan import RunPlan
+from stepscope.errors import StepscopeError
+from stepscope.rundir import new_run_name, run_directory, traces_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["answer", "planned", "recorded"]
+
+
+def planned(logdir: str, **choices: Any) -> RunPlan:
+    """A plan for a run that begins now.
+
+    Raises:
+        BadUsage: It cannot be followed.
+    """
+    return RunPlan(
+        logdir=str(Path(logdir).absolute()),
+        run=new_run_name(time.time()),
+        notes="",
+        **choices,
+    ).checked()
+
+
+def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
+    """Run the program, then say what was recorded; the program's exit status."""
+    arguments = resolve(command)
+    say(f"recording into {plan.logdir}, run {plan.run}")
+    status = recorded(arguments, plan)
+    directory = run_directory(Path(plan.logdir), plan.run)
+    if reports and _holds_traces(directory):
+        _report(directory)
+    return status
+
+
+def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
+    """Run a program and settle what its processes recorded; its exit status."""
+    _warn_if_unwritable(plan.logdir)
+    notes = tempfile.mkdtemp(prefix="stepscope-run-")
+    try:
+        status = launch(arguments, plan._replace(notes=notes), os.environ)
+        kept, left_out = keep_the_best(read_notes(notes))
+    finally:
+        shutil.rmtree(notes, ignore_errors=True)
+    directory = run_directory(Path(plan.logdir), plan.run)
+    for sentence in describe(
+        kept, left_out, plan, anything=_holds_traces(directory), status=status
+    ):
+        say(sentence)
+    return status
+
+
+def _warn_if_unwritable(logdir: str) -> None:
+    """Say early what would be lost: the program itself runs all the same."""
+    try:
+        Path(logdir).mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(logdir, os.W_OK | os.X_OK)
+        reason = "permission denied"
+    except OSError as error:
+        is_writable, reason = False, str(error.strerror)
+    if not is_writable:
+        say(
+            f"{logdir}: cannot be written to ({reason}): nothing will be recorded. "
+            "Give another --logdir"
+        )
+
+
+def _holds_traces(directory: Path) -> bool:
+    try:
+        return bool(traces_in(directory))
+    except OSError:
+        return False
+
+
+def _report(directory: Path) -> None:
+    """Print the report where it does not mix with the program's own output."""
+    from stepscope.cli import reporting  # noqa: PLC0415 - only when there is a report
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            reporting.answer([str(directory)], form="text", output=None, force=False)
+    except (StepscopeError, OSError) as error:
+        say(str(error))
+    except Exception as error:  # noqa: BLE001 - the edge: the program's status is the answer
+        say(f"the report failed: {type(error).__name__}: {error}")

@@ -1,0 +1,97 @@
+"""Collectors of frameworks where there is none: they say why, and stop in peace."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+
+from stepscope.capture import annotate
+from stepscope.capture.clock import ClockPair
+from stepscope.capture.collectors import COLLECTORS, make_collector
+from stepscope.capture.collectors.left_over import OpenRecordings
+from stepscope.capture.options import ProfilerOptions
+
+FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+@pytest.fixture(params=sorted(FRAMEWORKS))
+def framework(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.delitem(sys.modules, request.param, raising=False)
+    return str(request.param)
+
+
+def test_frameworks_start_before_everything_else() -> None:
+    assert set(list(COLLECTORS)[:3]) == FRAMEWORKS.keys()
+
+
+def test_what_is_not_imported_is_not_imported_by_asking(framework: str) -> None:
+    why_not = make_collector(framework).available()
+    assert why_not is not None
+    assert why_not.reason == f"The program has not imported {FRAMEWORKS[framework]}."
+    assert why_not.remedy == f"Import {framework} before the recording starts."
+    assert framework not in sys.modules
+
+
+def test_a_framework_without_its_profiler_is_said_to_have_none(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, framework, types.ModuleType(framework))
+    if framework == "jax":
+        profiler = types.ModuleType("jax.profiler")
+        monkeypatch.setitem(sys.modules, "jax.profiler", profiler)
+        monkeypatch.setattr(sys.modules["jax"], "profiler", profiler, raising=False)
+    why_not = make_collector(framework).available()
+    assert why_not is not None
+    assert "profiler" in why_not.reason
+    assert why_not.remedy.startswith("Install ")
+
+
+def test_stopping_what_never_began_collects_nothing(framework: str) -> None:
+    collected = make_collector(framework).stop()
+    assert collected.xspace == b""
+    assert not collected.holds_annotations
+
+
+def test_a_start_that_fails_leaves_nothing_behind(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, framework, types.ModuleType(framework))
+    collector = make_collector(framework)
+    with pytest.raises((ImportError, AttributeError)):
+        collector.start(ProfilerOptions(), ClockPair.now())
+    assert collector.stop().xspace == b""
+    assert annotate._forwards == []
+
+
+def test_the_model_is_looked_for_in_no_framework_that_is_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("keras", "torch", "jax"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    collector = make_collector("model")
+    assert collector.available() is not None
+    assert collector.stop().xspace == b""
+
+
+def test_what_is_left_over_is_ended_once_whatever_that_says() -> None:
+    ended = []
+
+    def fail() -> None:
+        ended.append("fails")
+        raise RuntimeError("gone")
+
+    def work() -> None:
+        ended.append("works")
+
+    def done() -> None:
+        ended.append("done")
+
+    recordings = OpenRecordings()
+    for end in (fail, work, done):
+        recordings.add(end)
+    recordings.ended(done)
+    recordings.end_all()
+    recordings.end_all()
+    assert ended == ["fails", "works"]

@@ -1,0 +1,199 @@
+"""How a recording process ends: each way leaves its own exit status and a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope as ss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """
+import os, signal, sys, time
+import stepscope as ss
+logdir, ending = sys.argv[1:]
+ss.start(logdir, ss.ProfilerOptions(collectors=("host",)))
+loss = 0
+for step in range(60):
+    with ss.StepTrace(step):
+        time.sleep(0.01)
+        loss += step
+print(loss, flush=True)
+{ending}
+"""
+#: How the program ends, what its exit status is, and whether its file is finished.
+ENDINGS = {
+    "by its end": ("", 0, True),
+    "by sys.exit": ("sys.exit(7)", 7, True),
+    "by an exception": ("raise RuntimeError('mine')", 1, True),
+    "by SIGTERM": (
+        "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
+        -signal.SIGTERM,
+        True,
+    ),
+    "by SIGINT": ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, True),
+    "by SIGKILL": (
+        "time.sleep(0.5); os.kill(os.getpid(), signal.SIGKILL)",
+        -signal.SIGKILL,
+        False,
+    ),
+    "by os._exit": ("time.sleep(0.5); os._exit(3)", 3, False),
+    "by its own handler": (
+        (
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); "
+            "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
+        ),
+        9,
+        True,
+    ),
+}
+
+
+def run(
+    program: str, *arguments: object, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def steps_of(logdir: Path) -> list[int]:
+    return [step.step for step in ss.open(logdir).tool("overview_page").steps]
+
+
+@pytest.mark.parametrize("ending", sorted(ENDINGS))
+def test_the_exit_status_is_the_programs_own_and_what_it_did_is_kept(
+    tmp_path: Path, ending: str
+) -> None:
+    code, status, finished = ENDINGS[ending]
+    done = run(PROGRAM.replace("{ending}", code), tmp_path, ending)
+    assert done.returncode == status, done.stderr
+    assert done.stdout == f"{sum(range(60))}\n"
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert file.name.endswith(".xplane.pb" if finished else ".xplane.pb.part")
+    assert steps_of(tmp_path) == list(range(60))
+
+
+def test_a_killed_process_loses_no_more_than_the_last_moment(tmp_path: Path) -> None:
+    program = PROGRAM.replace("{ending}", "os.kill(os.getpid(), signal.SIGKILL)")
+    done = run(program, tmp_path, "at once")
+    assert done.returncode == -signal.SIGKILL
+    found = steps_of(tmp_path)
+    # 60 steps of 10 ms took 600 ms, of which up to 200 ms were not flushed; a busy
+    # machine may flush later.
+    assert len(found) >= 20
+    assert found == list(range(len(found)))
+
+
+FORKS = """
+import os, sys, time
+import stepscope as ss
+logdir, how = sys.argv[1:]
+
+def work(number):
+    for _ in range(5):
+        with ss.Trace(f"child {number}"):
+            time.sleep(0.002)
+    return number * number
+
+ss.start(logdir, ss.ProfilerOptions(collectors=("host",)))
+with ss.Trace("parent before"):
+    time.sleep(0.002)
+if how == "pool":
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        squares = pool.map(work, range(4))
+        pool.close()
+        pool.join()
+    assert squares == [0, 1, 4, 9]
+elif how == "fork":
+    child = os.fork()
+    if child == 0:
+        work(0)
+        sys.exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+else:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+with ss.Trace("parent after"):
+    time.sleep(0.002)
+run = ss.stop()
+print(len(run.warnings))
+"""
+
+
+def names_by_host(logdir: Path) -> dict[str, set[str]]:
+    profile = ss.open(logdir)
+    found = {}
+    for host in profile.hosts:
+        trace = profile.trace(host)
+        types = trace.table("events")["type"].to_list()
+        names = trace.table("event_types")["name"].to_list()
+        found[host] = {names[it] for it in types} - {"garbage collection"}
+    return found
+
+
+@pytest.mark.parametrize("how", ["pool", "fork", "silent"])
+def test_a_forked_child_that_annotates_has_a_file_of_its_own(
+    tmp_path: Path, how: str
+) -> None:
+    done = run(FORKS, tmp_path, how)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    found = names_by_host(tmp_path)
+    parents = [host for host, names in found.items() if "parent before" in names]
+    assert len(parents) == 1
+    assert found.pop(parents[0]) == {"parent before", "parent after"}
+    children = set().union(*found.values())
+    expected = {
+        "pool": {f"child {number}" for number in range(4)},
+        "fork": {"child 0"},
+        "silent": set(),
+    }
+    assert children == expected[how]
+    assert len(list(tmp_path.rglob("plugins/profile/*"))) == 1
+    assert list(tmp_path.rglob("*.part")) == []
+
+
+def test_a_child_stops_when_its_parent_does(tmp_path: Path) -> None:
+    """The child goes on annotating long after; its file is finished before."""
+    program = """
+import os, sys, time
+import stepscope as ss
+ss.start(sys.argv[1], ss.ProfilerOptions(collectors=("host",)))
+ready, tell = os.pipe()
+child = os.fork()
+if child == 0:
+    with ss.Trace("child"):
+        pass
+    os.write(tell, b"x")
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(0.01)
+        # The same fork's file, finished, ends the wait.
+        from pathlib import Path
+        if len(list(Path(sys.argv[1]).rglob("*.xplane.pb"))) == 2:
+            with ss.Trace("too late"):
+                pass
+            os._exit(0)
+    os._exit(1)
+os.read(ready, 1)
+ss.stop()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run(program, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert set().union(*names_by_host(tmp_path).values()) == {"child"}

@@ -1,0 +1,147 @@
+"""Counters of a made-up /proc, whose numbers are known, and of the real one."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import stepscope as ss
+from stepscope.capture.clock import ClockPair
+from stepscope.capture.collectors import process
+from stepscope.capture.collectors.process import ProcessCollector
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def write_proc(folder: Path, *, cpu_ticks: int, read_bytes: int, busy: int) -> None:
+    """A /proc as the kernel writes it; the name of the program is a trap."""
+    (folder / "self").mkdir(exist_ok=True)
+    (folder / "pressure").mkdir(exist_ok=True)
+    fields = ["S"] + ["0"] * 10 + [str(cpu_ticks), "0", "0", "0", "0", "0", "3", "0"]
+    files = {
+        "self/stat": f"1 (a) b (c) {' '.join(fields)}\n",
+        "self/statm": "900 7 3 1 0 5 0\n",
+        "self/io": f"rchar: 1\nread_bytes: {read_bytes}\nwrite_bytes: 0\n",
+        "stat": f"cpu  {busy} 0 0 9 9 0 0 0 0 0\ncpu0 {busy} 0 0 9 9 0 0 0 0 0\nintr\n",
+        "meminfo": "MemTotal: 99 kB\nMemAvailable:   40 kB\n",
+        "pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n",
+    }
+    for name, content in files.items():
+        (folder / name).write_text(content)
+
+
+def samples_of(path: Path) -> dict[str, list[float]]:
+    """Counter → its values in order, from the table of values."""
+    profile = ss.open(path)
+    (host,) = profile.hosts
+    trace = profile.trace(host)
+    tracks, events = trace.table("tracks"), trace.table("events")
+    row = tracks["kind"].to_list().index("counters")
+    names = trace.table("event_types")["name"].to_list()
+    stats = trace.table("stats")
+    values = dict(zip(stats["event"].to_list(), stats["value"].to_list(), strict=True))
+    found: dict[str, list[float]] = {}
+    for number, (track, kind) in enumerate(events.select("track", "type").iter_rows()):
+        if track == row:
+            bits = struct.pack("<q", values[number])
+            found.setdefault(names[kind], []).append(struct.unpack("<d", bits)[0])
+    return found
+
+
+def test_levels_and_rates_are_those_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    write_proc(proc, cpu_ticks=100, read_bytes=1000, busy=10)
+    moments = iter([10_000_000_000, 12_000_000_000])
+    collector = ProcessCollector(proc)
+
+    class Twice:
+        """Lets the thread read a second time, two seconds later by its clock."""
+
+        count = 0
+
+        def wait(self, _: float) -> bool:
+            self.count += 1
+            write_proc(proc, cpu_ticks=100 + TICKS, read_bytes=5000, busy=10 + TICKS)
+            return self.count == 2
+
+        def set(self) -> None:
+            """Ended by its count."""
+
+    monkeypatch.setattr(collector, "_stop", Twice())
+    monkeypatch.setattr(process.recorder, "now", lambda: next(moments))
+    collector.start(ss.ProfilerOptions(), ClockPair(0, 9_000_000_000))
+    collected = collector.stop()
+    monkeypatch.undo()
+    held = tmp_path / "held.xplane.pb"
+    held.write_bytes(collected.xspace)
+    assert collected.warnings == ()
+    assert samples_of(held) == {
+        "threads": [3.0, 3.0],
+        "process RSS (bytes)": [7.0 * PAGE] * 2,
+        "process CPU (percent)": [50.0],
+        "process reads (bytes/s)": [2000.0],
+        "process writes (bytes/s)": [0.0],
+        "machine CPU (percent)": [50.0],
+        "core 0 CPU (percent)": [50.0],
+        "memory available (bytes)": [40.0 * 1024] * 2,
+        "CPU pressure (percent)": [0.0],
+    }
+
+
+def test_a_container_that_hides_files_gives_the_others(tmp_path: Path) -> None:
+    write_proc(tmp_path, cpu_ticks=0, read_bytes=0, busy=0)
+    (tmp_path / "self" / "io").unlink()
+    (tmp_path / "pressure" / "cpu").write_text("nonsense")
+    collector = ProcessCollector(tmp_path)
+    assert collector.available() is None
+    collector.start(ss.ProfilerOptions(counters_hz=100), ClockPair.now())
+    time.sleep(0.1)
+    collected = collector.stop()
+    held = tmp_path / "held.xplane.pb"
+    held.write_bytes(collected.xspace)
+    assert collected.warnings == ()
+    names = set(samples_of(held))
+    assert "threads" in names
+    assert not {"process reads (bytes/s)", "CPU pressure (percent)"} & names
+
+
+def test_where_there_is_no_proc_it_says_so(tmp_path: Path) -> None:
+    why_not = ProcessCollector(tmp_path).available()
+    assert why_not is not None
+    assert "no /proc" in why_not.reason
+    # A start all the same harms nobody.
+    collector = ProcessCollector(tmp_path)
+    collector.start(ss.ProfilerOptions(), ClockPair.now())
+    assert collector.stop().xspace == b""
+
+
+def test_a_busy_program_is_seen_busy(tmp_path: Path) -> None:
+    options = ss.ProfilerOptions(counters_hz=50, collectors=("host", "process"))
+    with ss.Profile(tmp_path, options) as run:
+        begin = time.process_time()
+        while time.process_time() - begin < 0.5:
+            pass
+    assert run.path is not None
+    found = samples_of(run.path)
+    assert max(found["process CPU (percent)"]) > 20
+    assert all(bytes_ > 2**20 for bytes_ in found["process RSS (bytes)"])
+
+
+def test_no_counters_where_none_are_asked_for(tmp_path: Path) -> None:
+    with ss.Profile(tmp_path, ss.ProfilerOptions(counters_hz=0)) as run:
+        time.sleep(0.05)
+    assert run.path is not None
+    profile = ss.open(run.path)
+    (host,) = profile.hosts
+    assert "counters" not in profile.trace(host).table("tracks")["kind"].to_list()

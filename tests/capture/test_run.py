@@ -1,0 +1,361 @@
+"""`stepscope run` on programs that need no framework, as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import stepscope as ss
+from stepscope.rundir import scan
+
+if TYPE_CHECKING:
+    from stepscope.rundir import Run
+
+MARKED = """
+import sys, time
+import stepscope as ss
+for i in range(100, 100 + int(sys.argv[1])):
+    with ss.Trace("train", step_num=i, _r=1):
+        with ss.Trace("load"):
+            time.sleep(0.001)
+print("trained", sys.argv[1:])
+"""
+
+
+class Done(NamedTuple):
+    """What became of a program under `stepscope run`."""
+
+    status: int
+    out: str
+    err: str
+    runs: tuple[Run, ...]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the program."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*command: object, options: tuple[object, ...] = (), **extra: str) -> Done:
+    """Run a command under `stepscope run` in the working directory."""
+    asked = ["run", *options, "--", *command]
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", *map(str, asked)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **extra},
+    )
+    return Done(done.returncode, done.stdout, done.stderr, runs_here())
+
+
+def runs_here() -> tuple[Run, ...]:
+    logdir = Path("stepscope-logs")
+    return scan(logdir).runs if logdir.is_dir() else ()
+
+
+def script(text: str, name: str = "program.py") -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def steps_of(run: Run) -> list[int]:
+    overview = ss.open(run.directory).tool("overview_page")
+    return [step.step for step in getattr(overview, "steps", ())]
+
+
+def annotations_of(run: Run) -> list[str]:
+    """Names of all events of a run, over all hosts."""
+    profile = ss.open(run.directory)
+    names: list[str] = []
+    for host in profile.hosts:
+        trace = profile.trace(host)
+        types = trace.table("event_types")["name"]
+        names += types.gather(trace.table("events")["type"].to_physical()).to_list()
+    return names
+
+
+@pytest.mark.usefixtures("folder")
+def test_ten_steps_are_skipped_and_ten_recorded() -> None:
+    done = run(script(MARKED), 40)
+    assert done.status == 0
+    (recorded,) = done.runs
+    assert steps_of(recorded) == list(range(110, 120))
+    assert "steps 11 to 20" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_how_many_steps_are_skipped_and_recorded_can_be_chosen() -> None:
+    done = run(script(MARKED), 40, options=("--skip-steps", 3, "--steps", 4))
+    (recorded,) = done.runs
+    assert steps_of(recorded) == [103, 104, 105, 106]
+
+
+@pytest.mark.usefixtures("folder")
+def test_no_step_need_be_skipped() -> None:
+    done = run(script(MARKED), 5, options=("--skip-steps", 0, "--steps", 2))
+    (recorded,) = done.runs
+    assert steps_of(recorded) == [100, 101]
+
+
+@pytest.mark.usefixtures("folder")
+def test_standard_output_is_the_programs_own() -> None:
+    done = run(script(MARKED), 30)
+    assert done.out == "trained ['30']\n"
+    assert "Where the step time went" in done.err
+    assert str(Path("stepscope-logs").absolute()) in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_program_that_ends_within_the_window_is_reported_with_what_there_is() -> None:
+    done = run(script(MARKED), 14)
+    assert done.status == 0
+    (recorded,) = done.runs
+    assert steps_of(recorded) == [110, 111, 112, 113]
+    assert "steps 11 to 14" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_program_that_ends_before_the_window_still_shows_its_steps() -> None:
+    done = run(script(MARKED), 6)
+    assert done.status == 0
+    (recorded,) = done.runs
+    assert steps_of(recorded) == list(range(100, 106))
+    assert "ended after step 6" in done.err
+
+
+ENDINGS = {
+    "sys.exit": ("sys.exit(3)", 3),
+    "a word": ("sys.exit('bad')", 1),
+    "exception": ("raise ValueError('no such batch')", 1),
+    "interrupted": ("raise KeyboardInterrupt", 130),
+    "terminated": ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", 143),
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", 137),
+    "at once": ("os._exit(7)", 7),
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("steps", [4, 14])
+def test_the_exit_status_is_the_programs_own(ending: str, steps: int) -> None:
+    code, status = ENDINGS[ending]
+    text = f"import os, signal\n{MARKED}\nsys.stdout.flush()\ntime.sleep(0.8)\n{code}\n"
+    plain = subprocess.run(
+        [sys.executable, script(text), str(steps)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    done = run("program.py", steps)
+    expected = plain.returncode
+    assert done.status == (expected if expected >= 0 else 128 - expected) == status
+    assert done.out == plain.stdout
+    # Tracebacks and last words as ever.
+    assert plain.stderr in done.err
+    (recorded,) = done.runs
+    found = steps_of(recorded)
+    first = 100 if steps == 4 else 110
+    assert found == list(range(first, 100 + steps))
+
+
+@pytest.mark.usefixtures("folder")
+def test_modules_and_code_are_programs_too() -> None:
+    script(MARKED, "trainer.py")
+    assert run("-m", "trainer", 30).out == "trained ['30']\n"
+    assert run("-c", "print('code')").out == "code\n"
+    assert run(sys.executable, "trainer.py", 30).out == "trained ['30']\n"
+    assert sorted(len(steps_of(found)) for found in runs_here()) == [0, 10, 10]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_python_child_of_any_command_is_recorded() -> None:
+    script(MARKED)
+    done = run("sh", "-c", f"{sys.executable} program.py 30; exit 5")
+    assert done.status == 5
+    (recorded,) = done.runs
+    assert steps_of(recorded) == list(range(110, 120))
+
+
+FAMILY = """
+import multiprocessing as mp, os, sys, time
+import stepscope as ss
+
+def work(base):
+    for i in range(base, base + 30):
+        with ss.StepTrace(i):
+            time.sleep(0.001)
+
+if __name__ == "__main__":
+    context = mp.get_context(sys.argv[1])
+    children = [context.Process(target=work, args=(n,)) for n in (100, 200)]
+    for child in children: child.start()
+    for child in children: child.join()
+    print([child.exitcode for child in children])
+"""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_each_process_that_steps_has_a_file_of_its_own_in_one_run(method: str) -> None:
+    done = run(script(FAMILY), method)
+    assert (done.status, done.out) == (0, "[0, 0]\n")
+    (recorded,) = done.runs
+    profile = ss.open(recorded.directory)
+    assert len(profile.hosts) == 2
+    found = sorted(
+        tuple(step.step for step in ss.open(path).tool("overview_page").steps)
+        for host in recorded.hosts
+        for path in host.paths
+    )
+    assert found == [tuple(range(110, 120)), tuple(range(210, 220))]
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_steps_a_window_of_time_is_recorded() -> None:
+    text = """
+import time, stepscope as ss
+begin = time.monotonic()
+while time.monotonic() - begin < 3:
+    with ss.Trace(f"at {time.monotonic() - begin:.1f}"):
+        time.sleep(0.05)
+"""
+    done = run(script(text), options=("--wait-s", 1, "--record-s", 0.8))
+    assert "0.8 s were recorded after 1 s" in done.err
+    (recorded,) = done.runs
+    times = [float(name[3:]) for name in annotations_of(recorded) if name[:3] == "at "]
+    assert times
+    assert min(times) >= 0.5
+    assert max(times) - min(times) <= 1.2
+
+
+@pytest.mark.usefixtures("folder")
+def test_steps_that_come_late_replace_what_time_had_opened() -> None:
+    text = f"import time\ntime.sleep(1)\n{MARKED}"
+    done = run(script(text), 30, options=("--wait-s", 0.1, "--record-s", 0.2))
+    (recorded,) = done.runs
+    assert len(recorded.hosts) == 1
+    assert steps_of(recorded) == list(range(110, 120))
+
+
+@pytest.mark.usefixtures("folder")
+def test_plain_python_that_ends_early_is_recorded_too() -> None:
+    done = run(script("import sys\nprint('plain')\nsys.exit(4)\n"))
+    assert (done.status, done.out) == (4, "plain\n")
+    assert len(done.runs) == 1
+    assert "ended before the window began" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_program_finds_python_as_it_would_be_without_us() -> None:
+    text = """
+import signal, sys
+print(sys.path, sys.argv, sys.flags, __name__, sys.gettrace(), sys.getprofile())
+print([signal.getsignal(number) for number in signal.valid_signals()])
+finders = [getattr(it, "__name__", type(it).__name__) for it in sys.meta_path]
+print([name for name in finders if name != "Arrivals"])
+"""
+    plain = subprocess.run(
+        [sys.executable, script(text), "x"], capture_output=True, text=True, check=True
+    )
+    assert run("program.py", "x").out == plain.stdout
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_sitecustomize_of_the_user_is_still_imported() -> None:
+    Path("own").mkdir()
+    script("import sys; sys.own_customization = 'here'\n", "own/sitecustomize.py")
+    done = run(
+        script("import sys; print(sys.own_customization)"),
+        PYTHONPATH=str(Path("own").absolute()),
+    )
+    assert done.out == "here\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_log_directory_that_cannot_be_written_to_costs_the_recording_alone() -> None:
+    Path("file").touch()
+    done = run(script(MARKED), 30, options=("--logdir", "file/logs"))
+    assert (done.status, done.out) == (0, "trained ['30']\n")
+    assert "cannot be written to" in done.err
+    assert "Traceback" not in done.err
+    assert done.runs == ()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_fault_of_ours_is_a_line_and_nothing_else() -> None:
+    done = run(script(MARKED), 30, options=("--no-report",))
+    assert done.status == 0
+    broken = subprocess.run(
+        [sys.executable, "program.py", "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "STEPSCOPE_RUN": "nonsense",
+            "PYTHONPATH": str(
+                Path(ss.__file__).parent / "capture" / "launching" / "injected"
+            ),
+        },
+    )
+    assert (broken.returncode, broken.stdout) == (0, "trained ['3']\n")
+    assert broken.stderr.count("\n") == 1
+    assert broken.stderr.startswith("stepscope: this process is not recorded")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_program_that_records_itself_is_left_alone() -> None:
+    text = MARKED.replace(
+        "for i", "recording = ss.Profile('own-logs')\nrecording.__enter__()\nfor i"
+    )
+    done = run(script(text + "\nrecording.__exit__(None, None, None)\n"), 30)
+    assert (done.status, done.out) == (0, "trained ['30']\n")
+    assert "records itself" in done.err
+    (own,) = scan(Path("own-logs")).runs
+    assert steps_of(own) == list(range(100, 130))
+    assert done.runs == ()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_signal_to_the_launcher_reaches_the_program() -> None:
+    text = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-m", "stepscope", "run", script(text)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 9
+
+
+@pytest.mark.usefixtures("folder")
+def test_nothing_is_left_but_the_log_directory(tmp_path: Path) -> None:
+    script(MARKED)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    run("program.py", 30, TMPDIR=str(temporary))
+    assert list(temporary.iterdir()) == []
+    (recorded,) = runs_here()
+    assert [path.suffixes[-2:] for path in recorded.directory.iterdir()] == [
+        [".xplane", ".pb"]
+    ]

@@ -1,0 +1,250 @@
+"""How `stepscope run` counts steps, hears of modules and hands on its plan."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.capture.launching.arriving import Arrivals
+from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.notes import Note, read_notes, write_note
+from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.plan import VARIABLE, RunPlan
+from stepscope.capture.launching.repeated_calls import RepeatedCalls
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def numbers(calls: Sequence[str], *, carrying: str = "") -> list[tuple[str, int]]:
+    """What is counted of calls, named by letters; some hand back what they returned."""
+    counter, seen, found = RepeatedCalls(), set(), []
+    for called in calls:
+        carries = called in carrying and called in seen
+        seen.add(called)
+        number = counter.ended(called, carries=carries)
+        if number is not None:
+            found.append((called, number))
+    return found
+
+
+def test_the_one_call_that_repeats_is_the_step() -> None:
+    assert numbers("ttt") == [("t", 1), ("t", 2), ("t", 3)]
+
+
+def test_what_initialises_once_does_not_shift_the_number_of_a_step() -> None:
+    assert numbers("itttt")[1:] == [("t", 2), ("t", 3), ("t", 4)]
+
+
+def test_what_goes_along_with_each_step_is_not_counted() -> None:
+    assert numbers("tetete") == [("t", 1), ("t", 2), ("t", 3)]
+
+
+def test_a_step_that_advances_a_state_wins_over_what_is_called_more_often() -> None:
+    found = numbers("ppptppptpppt", carrying="t")
+    assert found[-2:] == [("t", 2), ("t", 3)]
+
+
+def test_an_evaluation_between_steps_does_not_take_over() -> None:
+    assert numbers("tttteeeeeeet", carrying="t")[-1] == ("t", 5)
+
+
+def test_the_leader_stays_while_its_steps_are_recorded() -> None:
+    counter = RepeatedCalls()
+    counter.ended("a")
+    counter.settle()
+    assert [counter.ended("b") for _ in range(5)] == [None] * 5
+    assert counter.ended("a") == 2
+
+
+@given(
+    logdir=st.text(st.characters(exclude_characters="\0")),
+    steps=st.integers(1, 10**9),
+    wait_s=st.floats(0, 1e6),
+    record_shapes=st.booleans(),
+)
+def test_a_plan_comes_through_the_environment_as_it_was(
+    logdir: str, steps: int, wait_s: float, *, record_shapes: bool
+) -> None:
+    plan = RunPlan(
+        logdir=logdir,
+        run="r",
+        notes="/n",
+        steps=steps,
+        wait_s=wait_s,
+        record_shapes=record_shapes,
+    )
+    assert RunPlan.from_environment({VARIABLE: plan.to_text()}) == plan
+
+
+def test_without_a_plan_there_is_none() -> None:
+    assert RunPlan.from_environment({}) is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "named"),
+    [
+        ({"steps": 0}, "--steps"),
+        ({"skip_steps": -1}, "--skip-steps"),
+        ({"wait_s": float("nan")}, "--wait-s"),
+        ({"record_s": 0.0}, "--record-s"),
+        ({"host_tracer_level": 4}, "host_tracer_level"),
+    ],
+)
+def test_a_plan_that_cannot_be_followed_is_refused(
+    choice: dict[str, float], named: str
+) -> None:
+    with pytest.raises(BadUsage, match=named):
+        RunPlan(logdir="d", run="r", notes="n", **choice).checked()  # type: ignore[arg-type]
+
+
+def test_scripts_modules_and_code_run_in_this_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    for command in ([str(script), "--lr", "1"], ["-m", "mod"], ["-c", "pass"]):
+        assert resolve(command) == [sys.executable, *command]
+
+
+def test_other_commands_are_looked_for_on_the_path() -> None:
+    (shell, *rest) = resolve(["sh", "-c", "true"])
+    assert shell.endswith("/sh")
+    assert rest == ["-c", "true"]
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ([], "nothing to run"),
+        (["-m"], "-m"),
+        (["no_such_script.py"], "no_such_script.py"),
+        (["no-such-command"], "no-such-command"),
+        (["./no/such/program"], "./no/such/program"),
+    ],
+)
+def test_what_cannot_be_run_is_named(command: list[str], named: str) -> None:
+    with pytest.raises(BadUsage, match=named):
+        resolve(command)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package that may be imported, and is forgotten afterwards."""
+    name = "stepscope_arriving_probe"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("value = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    return name
+
+
+def test_a_module_is_announced_once_it_was_executed(package: str) -> None:
+    values: list[int] = []
+    Arrivals({package: lambda: values.append(sys.modules[package].value)}).watch()
+    importlib.import_module(package)
+    importlib.reload(sys.modules[package])
+    assert values == [1]
+
+
+def test_looking_for_a_module_is_no_import(package: str) -> None:
+    announced: list[str] = []
+    Arrivals({package: lambda: announced.append(package)}).watch()
+    assert importlib.util.find_spec(package) is not None
+    assert announced == []
+    importlib.import_module(package)
+    assert announced == [package]
+
+
+def test_nothing_of_the_listening_is_left(package: str) -> None:
+    before = list(sys.meta_path)
+    Arrivals({package: lambda: None}).watch()
+    module = importlib.import_module(package)
+    assert sys.meta_path == before
+    assert "exec_module" not in vars(module.__loader__)
+
+
+def test_a_module_that_is_not_there_is_an_import_error_as_ever() -> None:
+    before = list(sys.meta_path)
+    arrivals = Arrivals({"no_such_module_at_all": lambda: None})
+    arrivals.watch()
+    try:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("no_such_module_at_all")
+    finally:
+        sys.meta_path[:] = before
+
+
+def test_what_raises_while_it_is_imported_is_not_announced(
+    package: str, tmp_path: Path
+) -> None:
+    (tmp_path / package / "__init__.py").write_text("1 / 0\n", encoding="utf-8")
+    announced: list[str] = []
+    Arrivals({package: lambda: announced.append(package)}).watch()
+    with pytest.raises(ZeroDivisionError):
+        importlib.import_module(package)
+    assert announced == []
+
+
+def note(path: Path, *, process: int, how: str, steps: int = 0) -> Note:
+    path.touch()
+    return Note(
+        process=process,
+        program=f"p{process}.py",
+        how=how,
+        counted=None,
+        steps=steps,
+        first=None,
+        last=None,
+        path=str(path),
+        warnings=(),
+    )
+
+
+def test_processes_that_trained_are_kept_and_others_are_not(tmp_path: Path) -> None:
+    agent = note(tmp_path / "agent", process=1, how="time")
+    worker = note(tmp_path / "worker", process=2, how="steps", steps=20)
+    loader = note(tmp_path / "loader", process=3, how="early")
+    kept, left_out = keep_the_best([agent, worker, loader])
+    assert (kept, left_out) == ((worker,), (agent, loader))
+    assert [path.name for path in tmp_path.iterdir()] == ["worker"]
+    plan = RunPlan(logdir="d", run="r", notes="n")
+    sentences = list(describe(kept, left_out, plan, anything=True, status=0))
+    assert any("p1.py, p3.py" in sentence for sentence in sentences)
+
+
+def test_without_steps_what_was_recorded_for_its_time_is_kept(tmp_path: Path) -> None:
+    server = note(tmp_path / "server", process=1, how="time")
+    helper = note(tmp_path / "helper", process=2, how="early")
+    assert keep_the_best([server, helper]) == ((server,), (helper,))
+
+
+def test_notes_come_back_and_torn_ones_do_not(tmp_path: Path) -> None:
+    written = note(tmp_path / "file", process=7, how="steps", steps=3)
+    write_note(str(tmp_path), written)
+    (tmp_path / "8.json").write_text('{"process": 8', encoding="utf-8")
+    assert read_notes(str(tmp_path)) == (written,)
+    assert read_notes(str(tmp_path / "gone")) == ()
+
+
+def test_arming_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; before = set(sys.modules);"
+        "import stepscope.capture.launching.autostart as a;"
+        "from stepscope.capture.launching.plan import RunPlan;"
+        "a.Armed(RunPlan(logdir='', run='', notes='', wait_s=1e6)).wait();"
+        "print(*sorted(name for name in set(sys.modules) - before "
+        "if '.' not in name)); import os; sys.stdout.flush(); os._exit(0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    heavy = {"numpy", "msgspec", "polars", "json", "dataclasses", "inspect", "asyncio"}
+    assert set(done.stdout.split()) & heavy == set()

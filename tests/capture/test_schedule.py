@@ -1,0 +1,112 @@
+"""A schedule records the steps that PyTorch's schedule of the same numbers records."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope as ss
+from stepscope.capture.session import current
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OWN = ss.ProfilerOptions(collectors=("host",))
+
+
+def steps_of(path: Path) -> list[int]:
+    return [step.step for step in ss.open(path).tool("overview_page").steps]
+
+
+@pytest.mark.parametrize(
+    ("wait", "warmup", "active", "repeat", "loop", "expected"),
+    [
+        # wait 2, warmup 1, active 3 gives steps 3, 4, 5.
+        (2, 1, 3, 1, 20, [[3, 4, 5]]),
+        (1, 1, 3, 2, 20, [[2, 3, 4], [7, 8, 9]]),
+        (0, 0, 2, 1, 20, [[0, 1]]),
+        (1, 0, 2, 0, 8, [[1, 2], [4, 5], [7]]),
+        (0, 2, 2, 1, 4, [[2, 3]]),
+        (5, 1, 2, 1, 3, []),
+        (0, 2, 2, 1, 1, []),
+    ],
+)
+def test_each_cycle_records_its_active_steps(  # noqa: PLR0917 - a table
+    tmp_path: Path,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int,
+    loop: int,
+    expected: list[list[int]],
+) -> None:
+    with ss.schedule(
+        wait=wait,
+        warmup=warmup,
+        active=active,
+        repeat=repeat,
+        logdir=tmp_path,
+        options=OWN,
+    ) as profiler:
+        for _ in range(loop):
+            with ss.Trace("work"):
+                pass
+            profiler.step()
+    assert current() is None
+    found = [steps_of(run.path) for run in profiler.runs if run.path is not None]
+    assert found == expected
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == len(expected)
+    assert all(run.warnings == () for run in profiler.runs)
+
+
+def test_a_step_that_raises_is_not_marked_and_the_others_are_kept(
+    tmp_path: Path,
+) -> None:
+    profiler = ss.schedule(wait=0, warmup=0, active=5, logdir=tmp_path, options=OWN)
+
+    def train() -> None:
+        with profiler:
+            for step in range(5):
+                if step == 3:
+                    raise KeyError("mine")
+                profiler.step()
+
+    with pytest.raises(KeyError, match="mine"):
+        train()
+    (run,) = profiler.runs
+    assert run.path is not None
+    assert steps_of(run.path) == [0, 1, 2]
+
+
+def test_a_recording_that_is_under_way_ends_the_schedule_and_not_the_loop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps = 0
+    with (
+        caplog.at_level(logging.WARNING),
+        ss.Profile(tmp_path / "first", OWN),
+        ss.schedule(
+            wait=1, warmup=0, active=1, repeat=0, logdir=tmp_path / "second"
+        ) as profiler,
+    ):
+        for _ in range(6):
+            profiler.step()
+            steps += 1
+    assert steps == 6
+    assert profiler.runs == ()
+    assert [text for text in caplog.messages if "already recording" in text]
+    assert not (tmp_path / "second").exists()
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"wait": -1}, {"active": 0}, {"warmup": 1.5}, {"repeat": True}]
+)
+def test_numbers_that_make_no_schedule_are_refused_at_once(
+    tmp_path: Path, numbers: dict[str, int]
+) -> None:
+    (name,) = numbers
+    with pytest.raises(BadUsage, match=name):
+        ss.schedule(**{"wait": 0, "warmup": 0, "active": 1, **numbers}, logdir=tmp_path)

@@ -1,0 +1,181 @@
+"""The spool: what a kill at any byte, a full disk and a small budget leave."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stepscope as ss
+from stepscope.capture.spool import Fragment, Spool
+from stepscope.xspace import Unsigned, XSpaceBuilder
+from xspace_wire import sized
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+START_NS = 1_800_000_000_000_000_000
+#: Events of each fragment: name, begin and duration in ns. The long one began before
+#: what its predecessors hold, as an epoch's annotation does.
+FRAGMENTS = [
+    [("load", 10, 5), ("compute", 20, 5)],
+    [("load", 30, 5), ("compute", 40, 5)],
+    [("epoch", 5, 60), ("load", 50, 5)],
+]
+
+
+def fragment(events: Sequence[tuple[str, int, int]]) -> Fragment:
+    space = XSpaceBuilder("vm", start_ns=None)
+    line = space.plane("/host:CPU").line(77, name="MainThread")
+    for name, begin, dur in events:
+        stats = {"file": f"{name}.bin", "number": begin}
+        line.event(name, offset_ps=begin * 1000, dur_ps=dur * 1000, stats=stats)
+    return Fragment(space.to_bytes(), len(events))
+
+
+def head() -> bytes:
+    space = XSpaceBuilder("vm", start_ns=None)
+    space.environment().stat("profile_start_time", Unsigned(START_NS))
+    return space.to_bytes()
+
+
+def new_spool(folder: Path, *, max_bytes: int = 2**20) -> Spool:
+    return Spool(folder / "vm.xplane.pb.part", head=head(), max_bytes=max_bytes)
+
+
+def events_of(path: Path) -> list[tuple[str, int, int]]:
+    """Name, begin and duration in ns of every event, in the order of the table."""
+    (trace,) = (ss.open(path).traces[host] for host in ss.open(path).hosts)
+    events, types = trace.table("events"), trace.table("event_types")
+    names = types["name"].to_list()
+    return [
+        (names[row["type"]], row["start_ps"] // 1000, row["dur_ps"] // 1000)
+        for row in events.iter_rows(named=True)
+    ]
+
+
+def notes_of(path: Path) -> set[str]:
+    profile = ss.open(path)
+    (host,) = profile.hosts
+    return set(profile.traces[host].table("quality")["kind"])
+
+
+def test_an_unfinished_recording_is_read_in_order_and_says_so(tmp_path: Path) -> None:
+    spool = new_spool(tmp_path)
+    for events in FRAGMENTS:
+        spool.append(fragment(events))
+    expected = sorted(event for events in FRAGMENTS for event in events)
+    assert spool.path is not None
+    assert events_of(spool.path) == sorted(expected, key=lambda event: event[1])
+    assert "unfinished_recording" in notes_of(spool.path)
+    assert "unordered_tracks" not in notes_of(spool.path)
+    spool.leave()
+
+
+def test_torn_at_every_byte_of_the_last_fragment_the_others_are_whole(
+    tmp_path: Path,
+) -> None:
+    spool = new_spool(tmp_path)
+    for events in FRAGMENTS[:2]:
+        spool.append(fragment(events))
+    assert spool.path is not None
+    before = spool.path.read_bytes()
+    spool.append(fragment(FRAGMENTS[2]))
+    whole = spool.path.read_bytes()
+    spool.leave()
+    expected = [event for events in FRAGMENTS[:2] for event in events]
+    everything = events_of(spool.path)
+    # The host's name stands behind the fragment's plane, which is whole before it is.
+    plane_end = len(whole) - len(sized(4, b"vm"))
+    torn = tmp_path / "torn.xplane.pb.part"
+    for size in range(len(before), len(whole)):
+        torn.write_bytes(whole[:size])
+        found = events_of(torn)
+        assert found == (everything if size >= plane_end else expected), size
+        is_torn = size not in {len(before), plane_end}
+        assert ("damaged_file" in notes_of(torn)) == is_torn, size
+    assert plane_end - len(before) > 100
+
+
+def test_a_disk_that_refuses_leaves_whole_fragments_and_the_rest_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After some bytes of the second fragment the disk is full, and later not."""
+    spool = new_spool(tmp_path)
+    spool.append(fragment(FRAGMENTS[0]))
+    assert spool.path is not None
+    stored = spool.path.read_bytes()
+    write = os.pwrite
+    calls = Counter[str]()
+
+    def full(file: int, body: Any, at: int) -> int:
+        calls["write"] += 1
+        if calls["write"] == 1:
+            return write(file, bytes(body)[:7], at)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    spool.append(fragment(FRAGMENTS[1]))
+    monkeypatch.undo()
+    assert spool.path.read_bytes() == stored
+    assert spool.refused is not None
+    spool.append(fragment(FRAGMENTS[2]))
+    joined = tmp_path / "joined.xplane.pb.part"
+    joined.write_bytes(spool.content())
+    expected = {event for events in FRAGMENTS for event in events}
+    assert set(events_of(joined)) == expected
+    assert set(events_of(spool.path)) == {*FRAGMENTS[0], *FRAGMENTS[2]}
+    spool.remove()
+    assert list(tmp_path.glob("vm*")) == []
+
+
+@pytest.mark.parametrize("second_file", ["possible", "refused"])
+def test_beyond_the_budget_the_oldest_give_way_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second_file: str
+) -> None:
+    one = fragment([("load", 10, 5)])
+    if second_file == "refused":
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(Path, "replace", refuse)
+    spool = new_spool(tmp_path, max_bytes=10 * len(one.xspace))
+    for number in range(100):
+        spool.append(fragment([("load", 10 + number % 10, 5)]))
+    kept = tmp_path / "kept.xplane.pb.part"
+    kept.write_bytes(spool.content())
+    left = events_of(kept)
+    assert 4 <= len(left) <= 10
+    assert len(left) + spool.dropped_events == 100
+    assert spool.path is not None
+    on_disk = len(events_of(spool.path))
+    assert (on_disk == len(left)) == (second_file == "possible")
+    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+    assert "unfinished_recording" in notes_of(spool.path)
+    spool.leave()
+
+
+def test_without_a_file_all_is_in_memory(tmp_path: Path) -> None:
+    spool = Spool(None, head=head(), max_bytes=2**20)
+    spool.append(fragment(FRAGMENTS[0]))
+    held = tmp_path / "held.xplane.pb.part"
+    held.write_bytes(spool.content())
+    assert events_of(held) == FRAGMENTS[0]
+    spool.remove()
+
+
+def test_a_finished_file_counts_instead_of_what_was_left_beside_it(
+    tmp_path: Path,
+) -> None:
+    spool = new_spool(tmp_path)
+    spool.append(fragment(FRAGMENTS[0]))
+    spool.leave()
+    space = XSpaceBuilder("vm", start_ns=START_NS, stop_ns=START_NS + 100)
+    space.plane("/host:CPU").line(1, name="MainThread").event("whole", dur_ps=1000)
+    space.write(tmp_path / "vm.xplane.pb")
+    assert events_of(tmp_path) == [("whole", 0, 1)]

@@ -1,0 +1,100 @@
+"""Every example runs as it stands, and its recording is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import stepscope as ss
+from framework_runs import (
+    check_every_tool,
+    interpreter,
+    only_file,
+    run_program,
+    steps_of,
+    xprof_steps,
+)
+
+pytestmark = pytest.mark.framework
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+class Example(NamedTuple):
+    """One example in one environment, with the steps that it marks.
+
+    `signs` are names of which each must be in some event of what was recorded: they
+    come from the framework, not from us. Every one of `recorders` frameworks holds the
+    markers: XProf shows them all, we take those of one time for one step.
+    """
+
+    program: str
+    environment: str
+    steps: range
+    signs: tuple[str, ...]
+    keras_backend: str = ""
+    recorders: int = 1
+
+
+RUNS = {
+    "tensorflow": Example(
+        "tensorflow_loop.py", "tensorflow", range(20), ("MatMul", "Iterator::")
+    ),
+    "keras_tensorflow": Example(
+        "keras_fit.py", "tensorflow", range(10, 16), ("MatMul",), "tensorflow"
+    ),
+    "keras_jax": Example(
+        "keras_fit.py", "keras_jax", range(10, 16), ("PjitFunction",), "jax"
+    ),
+    "keras_torch": Example(
+        "keras_fit.py", "keras_torch", range(10, 16), ("aten::",), "torch"
+    ),
+    "jax": Example("jax_loop.py", "jax", range(20), ("PjitFunction(train_step)",)),
+    "torch": Example(
+        "pytorch_loop.py",
+        "torch",
+        range(4, 14),
+        ("aten::linear", "Optimizer.step", "DataLoader"),
+    ),
+    "jax_fed_by_tf_data": Example(
+        "jax_fed_by_tf_data.py",
+        "jax_tfdata",
+        range(20),
+        ("PjitFunction(train_step)", "Iterator::"),
+        recorders=2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_an_example_records_its_steps_and_its_framework(
+    name: str, tmp_path: Path
+) -> None:
+    example = RUNS[name]
+    done = run_program(
+        interpreter(example.environment),
+        EXAMPLES / example.program,
+        tmp_path,
+        environment={"KERAS_BACKEND": example.keras_backend or "tensorflow"},
+    )
+    assert str(tmp_path) in done.stdout
+    # The recording has no warning, which would be logged.
+    assert "stepscope:" not in done.stderr, done.stderr
+    path = only_file(tmp_path)
+    profile = ss.open(path)
+    assert [number for _, number in steps_of(profile)] == list(example.steps)
+    (host,) = profile.hosts
+    trace = profile.trace(host)
+    names = "\n".join(trace.table("event_types")["name"])
+    assert [sign for sign in example.signs if sign not in names] == []
+    check_every_tool(profile)
+    shown = sorted([*example.steps] * example.recorders)
+    assert xprof_steps(path) == shown
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    """The one that needs no framework runs with the tests of recording."""
+    programs = {path.name for path in EXAMPLES.glob("*.py")}
+    assert programs == {run.program for run in RUNS.values()} | {"plain_python.py"}

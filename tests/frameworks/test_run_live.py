@@ -1,0 +1,290 @@
+"""`stepscope run` on real frameworks: programs that know nothing of it.
+
+Each program counts its own steps and prints its result. The truth is what it prints: it
+must print the same without us.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import stepscope as ss
+from framework_runs import interpreter
+from stepscope.rundir import scan
+
+pytestmark = pytest.mark.framework
+
+TORCH = """
+import sys, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(int(sys.argv[1])):
+    loss = (model(torch.ones(8, 16)) ** 2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+print(f"{loss.item():.9e}")
+sys.exit(int(sys.argv[2]))
+"""
+GAN = """
+import sys, torch
+torch.manual_seed(0)
+one, two = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+first, second = (torch.optim.Adam(m.parameters()) for m in (one, two))
+for _ in range(int(sys.argv[1])):
+    for optimizer in (first, second):
+        loss = two(one(torch.ones(4, 8))).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+print(f"{loss.item():.9e}")
+sys.exit(int(sys.argv[2]))
+"""
+JAX = """
+import sys, jax, jax.numpy as jnp
+@jax.jit
+def initial(key): return {"w": jax.random.normal(key, (16, 4)), "b": jnp.zeros(4)}
+@jax.jit
+def prepared(x): return x * 2
+@jax.jit
+def train_step(state, x):
+    slope = jax.grad(lambda s: ((x @ s["w"] + s["b"]) ** 2).mean())(state)
+    return jax.tree.map(lambda s, g: s - 0.01 * g, state, slope)
+state = initial(jax.random.key(0))
+for _ in range(int(sys.argv[1])):
+    batches = [prepared(jnp.ones((8, 16))) for _ in range(3)]
+    state = train_step(state, batches[0])
+print(f"{float(state['w'].sum()):.9e}")
+sys.exit(int(sys.argv[2]))
+"""
+TF_FUNCTION = """
+import sys, tensorflow as tf
+tf.random.set_seed(0)
+weights = tf.Variable(tf.ones((16, 4)))
+@tf.function
+def squared(x): return x * x
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(squared(x @ weights))
+    weights.assign_sub(0.01 * tape.gradient(loss, weights))
+    return loss
+for _ in range(int(sys.argv[1])):
+    loss = train_step(tf.ones((8, 16)))
+print(f"{float(loss):.9e}")
+sys.exit(int(sys.argv[2]))
+"""
+KERAS = """
+import os, sys, numpy as np, keras
+keras.utils.set_random_seed(0)
+model = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(4)])
+executions = int(os.environ.get("EXECUTIONS", "1"))
+model.compile("sgd", "mse", steps_per_execution=executions)
+x, y = np.ones((8 * 12, 16)), np.ones((8 * 12, 4))
+model.evaluate(x, y, batch_size=8, verbose=0)
+epochs = int(sys.argv[1]) // 12
+history = model.fit(
+    x, y, batch_size=8, epochs=epochs, validation_data=(x, y), verbose=0
+)
+print(f"{history.history['loss'][-1]:.9e}")
+sys.exit(int(sys.argv[2]))
+"""
+#: Name → environment, program, what is counted.
+PROGRAMS = {
+    "torch": ("torch", TORCH, "optimizer"),
+    "gan": ("torch", GAN, "optimizer"),
+    "jax": ("jax", JAX, "calls of train_step"),
+    "tf_function": ("tensorflow", TF_FUNCTION, "tf.function train_step"),
+    "keras": ("tensorflow", KERAS, "Keras fit"),
+}
+QUIET = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "JAX_PLATFORMS": "cpu",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+}
+
+
+class Done(NamedTuple):
+    """What became of a program under `stepscope run`."""
+
+    status: int
+    out: str
+    err: str
+    steps: dict[str, list[int]]
+
+
+def record(folder: Path, *command: object, **extra: str) -> Done:
+    """Run a command under `stepscope run`, and read what was recorded by host."""
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "run", "--", *map(str, command)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **QUIET, **extra},
+    )
+    steps = {}
+    logdir = folder / "stepscope-logs"
+    for run in scan(logdir).runs if logdir.is_dir() else ():
+        for host in run.hosts:
+            overview = ss.open(host.paths[0]).tool("overview_page")
+            steps[host.host] = [step.step for step in getattr(overview, "steps", ())]
+    return Done(done.returncode, done.stdout, done.stderr, steps)
+
+
+def alone(folder: Path, *command: object, **extra: str) -> str:
+    """What a command prints without us."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **QUIET, **extra},
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ten_steps_are_skipped_and_ten_recorded_and_nothing_changes(
+    name: str, tmp_path: Path
+) -> None:
+    environment, program, counted = PROGRAMS[name]
+    python = interpreter(environment)
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = record(tmp_path, python, "train.py", 36, 3)
+    assert done.status == 3
+    assert done.out == alone(tmp_path, python, "train.py", 36, 3)
+    assert list(done.steps.values()) == [list(range(11, 21))]
+    assert counted in done.err
+    assert "Where the step time went" in done.err
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "tf_function"])
+def test_a_program_that_ends_early_shows_the_steps_there_were(
+    name: str, tmp_path: Path
+) -> None:
+    environment, program, _ = PROGRAMS[name]
+    python = interpreter(environment)
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    within = record(tmp_path, python, "train.py", 15, 0)
+    assert list(within.steps.values()) == [list(range(11, 16))]
+    assert "steps 11 to 15" in within.err
+    before = record(tmp_path, python, "train.py", 6, 0)
+    assert before.status == 0
+    assert "ended after step 6" in before.err
+
+
+def test_batches_of_one_execution_are_recorded_together(
+    tmp_path: Path,
+) -> None:
+    python = interpreter("tensorflow")
+    (tmp_path / "train.py").write_text(KERAS, encoding="utf-8")
+    done = record(tmp_path, python, "train.py", 36, 0, EXECUTIONS="5")
+    # Twelve batches of an epoch are executed as 5, 5 and 2.
+    assert list(done.steps.values()) == [[11, 13, 18]]
+
+
+NAN = """
+import sys, jax, jax.numpy as jnp
+@jax.jit
+def train_step(x): return jnp.log(x)
+def found(x):
+    try:
+        train_step(x)
+    except FloatingPointError:
+        return True
+    return False
+x = jnp.ones(3)
+for _ in range(14): train_step(x)
+with jax.debug_nans(True):
+    print("within", found(-x))
+print("after", found(-x))
+jax.config.update("jax_debug_nans", True)
+print("switched on", found(-x), found(x))
+jax.config.update("jax_debug_nans", False)
+print("switched off", found(-x))
+"""
+
+
+def test_looking_for_nan_works_as_ever_while_calls_are_counted(tmp_path: Path) -> None:
+    python = interpreter("jax")
+    (tmp_path / "train.py").write_text(NAN, encoding="utf-8")
+    done = record(tmp_path, python, "train.py")
+    assert done.out == alone(tmp_path, python, "train.py")
+    assert "within True\nafter False\n" in done.out
+    # A call that raised is no step.
+    (steps,) = done.steps.values()
+    assert steps[:5] == list(range(11, 16))
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "tensorflow"])
+def test_the_loops_of_the_demonstration_show_what_their_input_costs(
+    name: str, tmp_path: Path
+) -> None:
+    shipped = Path(ss.__file__).parent / "cli" / "demo_programs" / f"{name}_loop.py"
+    done = record(tmp_path, interpreter(name), shipped)
+    assert done.status == 0, done.err
+    assert list(done.steps.values()) == [list(range(11, 21))]
+    assert done.out.startswith("trained 40 steps")
+
+
+WORKER = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(30):
+    loss = model(torch.ones(8, 16)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+if dist.get_rank() == 0:
+    print(f"{loss.item():.9e}")
+dist.destroy_process_group()
+"""
+
+
+def test_workers_of_torchrun_are_hosts_of_one_run(
+    tmp_path: Path,
+) -> None:
+    torchrun = Path(interpreter("torch")).parent / "torchrun"
+    (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
+    done = record(
+        tmp_path,
+        torchrun,
+        "--standalone",
+        "--nproc-per-node",
+        2,
+        "worker.py",
+        OMP_NUM_THREADS="1",
+    )
+    assert done.status == 0, done.err
+    assert len(done.steps) == 2
+    assert all(steps == list(range(11, 21)) for steps in done.steps.values())
+    (run,) = scan(tmp_path / "stepscope-logs").runs
+    assert [host.host.rpartition(".")[2] for host in run.hosts] == ["0", "1"]
+    assert float(done.out) > 0
+
+
+def test_a_worker_that_fails_keeps_the_status_of_torchrun(
+    tmp_path: Path,
+) -> None:
+    torchrun = Path(interpreter("torch")).parent / "torchrun"
+    text = WORKER + "\nimport sys; sys.exit(3)\n"
+    (tmp_path / "worker.py").write_text(text, encoding="utf-8")
+    done = record(
+        tmp_path,
+        torchrun,
+        "--standalone",
+        "--nproc-per-node",
+        1,
+        "worker.py",
+        OMP_NUM_THREADS="1",
+    )
+    assert done.status == 1
+    assert list(done.steps.values()) == [list(range(11, 21))]
