@@ -46,6 +46,12 @@ frameworks: $(VENV)/.ready ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
 		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof
 
+gpu-check: $(VENV)/.ready ## on a machine with a GPU: record, and compare with its frameworks
+	$(PY) tests/gpu/gpu_check.py $(GPU_CHECK)
+
+kill-loop: $(VENV)/.ready ## kill a recording program some hundred times (some minutes)
+	$(PY) tests/capture/kill_loop.py --kills 300
+
 fuzz: $(VENV)/.ready ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
 	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
@@ -67,5 +73,5 @@ $(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh $(KERNELS)
 $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-web check fix bench frameworks fuzz core clean
+.PHONY: web chromium help demo test test-core test-web check fix bench frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help

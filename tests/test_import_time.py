@@ -44,6 +44,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded_by("import stepscope") == ""
 
 
+def test_annotating_loads_nothing_heavy() -> None:
+    names = ("Trace", "StepTrace", "mark_step", "trace_function", "ProfilerOptions")
+    used = "; ".join(f"stepscope.{name}" for name in names)
+    entered = "with stepscope.Trace('train', step_num=1): pass"
+    assert loaded_by(f"import stepscope; {used}\n{entered}") == ""
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

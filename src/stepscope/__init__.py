@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         mark_step,
         trace_function,
     )
+    from stepscope.capture.describing import announce as describe
     from stepscope.capture.options import ProfilerOptions
     from stepscope.capture.profile import Profile, start, stop
     from stepscope.capture.schedule import schedule
@@ -31,6 +32,7 @@ __all__ = [
     "Trace",
     "Unavailable",
     "__version__",
+    "describe",
     "keras",
     "mark_step",
     "open",
@@ -53,6 +55,7 @@ _PUBLIC = {
     "StepTrace": ("stepscope.capture.annotate", "StepTrace"),
     "Trace": ("stepscope.capture.annotate", "Trace"),
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
+    "describe": ("stepscope.capture.describing", "announce"),
     "keras": ("stepscope.capture.keras", None),
     "mark_step": ("stepscope.capture.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),

@@ -70,6 +70,7 @@ REMEDIES: Final[dict[str, Remedy]] = {
             "with tf.profiler.experimental.Trace('train', step_num=i, _r=1):  # TF",
             "with jax.profiler.StepTraceAnnotation('train', step_num=i):  # JAX",
             "prof.step()  # PyTorch, after each step",
+            "with ss.StepTrace(i):  # any, with import stepscope as ss",
         ),
     ),
     "HOST_LEVEL": Remedy(

@@ -2,9 +2,11 @@
 
     python tests/capture/fault_rounds.py numpy|jax|torch|tensorflow
 
-Of calls of the same function from the same place the first fails. The loop has to compute what it computes unrecorded, no error may reach it, the failure has
-to be told, and the process has to be free afterwards: a recording in which nothing fails,
-made now and then, has nothing to warn of. Prints what is wrong, and how many calls were tried, as JSON.
+Of calls of the same function from the same place the first fails. The loop has to
+compute what it computes unrecorded, no error may reach it, the failure has to be told,
+and the process has to be free afterwards: a recording in which nothing fails, made now
+and then, has nothing to warn of. Prints what is wrong, and how many calls were tried,
+as JSON.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ import shutil
 import sys
 import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import stepscope as ss
 from faults import Faults
+
+import stepscope as ss
 from stepscope._core import recorder
 from stepscope.capture import session
 
@@ -204,7 +206,12 @@ def of_tensorflow() -> Train:
     return train
 
 
-LOOPS = {"numpy": of_numpy, "jax": of_jax, "torch": of_torch, "tensorflow": of_tensorflow}
+LOOPS = {
+    "numpy": of_numpy,
+    "jax": of_jax,
+    "torch": of_torch,
+    "tensorflow": of_tensorflow,
+}
 
 
 def main() -> int:

@@ -3,10 +3,10 @@
     python hurt_program.py LOGDIR|- [--steps 300] [--step-ms 2] [--nested 1]
         [--max-bytes N] [--pad 0] [--do WHAT] [--end HOW]
 
-`-` does not even import stepscope: what it then prints is what every recorded run has to
-print. Lines go to the pipe as they happen: `starting`, `began`, `step I NS` (when step I
-had ended, on the monotonic clock), `stopping`, `stopped PATH`, `warning TEXT`, and the
-loss with all its digits.
+`-` does not even import stepscope: what it then prints is what every recorded run has
+to print. Lines go to the pipe as they happen: `starting`, `began`, `step I NS` (when
+step I had ended, on the monotonic clock), `stopping`, `stopped PATH`, `warning TEXT`,
+and the loss with all its digits.
 """
 
 from __future__ import annotations

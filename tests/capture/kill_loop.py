@@ -3,15 +3,16 @@
     python tests/capture/kill_loop.py [--kills 300] [--seed 1] [--every-ms 50]
 
 A training loop is recorded and killed by SIGKILL, each time 50 ms later than the time
-before (and a random part of it), from before the recording begins until after its file is
-written; then from the beginning again. Three kinds of recording take turns: a plain one,
-one that has so much to say that its end takes long, and one whose budget is so small that
-the oldest events are dropped all the while.
+before (and a random part of it), from before the recording begins until after its file
+is written; then from the beginning again. Three kinds of recording take turns: a plain
+one, one that has so much to say that its end takes long, and one whose budget is so
+small that the oldest events are dropped all the while.
 
-After every kill (`check`): a file that has its final name is whole; what is there opens;
-the steps that it holds are the program's own, without a hole; no step is lost that ended
-more than the flush interval, and the patience given for a busy machine, before the kill.
-The program's loss is that of the same loop without stepscope. (spec: capture, section 12)
+After every kill (`check`): a file that has its final name is whole; what is there
+opens; the steps that it holds are the program's own, without a hole; no step is lost
+that ended more than the flush interval, and the patience given for a busy machine,
+before the kill. The program's loss is that of the same loop without stepscope. (spec:
+capture, section 12)
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ def check(killed: Killed, logdir: Path, *, loss: str) -> tuple[str, float]:
     if not finished:
         assert "unfinished_recording" in _notes(logdir)
     phase = "stopped" if killed.has_said("stopped") else "recording"
-    return ("stopping" if phase == "recording" and killed.has_said("stopping") else phase), late_s
+    return (
+        "stopping" if phase == "recording" and killed.has_said("stopping") else phase
+    ), late_s
 
 
 def loop(kills: int, *, seed: int, every_ms: float = 50) -> Seen:
@@ -231,7 +234,9 @@ def main() -> int:
     parser.add_argument("--every-ms", type=float, default=50)
     options = parser.parse_args()
     seen = loop(options.kills, seed=options.seed, every_ms=options.every_ms)
-    phases = ", ".join(f"{count} while {it}" for it, count in (seen.phases or {}).items())
+    phases = ", ".join(
+        f"{count} while {it}" for it, count in (seen.phases or {}).items()
+    )
     print(  # noqa: T201 - a program
         f"{seen.kills} kills ({phases}): every file that was left is whole; "
         f"at most the last {seen.late_s:.2f} s are lost"

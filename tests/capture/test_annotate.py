@@ -69,31 +69,44 @@ def test_a_step_carries_what_every_reader_looks_for() -> None:
     assert rows.stats == [{"step_num": 5, "_r": 1, "batch": 3}]
 
 
-def test_all_who_record_beside_are_given_every_annotation() -> None:
-    logs: dict[str, list[str]] = {"a": [], "b": []}
+def test_of_those_who_record_beside_the_last_is_given_every_annotation() -> None:
+    logs: dict[str, list[str]] = {"a": [], "b": [], "heard": []}
     seen: list[Mapping[str, Any]] = []
 
-    def make_a(name: str, stats: Mapping[str, Any]) -> Annotation:
-        seen.append(stats)
+    def make_a(name: str, _: Mapping[str, Any]) -> Annotation:
         return Annotation(logs["a"], name)
 
-    def make_b(name: str, _: Mapping[str, Any]) -> Annotation:
+    def make_b(name: str, stats: Mapping[str, Any]) -> Annotation:
+        seen.append(stats)
         return Annotation(logs["b"], name)
 
+    def hear(name: str, _: Mapping[str, Any]) -> Annotation:
+        return Annotation(logs["heard"], name)
+
+    annotate.add_listener(hear)
+    annotate.add_listener(hear)
     annotate.add_forward(make_a)
-    annotate.add_forward(make_b)
-    with ss.Trace("both", n=1):
-        pass
-    annotate.remove_forward(make_a)
     with ss.Trace("one"):
         pass
-    annotate.remove_forward(make_b)
-    annotate.remove_forward(make_b)
+    annotate.add_forward(make_b)
+    with ss.Trace("two", n=1):
+        pass
+    assert annotate.remove_forward(make_b)
+    assert not annotate.remove_forward(make_b)
+    # What it was not given to the end, it does not hold.
+    assert not annotate.remove_forward(make_a)
+    with ss.Trace("heard"):
+        pass
+    annotate.remove_listener(hear)
     with ss.Trace("none"):
         pass
-    assert logs == {"a": ["+both", "-both"], "b": ["+both", "-both", "+one", "-one"]}
+    assert logs == {
+        "a": ["+one", "-one"],
+        "b": ["+two", "-two"],
+        "heard": ["+one", "-one", "+two", "-two", "+heard", "-heard"],
+    }
     assert seen == [{"n": 1}]
-    assert list(recorder.drain().beside) == [1, 1, 0]
+    assert list(recorder.drain().beside) == [1, 1, 1, 0]
 
 
 def test_where_one_of_them_fails_the_annotation_counts_as_ours() -> None:
@@ -104,11 +117,11 @@ def test_where_one_of_them_fails_the_annotation_counts_as_ours() -> None:
         return Annotation([], name)
 
     annotate.add_forward(whole)
-    annotate.add_forward(broken)
+    annotate.add_listener(broken)
     with ss.Trace("kept"):
         pass
     annotate.remove_forward(whole)
-    annotate.remove_forward(broken)
+    annotate.remove_listener(broken)
     rows = recorder.drain()
     assert (rows.names, list(rows.beside)) == (["kept"], [0])
 

@@ -60,3 +60,5 @@ def test_a_profile_without_a_description_says_so(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused_in_one_line() -> None:
     with pytest.raises(BadUsage, match="a dict cannot be described; give a Keras"):
         describe({"weights": [1.0]})
+    with pytest.raises(BadUsage, match="a dict cannot be described; give a Keras"):
+        ss.describe({"weights": [1.0]})

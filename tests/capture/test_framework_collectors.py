@@ -62,7 +62,7 @@ def test_a_start_that_fails_leaves_nothing_behind(
     with pytest.raises((ImportError, AttributeError)):
         collector.start(ProfilerOptions(), ClockPair.now())
     assert collector.stop().xspace == b""
-    assert annotate._forwards == []
+    assert annotate._receivers.framework is None
 
 
 def test_the_model_is_looked_for_in_no_framework_that_is_absent(

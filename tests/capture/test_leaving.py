@@ -86,6 +86,69 @@ def test_the_exit_status_is_the_programs_own_and_what_it_did_is_kept(
     assert steps_of(tmp_path) == list(range(60))
 
 
+#: A framework that drops its recording where the program did not end it before.
+FRAMEWORK = """
+import sys
+from stepscope.capture import session
+from stepscope.capture.collectors import COLLECTORS, make_collector
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.left_over import OpenRecordings
+from stepscope.xspace.write import XSpaceBuilder
+
+left_over = OpenRecordings()
+
+class Framework:
+    name = "framework"
+
+    def available(self):
+        return None
+
+    def start(self, options, clock):
+        self.clock, self.dropped = clock, False
+        left_over.add(self.drop)
+
+    def drop(self):
+        self.dropped = True
+
+    def stop(self):
+        if self.dropped:
+            raise RuntimeError("the framework dropped what it recorded")
+        left_over.ended(self.drop)
+        space = XSpaceBuilder("box", start_ns=None)
+        line = space.plane("/host:CPU").line(1, name="pool")
+        line.event("of the framework", dur_ps=1_000)
+        return Collected(space.to_bytes())
+
+COLLECTORS["framework"] = ("", "")
+session.make_collector = lambda name: (
+    Framework() if name == "framework" else make_collector(name)
+)
+"""
+
+
+@pytest.mark.parametrize("ending", ["by its end", "by sys.exit", "by an exception"])
+@pytest.mark.parametrize("recordings", [1, 2])
+def test_what_a_framework_recorded_is_kept_without_a_stop(
+    tmp_path: Path, ending: str, recordings: int
+) -> None:
+    code, status, _ = ENDINGS[ending]
+    earlier = """
+import stepscope as ss
+ss.start(sys.argv[1] + "/first", ss.ProfilerOptions(collectors=("framework",)))
+assert not ss.stop().warnings
+"""
+    before = FRAMEWORK + earlier * (recordings - 1)
+    program = PROGRAM.replace("{ending}", code).replace(
+        'collectors=("host",)', 'collectors=("host", "framework")'
+    )
+    done = run(before + program, tmp_path / "last", ending)
+    assert done.returncode == status, done.stderr
+    assert "lost" not in done.stderr
+    (path,) = (tmp_path / "last" / "plugins").rglob("*.xplane.pb")
+    names = set().union(*names_by_host(path).values())
+    assert {"train", "of the framework"} <= names
+
+
 def test_a_killed_process_loses_no_more_than_the_last_moment(tmp_path: Path) -> None:
     program = PROGRAM.replace("{ending}", "os.kill(os.getpid(), signal.SIGKILL)")
     done = run(program, tmp_path, "at once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
+from stepscope._core import recorder
 from stepscope.capture.collectors import python_calls
 
 if TYPE_CHECKING:
@@ -100,6 +102,50 @@ def test_threads_that_start_later_are_reached(tmp_path: Path) -> None:
     found = [call[1] for call in calls_in(run.path)]
     assert found.count(name_of(branch)) == 1
     assert found.count(name_of(leaf)) == 2
+
+
+def begun_by_another_thread(logdir: Path) -> ss.Profile:
+    """A recording that a thread of ours begins a moment later."""
+    recording = ss.Profile(logdir, dataclasses.replace(CALLS, delay_ms=50))
+    recording.__enter__()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not recorder.enabled():
+        time.sleep(0.01)
+    time.sleep(0.1)
+    return recording
+
+
+def test_the_main_thread_is_reached_whoever_begins_to_record(tmp_path: Path) -> None:
+    recording = begun_by_another_thread(tmp_path)
+    branch()
+    recording.__exit__(None, None, None)
+    assert recording.path is not None
+    found = [call[1] for call in calls_in(recording.path)]
+    assert found.count(name_of(branch)) == 1
+    assert found.count(name_of(leaf)) == 2
+    assert not any("main thread" in warning for warning in recording.warnings)
+    branch()
+    assert sys.getprofile() is None
+
+
+@pytest.mark.skipif(MONITORED, reason="others may have the hook of this thread")
+def test_a_hook_of_the_main_thread_stays_and_is_told(tmp_path: Path) -> None:
+    def mine(*_: object) -> None:
+        return
+
+    sys.setprofile(mine)
+    try:
+        recording = begun_by_another_thread(tmp_path)
+        branch()
+        recording.__exit__(None, None, None)
+        assert sys.getprofile() is mine
+    finally:
+        sys.setprofile(None)
+    assert recording.path is not None
+    assert calls_in(recording.path) == []
+    (told,) = (text for text in recording.warnings if "main thread" in text)
+    assert "mine" in told
+    assert "has Python's profiling hook" in told
 
 
 def test_threads_that_record_are_left_out(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import stepscope as ss
+from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.rundir import scan
 
 if TYPE_CHECKING:
@@ -241,7 +242,15 @@ while time.monotonic() - begin < 3:
 
 @pytest.mark.usefixtures("folder")
 def test_steps_that_come_late_replace_what_time_had_opened() -> None:
-    text = f"import time\ntime.sleep(1)\n{MARKED}"
+    # Steps that come while what time had opened is being stored would not be seen.
+    wait = """
+import time
+from pathlib import Path
+while not list(Path("stepscope-logs").rglob("*.xplane.pb")):
+    time.sleep(0.05)
+time.sleep(0.5)
+"""
+    text = f"{wait}{MARKED}"
     done = run(script(text), 30, options=("--wait-s", 0.1, "--record-s", 0.2))
     (recorded,) = done.runs
     assert len(recorded.hosts) == 1
@@ -254,6 +263,67 @@ def test_plain_python_that_ends_early_is_recorded_too() -> None:
     assert (done.status, done.out) == (4, "plain\n")
     assert len(done.runs) == 1
     assert "ended before the window began" in done.err
+    assert "--wait-s 0 records from its start" in done.err
+    assert "nothing to report" in done.err
+    assert "Findings" not in done.err
+
+
+PLAIN = """
+import time
+
+def work():
+    time.sleep(0.01)
+
+def main():
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        work()
+
+main()
+"""
+BY_TIME = ("--wait-s", 0.3, "--record-s", 0.8)
+
+
+@pytest.mark.usefixtures("folder")
+def test_plain_python_that_is_recorded_by_time_shows_its_python_calls() -> None:
+    done = run(script(PLAIN), options=BY_TIME)
+    (recorded,) = done.runs
+    # Each takes 10 ms or more, of 0.8 s.
+    calls = annotations_of(recorded).count("$program.py:4 work")
+    assert 10 <= calls <= 90
+    assert "with every Python call, because no framework was imported" in done.err
+    overview = ss.open(recorded.directory).tool("overview_page")
+    assert isinstance(overview, OverviewPageResult)
+    python_ms = overview.breakdown_detail_ms["python"]
+    assert python_ms is not None
+    # They follow one another, and nothing else is called.
+    assert python_ms >= 10 * calls
+    assert python_ms <= sum(filter(None, overview.breakdown_ms.values()))
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("chosen", ["level 0", "a framework"])
+def test_python_calls_are_left_out_where_they_were_not_to_be_recorded(
+    chosen: str,
+) -> None:
+    text, options = PLAIN, (*BY_TIME, "--python-tracer-level", 0)
+    if chosen == "a framework":
+        # What counts is that the program has imported one.
+        script("", "keras.py")
+        text, options = f"import keras\n{PLAIN}", BY_TIME
+    done = run(script(text), options=options)
+    (recorded,) = done.runs
+    assert not any(name.startswith("$") for name in annotations_of(recorded))
+    assert "Python call" not in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_interpreter_that_cannot_record_is_named() -> None:
+    text = "import sys\nsys.modules['msgspec'] = None\nimport time\ntime.sleep(0.5)"
+    done = run(script(f"{text}\nprint('done')\n"))
+    assert (done.status, done.out) == (0, "done\n")
+    assert f"the program runs in {sys.executable}, which cannot record" in done.err
+    assert f"{sys.executable} -m pip install stepscope" in done.err
 
 
 @pytest.mark.usefixtures("folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -129,6 +130,10 @@ def test_the_demo_records_a_loop_explains_it_and_says_what_next(
     lines = done.stdout.rstrip().splitlines()
     assert "Where the step time went" in lines
     assert any(line.startswith("  10, from the program's step mark") for line in lines)
+    assert "Warning" not in done.stderr
+    if not any(map(importlib.util.find_spec, ("torch", "jax", "tensorflow"))):
+        # The time of the NumPy loop has a name.
+        assert re.search(r"of it Python [1-9]", done.stdout)
     at = lines.index("What next")
     assert len(lines) - at == 4
     assert "stepscope run -- python train.py" in lines[at + 2]

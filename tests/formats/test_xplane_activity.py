@@ -420,6 +420,20 @@ def test_without_activity_the_reason_and_the_remedy_are_named(
         assert text in absent.reason
 
 
+@pytest.mark.parametrize("planes", [[plane("/host:CPU", line(1, "a"))], [plane(GPU)]])
+def test_a_warning_about_the_host_does_not_say_why_there_is_no_device(
+    trace: Any, planes: list[Any]
+) -> None:
+    of_host = "1 annotations were open when recording stopped"
+    of_device = "jax did not record: RuntimeError: busy"
+    absent = trace(*planes, warnings=(of_host,)).table("device_activity")
+    plain = trace(*planes).table("device_activity")
+    assert (absent.reason, absent.remedy) == (plain.reason, plain.remedy)
+    both = trace(*planes, warnings=(of_host, of_device)).table("device_activity")
+    assert of_device in both.reason
+    assert of_host not in both.reason
+
+
 def test_activities_that_overlap_on_a_stream_are_noted(trace: Any) -> None:
     us = 1_000_000
     found = trace(

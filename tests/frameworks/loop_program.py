@@ -31,7 +31,6 @@ import numpy as np
 import stepscope as ss
 from stepscope.capture.clock import ClockPair
 from stepscope.capture.collectors.torch import TorchCollector
-from stepscope.capture.describing import announce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,7 +144,7 @@ def jax_step() -> Callable[[], Callable[[], float]]:
                 "bias": jnp.zeros(CLASSES),
             },
         }
-        announce(weights)
+        ss.describe(weights)
         rows, labels = examples()
         state = {"weights": weights, "at": 0}
 

@@ -165,7 +165,7 @@ def test_xprof_shows_our_lines_beside_the_frameworks(
 @pytest.mark.parametrize("framework", ["tensorflow", "jax"])
 def test_levels_take_effect(framework: str, tmp_path: Path) -> None:
     counts = {}
-    for levels in ((1, 1, 0), (2, 1, 0), (2, 1, 1)):
+    for levels in ((0, 1, 0), (2, 1, 0), (2, 1, 1)):
         names = ("host_tracer_level", "device_tracer_level", "python_tracer_level")
         folder = tmp_path / "".join(map(str, levels))
         truth = ran(
@@ -178,7 +178,7 @@ def test_levels_take_effect(framework: str, tmp_path: Path) -> None:
         told = [line for line in truth["warnings"] if "listens on all" in line]
         asked_more = framework == "tensorflow" and levels != (2, 1, 0)
         assert len(truth["warnings"]) == len(told) == asked_more
-    assert counts[1, 1, 0] < counts[2, 1, 0] < counts[2, 1, 1]
+    assert counts[0, 1, 0] < counts[2, 1, 0] < counts[2, 1, 1]
 
 
 def test_without_its_server_tensorflow_says_which_levels_it_took(
@@ -237,10 +237,8 @@ def test_no_failure_of_a_collector_changes_the_training(
         assert losses == expected, name
         # Whatever became of the framework's part, our own is there.
         assert steps_of(ss.open(path)) == [("train", number) for number in STEPS], name
-        # A collector that cannot say whether it can record is passed over, and
-        # annotations that cannot be handed on stay in our own lines.
-        quiet = ("none", "after", "_annotation", "_Forward.__call__")
-        if name in quiet or name.endswith(".available"):
+        # Annotations that cannot be handed on stay in our own lines.
+        if name in ("none", "after", "_annotation", "_Forward.__call__"):
             assert warnings == [], name
         else:
             assert any(f"{name} was made to fail" in it for it in warnings), name

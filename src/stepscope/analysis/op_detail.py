@@ -38,7 +38,7 @@ _NO_SHAPES: Final = Unavailable(
 )
 _NO_HOST_EVENT: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="no event on a host thread is a call of the op.",
+    reason="No event on a host thread is a call of the op.",
     remedy="Record with host tracer level 2, outside of compiled programs.",
 )
 _NO_BYTES: Final = Unavailable(

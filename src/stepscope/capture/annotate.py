@@ -23,10 +23,12 @@ __all__ = [
     "StepTrace",
     "Trace",
     "add_forward",
+    "add_listener",
     "at_first_annotation",
     "forget_forwards",
     "mark_step",
     "remove_forward",
+    "remove_listener",
     "trace_function",
 ]
 
@@ -39,8 +41,17 @@ _COROUTINE: Final = 0x80
 #: What a forked child keeps until its own recording has begun.
 _FIRST_ANNOTATIONS: Final = 65_536
 
-_forwards: list[Forward] = []
-_forwards_lock = threading.Lock()
+
+class _Receivers:
+    """Who is told of every annotation when it begins."""
+
+    def __init__(self) -> None:
+        self.framework: Forward | None = None
+        self.listeners: list[Forward] = []
+
+
+_receivers: Final = _Receivers()
+_receivers_lock = threading.Lock()
 
 
 class StepTrace(Trace):
@@ -99,24 +110,52 @@ def trace_function(
 def add_forward(make: Forward) -> None:
     """Hand annotations on to a framework that records beside us.
 
+    Of several frameworks the one that began last is given them: in two recordings that
+    become one profile each annotation would stand twice.
+
     Args:
         make: Called with name and values whenever an annotation begins; gives the
             framework's own context manager. Where it raises, the annotation is not
             handed on at all.
     """
-    with _forwards_lock:
-        _forwards.append(make)
+    with _receivers_lock:
+        _receivers.framework = make
         _set_forward()
 
 
-def remove_forward(make: Forward) -> None:
+def remove_forward(make: Forward) -> bool:
     """Hand on no more; before the framework's recording is stopped.
 
     An annotation that is open then counts as not forwarded.
+
+    Returns:
+        Whether annotations were handed to this one until now.
     """
-    with _forwards_lock:
-        if make in _forwards:
-            _forwards.remove(make)
+    with _receivers_lock:
+        was_given = _receivers.framework == make
+        if was_given:
+            _receivers.framework = None
+        _set_forward()
+    return was_given
+
+
+def add_listener(make: Forward) -> None:
+    """Tell of annotations who records nothing; once, however often it is added.
+
+    Args:
+        make: As in `add_forward`.
+    """
+    with _receivers_lock:
+        if make not in _receivers.listeners:
+            _receivers.listeners.append(make)
+        _set_forward()
+
+
+def remove_listener(make: Forward) -> None:
+    """Tell it no more."""
+    with _receivers_lock:
+        if make in _receivers.listeners:
+            _receivers.listeners.remove(make)
         _set_forward()
 
 
@@ -139,13 +178,15 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
 
 def forget_forwards() -> None:
     """In a child that was forked, nobody records beside us any more."""
-    global _forwards_lock  # noqa: PLW0603 - the parent may have held the lock
-    _forwards_lock = threading.Lock()
-    _forwards.clear()
+    global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
+    _receivers_lock = threading.Lock()
+    _receivers.framework = None
+    _receivers.listeners.clear()
 
 
 def _set_forward() -> None:
-    makers = tuple(_forwards)
+    first = () if _receivers.framework is None else (_receivers.framework,)
+    makers = (*first, *_receivers.listeners)
     if len(makers) < 2:
         recorder.set_forward(makers[0] if makers else None)
     else:
@@ -155,7 +196,7 @@ def _set_forward() -> None:
 
 
 class _Several:
-    """The annotations of several frameworks as one."""
+    """The annotations of all who are told, as one."""
 
     __slots__ = ("_annotations",)
 

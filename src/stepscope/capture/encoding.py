@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -99,15 +100,15 @@ def add_rows(
     return len(types)
 
 
-_Shape = tuple[tuple[str, type], ...]
+#: Names of values, and then their types: flat, because one is made for each event.
+_Shape = tuple[Any, ...]
 
 
 def _shapes(stats: Sequence[Mapping[str, object]]) -> dict[_Shape, list[int]]:
     """Rows by the names of their values and the types of these."""
-    found: dict[_Shape, list[int]] = {}
+    found: defaultdict[_Shape, list[int]] = defaultdict(list)
     for row, values in enumerate(stats):
-        shape = tuple(zip(values, map(type, values.values()), strict=True))
-        found.setdefault(shape, []).append(row)
+        found[(*values, *map(type, values.values())) if values else ()].append(row)
     return found
 
 
@@ -117,9 +118,10 @@ def _columns(
     stats: Sequence[Mapping[str, object]],
     rows: Sequence[int],
 ) -> list[StatColumn]:
+    names, kinds = shape[: len(shape) // 2], shape[len(shape) // 2 :]
     return [
         _column(plane, name, kind, [stats[row][name] for row in rows])
-        for name, kind in shape
+        for name, kind in zip(names, kinds, strict=True)
     ]
 
 

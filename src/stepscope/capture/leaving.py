@@ -41,6 +41,15 @@ class Leaving:
                 os.register_at_fork(after_in_child=self._in_child)
         self._take_signal()
 
+    def come_first(self) -> None:
+        """Be called at the exit before everything that registered for it until now.
+
+        A framework ends its own profiler there, and what it recorded is lost then.
+        """
+        if self._registered:
+            atexit.unregister(self._at_exit)
+            atexit.register(self._at_exit)
+
     def forget(self) -> None:
         """Call nothing any more, and give the signal back."""
         self._end = self._forked = None

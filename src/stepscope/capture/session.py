@@ -154,6 +154,9 @@ class Session:
                 _slot.session = self
             try:
                 leaving.watch(end=self.stop, forked=self._forked)
+                if not self._child:
+                    # Annotations may be kept only to be heard of; those are not ours.
+                    recorder.disable()
                 if self.options.delay_ms:
                     self._delay = threading.Timer(
                         self.options.delay_ms / 1000, self._begin, (collectors,)
@@ -188,6 +191,8 @@ class Session:
                     ended=self.shared.has_ended if self._child else None,
                     end=self._stop_with_parent,
                 )
+                # Collectors and frameworks may have registered for the exit meanwhile.
+                leaving.come_first()
             except Exception as error:  # noqa: BLE001 - the edge to the program
                 self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
                 _log.warning("stepscope: %s", self._nothing)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope import rundir
 from stepscope.capture.assembling import Recording, assemble, spool_head
 from stepscope.capture.clock import ClockPair
-from stepscope.capture.collectors.contract import Streaming
+from stepscope.capture.collectors.contract import Streaming, TracesPython
 from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.flushing import Flusher
 from stepscope.capture.run import Run
@@ -130,7 +130,8 @@ class UnderWay:
             # Stopped also where its start fails.
             self._started.append(collector)
             asked = options
-            if any(getattr(it, "traces_python", False) for it in self._started[:-1]):
+            before = self._started[:-1]
+            if any(isinstance(it, TracesPython) and it.traces_python for it in before):
                 # A framework notes Python's calls itself, with the same hook.
                 asked = dataclasses.replace(options, python_tracer_level=0)
             try:

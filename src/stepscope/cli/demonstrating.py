@@ -34,10 +34,15 @@ def answer() -> int:
         StepscopeError: The loop failed, or nothing of it was recorded.
     """
     logdir = Path(tempfile.mkdtemp(prefix="stepscope-demo-"))
-    plan = running.planned(str(logdir))
-    shipped = resources.files("stepscope.cli") / "demo_programs" / _program()
-    with resources.as_file(shipped) as script:
-        status = running.recorded([sys.executable, str(script)], plan)
+    program = _program()
+    # Without a framework only Python calls have names.
+    level = 1 if program == PROGRAMS["numpy"] else 0
+    plan = running.planned(str(logdir), python_tracer_level=level)
+    shipped = resources.files("stepscope.cli") / "demo_programs" / program
+    # Beside its recording it is a program like any other, and can be looked at.
+    script = logdir / program
+    script.write_bytes(shipped.read_bytes())
+    status = running.recorded([sys.executable, str(script)], plan)
     directory = run_directory(logdir, plan.run)
     if status or not directory.is_dir():
         raise StepscopeError(

@@ -63,8 +63,9 @@ _DEFAULT_LOGDIR = "stepscope-logs"
 )
 @click.option(
     "--python-tracer-level",
-    default=0,
-    show_default=True,
+    default=None,
+    type=int,
+    show_default="0; 1 without steps and framework",
     metavar="0-1",
     help="1 records every call of a Python function.",
 )
@@ -88,7 +89,7 @@ def run(
     wait_s: float,
     record_s: float,
     host_tracer_level: int,
-    python_tracer_level: int,
+    python_tracer_level: int | None,
     device_tracer_level: int,
     record_shapes: bool,
     profile_memory: bool,

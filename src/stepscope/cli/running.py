@@ -19,6 +19,7 @@ from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.errors import StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,11 +91,26 @@ def _holds_traces(directory: Path) -> bool:
         return False
 
 
+def _is_empty(directory: Path) -> bool:
+    """Whether a run holds nothing that ever began."""
+    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
+
+    profile = open_profile(directory)
+    environments = (profile.trace(host).table("environment") for host in profile.hosts)
+    return not any(
+        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
+        for it in environments
+    )
+
+
 def _report(directory: Path) -> None:
     """Print the report where it does not mix with the program's own output."""
     from stepscope.cli import reporting  # noqa: PLC0415 - only when there is a report
 
     try:
+        if _is_empty(directory):
+            say("the recording holds no event, so there is nothing to report")
+            return
         with contextlib.redirect_stdout(sys.stderr):
             reporting.answer([str(directory)], form="text", output=None, force=False)
     except (StepscopeError, OSError) as error:

@@ -135,6 +135,9 @@ def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
         handed = _of_steps(tasks) | until_first_task(events, kinds, blocked)
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
+    if not busy and isinstance(steps, Unavailable):
+        # A program without ops: what it does is what its Python functions do.
+        busy = _framed_tracks(host)
     threads = step_threads(
         windows.rows,
         tracks=tracks.height,
@@ -214,6 +217,13 @@ def _of_steps(tasks: PoolTasks) -> Spans:
 
 def _waits(found: Mapping[int, Spans]) -> bool:
     return HostCode.INPUT_WAIT in found
+
+
+def _framed_tracks(host: HostEvents) -> list[int]:
+    """Rows of `tracks` that hold frames of the Python tracer."""
+    framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
+    found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
+    return found
 
 
 def _python(host: HostEvents, threads: StepThreads) -> Spans | Unavailable:

@@ -147,7 +147,7 @@ _NAMELESS: Final = Unavailable(
 )
 _NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
-    reason="no event on a host thread is the execution of an op.",
+    reason="No event on a host thread is the execution of an op.",
     remedy="Record with host tracer level 2, and some steps of the program.",
 )
 

@@ -140,7 +140,7 @@ def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
     if begin is None or end is None:
         return Unavailable(
             code="NOT_RECORDED",
-            reason="the profile holds no event at all.",
+            reason="The profile holds no event at all.",
             remedy="Record while the program works.",
         )
     row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}

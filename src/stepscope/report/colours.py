@@ -1,9 +1,9 @@
 """The one colour table: what the page draws, and in which order.
 
-Colour means the step-time category, on every page. The colours were chosen by search for
-the largest least OKLab distance over normal, protan, deutan and tritan vision (spec: ui,
-section 9); a test computes the distances again. Style sheet and legend are made from this
-table.
+Colour means the step-time category, on every page. The colours were chosen by search
+for the largest least OKLab distance over normal, protan, deutan and tritan vision
+(spec: ui, section 9); a test computes the distances again. Style sheet and legend are
+made from this table.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ def test_workers_stand_side_by_side_with_their_breakdown() -> None:
         each for each in text.splitlines() if each.startswith("  vm, device 0  1.0")
     ]
     assert vm.split("  ")[-1] == "All others"
-    shares = [each for each in text.splitlines() if each.startswith("  b, device 0")][-1]
+    shares = [each for each in text.splitlines() if each.startswith("  b, device 0")][
+        -1
+    ]
     # 16-bit 100, 32-bit 110 of 1000 µs; nothing is compiled, so that is no column.
     assert {"10.0", "11.0", "53.5"} <= set(shares.split())
     assert "compile" not in text

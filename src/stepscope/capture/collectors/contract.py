@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from stepscope.capture.spool import Fragment
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Collected", "Collector", "Streaming"]
+__all__ = ["Collected", "Collector", "Streaming", "TracesPython"]
 
 
 class Collected(NamedTuple):
@@ -21,9 +21,9 @@ class Collected(NamedTuple):
             `profile_start_time` of its own `Task Environment` plane, or from the clock
             that `start` was given where it has none. Empty bytes: nothing.
         warnings: What was lost or ignored, a sentence each.
-        holds_annotations: The annotations that were forwarded
-            (`annotate.add_forward`) stand in it, with their values, on their threads:
-            they are then left out of the host's own.
+        holds_annotations: The annotations that were forwarded to this collector
+            (`annotate.remove_forward` says whether they were) stand in it, with their
+            values, on their threads: they are then left out of the host's own.
     """
 
     xspace: bytes
@@ -71,3 +71,17 @@ class Streaming(Protocol):
         Times count from the clock that `start` was given. Called by another thread
         than `start`, never by two at once. Empty bytes: nothing new.
         """
+
+
+@runtime_checkable
+class TracesPython(Protocol):
+    """A collector whose framework can note Python's calls itself.
+
+    Only one tracer has Python's profiling hook, so those that start later are asked for
+    none.
+
+    Attributes:
+        traces_python: Whether it notes them in this recording; told after `start`.
+    """
+
+    traces_python: bool

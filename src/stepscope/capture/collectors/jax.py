@@ -98,7 +98,7 @@ class JaxCollector:
         Raises:
             Exception: JAX lost what it had recorded.
         """
-        annotate.remove_forward(_annotation)
+        was_given = annotate.remove_forward(_annotation)
         recording, self._recording = self._recording, None
         if recording is None:
             return Collected(b"")
@@ -106,7 +106,7 @@ class JaxCollector:
         _OPEN.ended(recording.stop)
         levels = levels_in_force(xspace)
         # Annotations are critical: any host level but 0 records them.
-        holds = levels is not None and levels.host > 0
+        holds = was_given and levels is not None and levels.host > 0
         return Collected(xspace, level_warnings("JAX", self._asked, levels), holds)
 
 

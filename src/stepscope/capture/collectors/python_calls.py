@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.main_thread import in_main_thread
 from stepscope.capture.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
 from stepscope.capture.spool import Fragment
 from stepscope.xspace.vocabulary import HOST_PLANE
@@ -103,7 +104,7 @@ class PythonCallsCollector:
     def stop(self) -> Collected:
         """Take the hooks away; calls that have not ended are counted."""
         if self._hooks is not None:
-            self._hooks.remove()
+            self._warnings += self._hooks.remove()
             self._hooks = None
         last = self.flush()
         opened = self._calls.open_calls()
@@ -155,8 +156,12 @@ class _Calls:
         return Rows(*zip(*rows, strict=True)) if rows else Rows((), (), (), (), ())
 
     def open_calls(self) -> int:
-        """How many calls have begun and not ended."""
-        return sum(map(len, self._open.values()))
+        """How many calls of the program have begun and not ended."""
+        return sum(
+            bool(self._name_of(code))
+            for stack in self._open.values()
+            for code, _ in stack
+        )
 
     def _name_of(self, code: CodeType) -> str:
         """`$file.py:LINE function`, as frameworks name them; empty for our own."""
@@ -174,7 +179,7 @@ class _Hooks(Protocol):
     def taken_by(self) -> str | None: ...
     def limits(self) -> tuple[str, ...]: ...
     def set(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
-    def remove(self) -> None: ...
+    def remove(self) -> tuple[str, ...]: ...
 
 
 class _Monitoring:
@@ -212,17 +217,24 @@ class _Monitoring:
             wanted |= event
         self._monitoring.set_events(self._tool, wanted)
 
-    def remove(self) -> None:
+    def remove(self) -> tuple[str, ...]:
         """Give the place back."""
         self._monitoring.set_events(self._tool, 0)
         self._monitoring.free_tool_id(self._tool)
+        return ()
 
 
 class _Profile:
-    """The hooks of Python 3.11: this thread, and threads that start later."""
+    """The hooks of Python 3.11: this thread, the main one, and those that start later.
+
+    Only a thread itself can set its hook. The main one is asked to, by way of the calls
+    that the interpreter lets it make between two instructions.
+    """
 
     def __init__(self) -> None:
         self._hook: Callable[[FrameType, str, Any], None] | None = None
+        #: Why the main thread's calls are not noted; None where they are.
+        self._main_missing: str | None = None
 
     def taken_by(self) -> str | None:
         """Who has set a profile function, None where nobody has."""
@@ -231,10 +243,11 @@ class _Profile:
 
     def limits(self) -> tuple[str, ...]:
         """Threads that run already cannot be reached."""
+        reached = {threading.main_thread(), threading.current_thread()}
         others = sum(
-            not thread.name.startswith(OWN_THREADS) for thread in threading.enumerate()
+            thread not in reached and not thread.name.startswith(OWN_THREADS)
+            for thread in threading.enumerate()
         )
-        others -= 1
         if not others:
             return ()
         unreached = (
@@ -257,12 +270,28 @@ class _Profile:
 
         self._hook = hook
         threading.setprofile(hook)
-        sys.setprofile(hook)
+        if not threading.current_thread().name.startswith(OWN_THREADS):
+            sys.setprofile(hook)
+        if threading.current_thread() is not threading.main_thread():
+            self._main_missing = "it did not come back to Python meanwhile"
+            in_main_thread(self._set_in_main)
 
-    def remove(self) -> None:
+    def remove(self) -> tuple[str, ...]:
         """Take the hooks away; other threads do so at their next call."""
         hook, self._hook = self._hook, None
         if sys.getprofile() is hook:
             sys.setprofile(None)
         if threading.getprofile() is hook:
             threading.setprofile(None)
+        if self._main_missing is None:
+            return ()
+        why = self._main_missing
+        return (f"Python calls of the main thread were not recorded: {why}",)
+
+    def _set_in_main(self) -> None:
+        holder = sys.getprofile()
+        if holder is not None:
+            self._main_missing = f"{holder!r} has Python's profiling hook"
+        elif self._hook is not None:
+            self._main_missing = None
+            sys.setprofile(self._hook)

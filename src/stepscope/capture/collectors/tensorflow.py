@@ -114,7 +114,7 @@ class TensorFlowCollector:
         Raises:
             Exception: TensorFlow lost what it had recorded.
         """
-        annotate.remove_forward(_annotation)
+        was_given = annotate.remove_forward(_annotation)
         recording, self._recording = self._recording, None
         if recording is None:
             return Collected(b"", tuple(self._warnings))
@@ -123,7 +123,7 @@ class TensorFlowCollector:
         levels = levels_in_force(xspace)
         differ = level_warnings("TensorFlow", self._asked, levels)
         # Annotations are critical: any host level but 0 records them.
-        holds = levels is not None and levels.host > 0
+        holds = was_given and levels is not None and levels.host > 0
         return Collected(xspace, (*self._warnings, *differ), holds)
 
     def _begun(self, max_bytes: int) -> _Recording:

@@ -138,8 +138,7 @@ class _Recording:
             annotate.add_forward(self._forward)
 
     def stop(self) -> Collected:
-        if self._forward is not None:
-            annotate.remove_forward(self._forward)
+        was_given = self._forward is not None and annotate.remove_forward(self._forward)
         if self._profiler is None:
             return Collected(b"")
         if self._thread not in (None, threading.get_ident()):
@@ -168,7 +167,7 @@ class _Recording:
         return Collected(
             planes.to_bytes(),
             (*self._warnings, *differ),
-            holds_annotations=self._forward is not None and len(given) > 0,
+            holds_annotations=was_given and len(given) > 0,
         )
 
     def _begin(self, options: ProfilerOptions, activities: list[Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say
-from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Armed", "arm"]
 
-#: Modules of the program whose arrival means that steps may be counted.
-_FRAMEWORKS: Final = ("keras", "torch", "jax", "tensorflow")
 _ANNOTATIONS: Final = "stepscope.capture.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (
@@ -86,7 +84,7 @@ class Armed:
     def wait(self) -> None:
         """Hear of frameworks, of time and of the end; nothing is recorded yet."""
         waited: dict[str, Callable[[], None]] = {
-            name: self._listener(name) for name in (*_FRAMEWORKS, _ANNOTATIONS)
+            name: self._listener(name) for name in (*FRAMEWORKS, _ANNOTATIONS)
         }
         waited |= dict.fromkeys(_OWN_RECORDING, self._guard(self._records_itself))
         Arrivals(waited).watch()

@@ -40,7 +40,7 @@ def harmless(
             try:
                 return hook(*args, **kwargs)
             except Exception as fault:  # noqa: BLE001 - the edge to the user's program
-                what = f"recording stops: {type(fault).__name__}: {fault}"
+                what = f"recording stops: {_words(fault)}"
                 say(what)
                 # It was said that we stop.
                 with contextlib.suppress(Exception):
@@ -50,3 +50,11 @@ def harmless(
         return guarded
 
     return decorate
+
+
+def _words(fault: Exception) -> str:
+    from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
+
+    if isinstance(fault, StepscopeError):
+        return str(fault)
+    return f"{type(fault).__name__}: {fault}"

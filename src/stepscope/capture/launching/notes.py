@@ -37,6 +37,7 @@ class Note(NamedTuple):
         last: Number of the last one.
         path: File of the recording, None where none could be written.
         warnings: What was lost or ignored, a sentence each.
+        python_calls: Python calls were recorded although nobody asked for them.
     """
 
     process: int
@@ -48,6 +49,7 @@ class Note(NamedTuple):
     last: int | None
     path: str | None
     warnings: tuple[str, ...]
+    python_calls: bool = False
 
 
 def write_note(folder: str, note: Note) -> None:

@@ -93,9 +93,15 @@ def _recorded(note: Note, plan: RunPlan) -> str:
             short = f", of {plan.steps} that were to be recorded"
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
     if note.how == "time":
+        calls = ""
+        if note.python_calls:
+            calls = (
+                ", with every Python call, because no framework was imported "
+                "(--python-tracer-level 0 leaves them out)"
+            )
         return (
             f"no steps were found; {plan.record_s:g} s were recorded after "
-            f"{plan.wait_s:g} s"
+            f"{plan.wait_s:g} s{calls}"
         )
     if note.steps:
         return (
@@ -104,8 +110,9 @@ def _recorded(note: Note, plan: RunPlan) -> str:
             f"the framework was not; counted: {note.counted}"
         )
     return (
-        "it ended before the window began and no steps were found: annotations and "
-        "counters were recorded"
+        f"it ended before the window began (--wait-s {plan.wait_s:g}) and no steps "
+        "were found: only annotations and counters were recorded; --wait-s 0 records "
+        "from its start"
     )
 
 

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from stepscope.capture.options import ProfilerOptions
 
-__all__ = ["VARIABLE", "RunPlan"]
+__all__ = ["FRAMEWORKS", "VARIABLE", "RunPlan"]
 
 #: The environment variable that carries the plan.
 VARIABLE: Final = "STEPSCOPE_RUN"
+#: Modules of a program that record more than its Python calls, and count as training.
+FRAMEWORKS: Final = ("keras", "torch", "jax", "tensorflow")
 
 
 class RunPlan(NamedTuple):
@@ -30,6 +32,8 @@ class RunPlan(NamedTuple):
         wait_s: Without steps: seconds before recording begins.
         record_s: Without steps: seconds that are recorded.
         host_tracer_level: As in `ProfilerOptions`, and so are the rest.
+        python_tracer_level: None where it was not chosen: then Python calls are
+            recorded only of a program that would otherwise show nothing.
     """
 
     logdir: str
@@ -41,7 +45,7 @@ class RunPlan(NamedTuple):
     wait_s: float = 15.0
     record_s: float = 5.0
     host_tracer_level: int = 2
-    python_tracer_level: int = 0
+    python_tracer_level: int | None = None
     device_tracer_level: int = 1
     record_shapes: bool = False
     profile_memory: bool = False
@@ -73,8 +77,22 @@ class RunPlan(NamedTuple):
         self.options()
         return self
 
-    def options(self) -> ProfilerOptions:
-        """The options of every recording of the plan.
+    def options_by_time(self, modules: Container[str]) -> ProfilerOptions:
+        """The options of a recording for which there are no steps.
+
+        Without a framework only Python calls say what a program does.
+
+        Args:
+            modules: Names of the modules that the program has imported.
+        """
+        plain = not any(name in modules for name in FRAMEWORKS)
+        return self.options(python_unless_chosen=int(plain))
+
+    def options(self, *, python_unless_chosen: int = 0) -> ProfilerOptions:
+        """The options of the plan's recordings.
+
+        Args:
+            python_unless_chosen: The Python tracer level where none was chosen.
 
         Raises:
             BadUsage: A level does not exist.
@@ -85,7 +103,11 @@ class RunPlan(NamedTuple):
 
         return ProfilerOptions(
             host_tracer_level=self.host_tracer_level,
-            python_tracer_level=self.python_tracer_level,
+            python_tracer_level=(
+                python_unless_chosen
+                if self.python_tracer_level is None
+                else self.python_tracer_level
+            ),
             device_tracer_level=self.device_tracer_level,
             record_shapes=self.record_shapes,
             profile_memory=self.profile_memory,
@@ -120,6 +142,10 @@ def _is_true(text: str) -> bool:
     return text == "True"
 
 
+def _level(text: str) -> int | None:
+    return None if text == "None" else int(text)
+
+
 def _escaped(value: object) -> str:
     return str(value).replace("\\", "\\\\").replace("\n", "\\n")
 
@@ -136,4 +162,5 @@ _READ: Final[dict[str, Callable[[str], Any]]] = {
         name: _is_true if isinstance(default, bool) else type(default)
         for name, default in RunPlan._field_defaults.items()
     },
+    "python_tracer_level": _level,
 }

@@ -214,7 +214,7 @@ class Window:
             if not waits or self.repeats or steps_were_counted(self.plan.notes):
                 return False
             self._drop()
-            self._begin(self.plan.options())
+            self._begin(self.plan.options_by_time(sys.modules))
             self.phase = Phase.TIME
             return True
 
@@ -332,17 +332,11 @@ class Window:
             step.__exit__(None, None, None)
 
     def _begin(self, options: ProfilerOptions) -> None:
-        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
-
-        # What was kept only to be heard of does not belong to the recording.
-        recorder.disable()
         self._beginning = True
         try:
-            from stepscope.capture.session import (  # noqa: PLC0415 - arming stays light
-                Session,
+            self._session = _session_class().start(
+                self.plan.logdir, options, run=self.plan.run
             )
-
-            self._session = Session.start(self.plan.logdir, options, run=self.plan.run)
         finally:
             self._beginning = False
         self.beginnings += 1
@@ -378,7 +372,9 @@ class Window:
             with contextlib.suppress(OSError):
                 os.replace(path, instead_of)  # noqa: PTH105 - pathlib is not needed for this
                 path = instead_of
-        self._note(how, path, warnings)
+        calls = bool(session.options.python_tracer_level)
+        unasked = calls and self.plan.python_tracer_level is None
+        self._note(how, path, warnings, python_calls=unasked)
         return path
 
     def _stop_keeping(self) -> int:
@@ -392,7 +388,14 @@ class Window:
         ours = int(self._step is not None or self._within_step)
         return max(0, recorder.disable() - ours)
 
-    def _note(self, how: str, path: str | None, warnings: tuple[str, ...]) -> None:
+    def _note(
+        self,
+        how: str,
+        path: str | None,
+        warnings: tuple[str, ...],
+        *,
+        python_calls: bool = False,
+    ) -> None:
         first = 1 if how == "early" and self._ended else self._first
         write_note(
             self.plan.notes,
@@ -406,6 +409,7 @@ class Window:
                 last=None if first is None else self._ended,
                 path=path,
                 warnings=warnings,
+                python_calls=python_calls,
             ),
         )
 
@@ -428,6 +432,26 @@ def _silence() -> Iterator[None]:
         yield
     finally:
         log.disabled = False
+
+
+def _session_class() -> type[Session]:
+    """What records.
+
+    Raises:
+        StepscopeError: This interpreter lacks a package that recording needs.
+    """
+    try:
+        from stepscope.capture.session import (  # noqa: PLC0415 - arming stays light
+            Session,
+        )
+    except ImportError as missing:
+        from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
+
+        raise StepscopeError(
+            f"the program runs in {sys.executable}, which cannot record: {missing}. "
+            f"Install stepscope there too: {sys.executable} -m pip install stepscope"
+        ) from missing
+    return Session
 
 
 def _is_half_imported(module: str) -> bool:

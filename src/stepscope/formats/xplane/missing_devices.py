@@ -36,6 +36,13 @@ _REMEDIES: Final = (
     ("could not be loaded", _NO_LIBRARY),
     ("dlopen", _NO_LIBRARY),
 )
+#: A warning with one of these words may say why; others are about the host, such as
+#: annotations that were open at the end. Errors are never left out.
+_OF_DEVICES: Final = (
+    *(words for words, _ in _REMEDIES),
+    *("device", "accelerator", "gpu", "tpu", "cuda", "cupti", "hip", "rocm", "driver"),
+    *("roctracer", "rocprof", "profiler", "tracer", "did not record", "recorded is"),
+)
 _USUAL_REMEDY: Final = (
     "Record with device_tracer_level 1 while the device works; check that CUPTI or "
     "roctracer can be loaded and that users may profile."
@@ -57,7 +64,7 @@ def why_no_activity(recording: Recording) -> Unavailable | None:
         return _no_plane(recording)
     if recording.activity.frame.height:
         return None
-    errors = [*recording.space.errors, *recording.space.warnings]
+    errors = _messages(recording)
     quoted = f" The producer reports: {'; '.join(errors)}" if errors else ""
     levels = task_environment(recording).levels
     if levels is not None and levels[1] == 0:
@@ -75,7 +82,7 @@ def why_no_activity(recording: Recording) -> Unavailable | None:
 
 
 def _no_plane(recording: Recording) -> Unavailable:
-    errors = [*recording.space.errors, *recording.space.warnings]
+    errors = _messages(recording)
     if errors:
         return Unavailable(
             code="NO_DEVICE_PLANE",
@@ -84,6 +91,13 @@ def _no_plane(recording: Recording) -> Unavailable:
             remedy=_remedy(errors),
         )
     return or_lost(recording, _NO_DEVICE)
+
+
+def _messages(recording: Recording) -> list[str]:
+    """What the producer says that may be about devices."""
+    told = recording.space.warnings
+    of_devices = (it for it in told if any(word in it.lower() for word in _OF_DEVICES))
+    return [*recording.space.errors, *of_devices]
 
 
 def _remedy(errors: list[str]) -> str:

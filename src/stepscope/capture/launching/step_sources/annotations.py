@@ -29,8 +29,7 @@ def listen(counter: StepCounter) -> Callable[[], None]:
 
     def hear() -> None:
         # The end of a recording ends all forwarding.
-        annotate.remove_forward(steps.begun)
-        annotate.add_forward(steps.begun)
+        annotate.add_listener(steps.begun)
 
     def hear_without_recording() -> None:
         # Annotations are heard of only while they are kept.
@@ -47,7 +46,7 @@ def listen(counter: StepCounter) -> Callable[[], None]:
     counter.window.after_fork = hear_in_child
 
     def undo() -> None:
-        annotate.remove_forward(steps.begun)
+        annotate.remove_listener(steps.begun)
 
     return undo
 

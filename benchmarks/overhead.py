@@ -1,0 +1,208 @@
+"""Measures what recording costs: a call of each kind, a training loop, memory, bytes.
+
+    python benchmarks/overhead.py [--pairs 9] [--steps 150] [--write docs/overhead.md]
+
+Each training loop runs in fresh processes, with and without stepscope in turn, and who
+goes first changes from pair to pair; a pair's ratio is what the recording costs. The
+same is measured within one process whose stretches are recorded in turn: there a busy
+machine disturbs less. Loops of frameworks run in the environments of `make frameworks`;
+one that is missing is passed over and said. Annotations are measured beside an empty
+context manager in the same process, in blocks that take turns.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pages import machine, replace_section
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PROGRAM = HERE / "overhead_program.py"
+LOOPS = {
+    "numpy": "NumPy, a layer and its gradient",
+    "jax": "JAX, two layers, jitted",
+    "torch": "PyTorch, a small CNN, one thread",
+    "tensorflow": "TensorFlow, a small CNN, `tf.function`",
+}
+REFERENCE = "an empty context manager"
+KINDS = (
+    REFERENCE,
+    "Trace(name)",
+    "Trace(name, step_num=i, _r=1)",
+    "mark_step(i)",
+)
+#: The loops compute on the CPU, NumPy's on one thread, and nobody talks.
+SURROUNDINGS = {
+    "PYTHONPATH": str(ROOT / "src"),
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "JAX_PLATFORMS": "cpu",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+COLUMNS = (
+    *("loop", "step, ms", "slowed, wall", "slowed, CPU"),
+    *("in stretches, wall", "in stretches, CPU", "ours alone, wall", "ours alone, CPU"),
+    *("start, ms", "stop, ms", "KiB a step"),
+)
+#: Processes whose stretches are recorded in turn.
+STRETCHED = 3
+MIB = 2**20
+KIB = 2**10
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables, and put them into the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--write", type=Path, metavar="PAGE")
+    options = parser.parse_args(arguments)
+    lines = [machine(), ""]
+    lines += [*annotation_table(options.pairs), ""]
+    lines += [*loop_table(options.pairs, options.steps), ""]
+    lines += memory_lines()
+    lines += [f"Load after the end: {os.getloadavg()[0]:.2f}."]
+    text = "\n".join(lines)
+    sys.stdout.write(text + "\n")
+    if options.write is not None:
+        replace_section(options.write, "overhead", text)
+    return 0
+
+
+def annotation_table(runs: int) -> list[str]:
+    """Nanoseconds of a call, medians of fresh processes."""
+    found = [measured(sys.executable, "annotations") for _ in range(runs)]
+    lines = ["| call | nothing records, ns | recording, ns |", "|---|--:|--:|"]
+    for kind in KINDS:
+        off, on = (
+            statistics.median(one[f"{kind}, {state}"] for one in found)
+            for state in ("off", "on")
+        )
+        shown = kind if kind == REFERENCE else f"`{kind}`"
+        lines.append(f"| {shown} | {off:.0f} | {on:.0f} |")
+    return lines
+
+
+def loop_table(pairs: int, steps: int) -> list[str]:
+    """Each loop with and without, and what a recording of it leaves."""
+    lines = [
+        f"{steps} steps a loop, {pairs} pairs of processes; medians, and the middle",
+        "half of the pairs in brackets.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|---|{'--:|' * (len(COLUMNS) - 1)}",
+    ]
+    for framework, words in LOOPS.items():
+        python = interpreter(framework)
+        if python is None:
+            rest = " |" * (len(COLUMNS) - 1)
+            lines.append(f"| {words} | not measured: run `make frameworks`{rest}")
+            continue
+        lines.append(_loop_row(words, framework, python, pairs, steps))
+    return lines
+
+
+def _loop_row(words: str, framework: str, python: str, pairs: int, steps: int) -> str:
+    sides: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    for pair in range(pairs):
+        order = ("without", "with") if pair % 2 else ("with", "without")
+        for side in order:
+            with tempfile.TemporaryDirectory() as folder:
+                arguments = ("loop", framework, side, folder, str(steps))
+                sides[side].append(measured(python, *arguments))
+
+    def median(side: str, key: str) -> float:
+        return statistics.median(one[key] for one in sides[side])
+
+    turns = []
+    for _ in range(STRETCHED):
+        with tempfile.TemporaryDirectory() as folder:
+            turns.append(measured(python, "stretches", framework, folder, str(steps)))
+    stretched = [
+        statistics.median(one[f"{kind}_percent"] for one in turns)
+        for kind in ("all_wall", "all_cpu", "ours_wall", "ours_cpu")
+    ]
+    step_ms = 1000 * median("without", "loop_s") / steps
+    cells = (
+        words,
+        f"{step_ms:.1f}",
+        _slowed(sides, "loop_s"),
+        _slowed(sides, "loop_cpu_s"),
+        *(f"{percent:+.1f} %" for percent in stretched),
+        f"{1000 * median('with', 'start_s'):.1f}",
+        f"{1000 * median('with', 'stop_s'):.0f}",
+        f"{median('with', 'file_bytes') / steps / KIB:.2f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _slowed(sides: Mapping[str, Sequence[Mapping[str, float]]], key: str) -> str:
+    """How much longer with us, in percent: the median pair, and the middle half."""
+    ratios = [
+        100 * (one[key] / other[key] - 1)
+        for one, other in zip(sides["with"], sides["without"], strict=True)
+    ]
+    if len(ratios) == 1:
+        return f"{ratios[0]:+.1f} %"
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
+
+
+def memory_lines() -> list[str]:
+    """What annotations hold that wait to be stored, and what storing them takes."""
+    ring = measured(sys.executable, "ring")
+    kept = measured(sys.executable, "stored")
+    plain, valued = ring["plain"] / MIB, ring["with two values"] / MIB
+    return [
+        f"Annotations that wait to be stored: at most {ring['events']:,.0f}, which",
+        f"hold {plain:.1f} MiB, with two values each {valued:.1f} MiB.",
+        "Storing them while the program runs, in a thread of its own, takes",
+        f"{kept['store_ns']:.0f} ns each, with two values. `stop` after",
+        f"{kept['events']:,.0f} of them:",
+        f"{1e6 * kept['stop_s'] / kept['events']:.2f} µs each.",
+        f"In the file each takes {kept['bytes_each']:.1f} bytes.",
+        "",
+    ]
+
+
+def measured(python: str, *arguments: str) -> dict[str, float]:
+    """What one process measured."""
+    done = subprocess.run(
+        [python, str(PROGRAM), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **SURROUNDINGS},
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)}: {done.stderr[-2000:]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def interpreter(framework: str) -> str | None:
+    """Where a framework is installed; None where it is not."""
+    if framework == "numpy":
+        return sys.executable
+    path = ROOT / "build_tools" / "framework_venv.py"
+    spec = importlib.util.spec_from_file_location("framework_venv", path)
+    if spec is None or spec.loader is None:
+        return None
+    venvs = importlib.util.module_from_spec(spec)
+    # dataclasses look their module up while it is being executed.
+    sys.modules[spec.name] = venvs
+    spec.loader.exec_module(venvs)
+    python: Path = venvs.python_of(framework)
+    return str(python) if python.exists() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,374 @@
+"""What `overhead.py` measures, each in a process of its own; prints JSON.
+
+    overhead_program.py annotations
+    overhead_program.py ring
+    overhead_program.py stored
+    overhead_program.py loop numpy|jax|torch|tensorflow without|with LOGDIR STEPS
+    overhead_program.py stretches numpy|jax|torch|tensorflow LOGDIR STEPS
+
+`stretches` records some stretches of one loop and others not; `loop … without` does not
+import stepscope. Runs in an environment that has the framework, with stepscope's `src`
+on the path.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Self
+
+CALLS = 20_000
+BLOCKS = 15
+WARM_UP = 20
+TURNS = 9
+KIB = 1024
+
+Step = Callable[[], float]
+Mark = Callable[[int], AbstractContextManager[object]]
+
+
+class Empty:
+    """A context manager that does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def annotations() -> dict[str, float]:
+    """Nanoseconds of each call: medians of blocks, the kinds taking turns."""
+    ss: Any = importlib.import_module("stepscope")
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for block in range(BLOCKS):
+            _time_kinds(ss, "off", found)
+            ss.start(folder, ss.ProfilerOptions(collectors=("host",)))
+            # What a recording sets up at its first annotation is not of every call.
+            with ss.Trace("first"):
+                pass
+            _time_kinds(ss, "on", found)
+            ss.stop(save=block == 0)
+    return {kind: sorted(times)[len(times) // 2] for kind, times in found.items()}
+
+
+def _time_kinds(ss: Any, state: str, found: dict[str, list[float]]) -> None:
+    """One block of each kind of call; the ring is emptied between them."""
+    recorder: Any = importlib.import_module("stepscope._core.recorder")
+    mark_step, trace = ss.mark_step, ss.Trace
+    numbers = range(CALLS)
+
+    def empty() -> None:
+        for _ in numbers:
+            with Empty():
+                pass
+
+    def plain() -> None:
+        for _ in numbers:
+            with trace("part"):
+                pass
+
+    def keywords() -> None:
+        for i in numbers:
+            with trace("train", step_num=i, _r=1):
+                pass
+
+    def marks() -> None:
+        for i in numbers:
+            mark_step(i)
+
+    kinds = (
+        ("an empty context manager", empty),
+        ("Trace(name)", plain),
+        ("Trace(name, step_num=i, _r=1)", keywords),
+        ("mark_step(i)", marks),
+    )
+    for name, run in kinds:
+        gc.collect()
+        began = time.perf_counter_ns()
+        run()
+        took = time.perf_counter_ns() - began
+        recorder.drain()
+        found.setdefault(f"{name}, {state}", []).append(took / CALLS)
+
+
+def ring() -> dict[str, float]:
+    """Bytes of memory that a full ring holds, without and with values."""
+    recorder: Any = importlib.import_module("stepscope._core.recorder")
+    host: Any = importlib.import_module("stepscope.capture.collectors.host")
+    events: int = host._RING_EVENTS  # noqa: SLF001 - what is measured
+    found = {"events": float(events)}
+    for name, values in (("plain", False), ("with two values", True)):
+        gc.collect()
+        before = _resident_bytes()
+        recorder.enable(events)
+        for i in range(events):
+            stats = {"step_num": i, "_r": 1} if values else {}
+            with recorder.Trace("train", **stats):
+                pass
+        found[name] = float(_resident_bytes() - before)
+        recorder.disable()
+        recorder.drain()
+    return found
+
+
+def stored() -> dict[str, float]:
+    """What it takes to store annotations while recording, and to stop after them."""
+    ss: Any = importlib.import_module("stepscope")
+    session: Any = importlib.import_module("stepscope.capture.session")
+    flushes, a_flush = 20, 10_000
+    store_s = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        ss.start(folder, ss.ProfilerOptions(collectors=("host",)))
+        under_way = session.current()
+        for flush in range(flushes):
+            for i in range(a_flush):
+                with ss.Trace("train", step_num=flush * a_flush + i, _r=1):
+                    pass
+            began = time.perf_counter()
+            under_way.flush()
+            store_s += time.perf_counter() - began
+        began = time.perf_counter()
+        run = ss.stop()
+        stop_s = time.perf_counter() - began
+        file_bytes = run.path.stat().st_size
+    events = float(flushes * a_flush)
+    return {
+        "events": events,
+        "store_ns": 1e9 * store_s / events,
+        "stop_s": stop_s,
+        "bytes_each": file_bytes / events,
+    }
+
+
+def _resident_bytes() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * KIB
+    raise SystemExit("this system does not tell what memory a process holds")
+
+
+def loop(framework: str, side: str, logdir: Path, steps: int) -> dict[str, float]:
+    """Seconds of a training loop, and of starting and stopping beside it."""
+    step = STEPS[framework]()
+    for _ in range(WARM_UP):
+        step()
+    mark: Mark = lambda _: contextlib.nullcontext()  # noqa: E731 - one of two
+    found: dict[str, float] = {}
+    ss: Any = None
+    if side == "with":
+        ss = importlib.import_module("stepscope")
+        mark = ss.StepTrace
+        # Frameworks set up their profilers at the first recording of a process.
+        ss.start(logdir / "first")
+        step()
+        ss.stop()
+        began = time.perf_counter()
+        ss.start(logdir / "measured")
+        found["start_s"] = time.perf_counter() - began
+    began, used = time.perf_counter(), time.process_time()
+    for number in range(steps):
+        with mark(number):
+            step()
+    found["loop_s"] = time.perf_counter() - began
+    found["loop_cpu_s"] = time.process_time() - used
+    if ss is not None:
+        began = time.perf_counter()
+        run = ss.stop()
+        found["stop_s"] = time.perf_counter() - began
+        found["file_bytes"] = float(run.path.stat().st_size)
+    return found
+
+
+def stretches(framework: str, logdir: Path, steps: int) -> dict[str, float]:
+    """How much longer a loop takes while it is recorded, in percent.
+
+    Stretches that nobody records, that all collectors record and that our own alone do
+    take turns in one process, so that all meet the same machine. The median turn is
+    told.
+    """
+    step = STEPS[framework]()
+    ss: Any = importlib.import_module("stepscope")
+    kinds: dict[str, Any] = {
+        "without": None,
+        "all": ss.ProfilerOptions(),
+        "ours": ss.ProfilerOptions(collectors=("host", "process")),
+    }
+    for _ in range(WARM_UP):
+        step()
+    ss.start(logdir / "first")
+    step()
+    ss.stop()
+    slowed: dict[str, list[float]] = {}
+    for turn in range(TURNS):
+        took: dict[str, tuple[float, float]] = {}
+        # Who goes first changes.
+        order = [*kinds][turn % 3 :] + [*kinds][: turn % 3]
+        for kind in order:
+            took[kind] = _stretch(ss, step, steps, logdir / f"{turn}", kinds[kind])
+        for kind in ("all", "ours"):
+            for at, clock in enumerate(("wall", "cpu")):
+                ratio = took[kind][at] / took["without"][at]
+                slowed.setdefault(f"{kind}_{clock}_percent", []).append(ratio)
+    return {name: 100 * (statistics.median(it) - 1) for name, it in slowed.items()}
+
+
+def _stretch(
+    ss: Any, step: Step, steps: int, logdir: Path, options: Any
+) -> tuple[float, float]:
+    """Wall and CPU seconds of some steps; without options nobody records them."""
+    if options is not None:
+        ss.start(logdir, options)
+    began, used = time.perf_counter(), time.process_time()
+    for number in range(steps):
+        with ss.StepTrace(number):
+            step()
+    took = time.perf_counter() - began, time.process_time() - used
+    if options is not None:
+        ss.stop()
+    return took
+
+
+def numpy_step() -> Step:
+    """A layer and its gradient."""
+    np: Any = importlib.import_module("numpy")
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(256, 512)).astype("float32")
+    weights = random.normal(size=(512, 256)).astype("float32")
+
+    def step() -> float:
+        nonlocal weights
+        hidden = np.maximum(rows @ weights, 0)
+        slope = rows.T @ (hidden - 1)
+        weights -= np.float32(1e-6) * slope
+        return float(hidden.mean())
+
+    return step
+
+
+def jax_step() -> Step:
+    """Two layers, compiled."""
+    jax: Any = importlib.import_module("jax")
+    keys = jax.random.split(jax.random.key(1), 3)
+    rows = jax.random.normal(keys[0], (512, 1024))
+    state = [
+        jax.random.normal(keys[1], (1024, 512)) / 30,
+        jax.random.normal(keys[2], (512, 10)) / 30,
+    ]
+
+    def update(state: Any, rows: Any) -> Any:
+        def loss_of(both: Any) -> Any:
+            return ((jax.nn.relu(rows @ both[0]) @ both[1] - 1) ** 2).mean()
+
+        loss, slopes = jax.value_and_grad(loss_of)(state)
+        return loss, [
+            it - 0.01 * slope for it, slope in zip(state, slopes, strict=True)
+        ]
+
+    compiled = jax.jit(update)
+
+    def step() -> float:
+        nonlocal state
+        loss, state = compiled(state, rows)
+        return float(loss)
+
+    return step
+
+
+def torch_step() -> Step:
+    """A small convolutional network."""
+    torch: Any = importlib.import_module("torch")
+    nn: Any = importlib.import_module("torch.nn")
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    network = nn.Sequential(
+        nn.Conv2d(3, 16, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.LazyLinear(10),
+    )
+    rows, labels = torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))
+    network(rows)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(network(rows), labels)
+        loss.backward()
+        optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+def tensorflow_step() -> Step:
+    """A small convolutional network, as one function."""
+    tf: Any = importlib.import_module("tensorflow")
+    keras: Any = importlib.import_module("keras")
+    keras.utils.set_random_seed(1)
+    network = keras.Sequential(
+        [
+            keras.Input((32, 32, 3)),
+            keras.layers.Conv2D(16, 3, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(32, 3, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(10),
+        ]
+    )
+    measure = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    rows, labels = tf.random.normal((96, 32, 32, 3)), tf.range(96) % 10
+
+    def update() -> Any:
+        with tf.GradientTape() as tape:
+            loss = measure(labels, network(rows))
+        variables = network.trainable_variables
+        slopes = tape.gradient(loss, variables)
+        for variable, slope in zip(variables, slopes, strict=True):
+            variable.assign_sub(0.01 * slope)
+        return loss
+
+    compiled = tf.function(update)
+    return lambda: float(compiled())
+
+
+STEPS: dict[str, Callable[[], Step]] = {
+    "numpy": numpy_step,
+    "jax": jax_step,
+    "torch": torch_step,
+    "tensorflow": tensorflow_step,
+}
+
+
+def main() -> int:
+    """Measure one thing."""
+    what, *arguments = sys.argv[1:]
+    if what == "annotations":
+        found = annotations()
+    elif what == "ring":
+        found = ring()
+    elif what == "stored":
+        found = stored()
+    elif what == "stretches":
+        framework, logdir, steps = arguments
+        found = stretches(framework, Path(logdir), int(steps))
+    else:
+        framework, side, logdir, steps = arguments
+        found = loop(framework, side, Path(logdir), int(steps))
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""`make gpu-check` without a GPU: it says so, and its comparison works and can fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework_runs import interpreter
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+CHECK = Path(__file__).with_name("gpu_check.py")
+
+
+def run(
+    *arguments: object, path: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, CHECK, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env={**os.environ, **({} if path is None else {"PATH": path})},
+    )
+
+
+def test_without_a_gpu_it_says_so_in_one_line(tmp_path: Path) -> None:
+    """No program that lists GPUs is found on an empty path."""
+    done = run("--output", tmp_path / "bundle", path=str(tmp_path))
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert "this machine has no GPU" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("framework", ["jax", "torch", "tensorflow"])
+def test_the_same_comparison_holds_on_the_cpu(tmp_path: Path, framework: str) -> None:
+    python = interpreter(framework)
+    done = run(
+        *("--pretend-cpu", "--only", framework, "--python", f"{framework}={python}"),
+        *("--output", tmp_path),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size < 2**20
+    with tarfile.open(path) as archive:
+        names = archive.getnames()
+        member = archive.extractfile(f"{names[0]}/verdict.json")
+        assert member is not None
+        verdict = json.loads(member.read())
+    assert any(name.endswith(".xplane.pb") for name in names)
+    assert verdict["pretended_on_cpu"] is True
+    found = verdict["frameworks"][framework]
+    (ops,) = found["checks"]
+    assert ops["group"] == "host ops"
+    assert ops["ours"] == ops["theirs"]
+    assert ops["ours"]["events"] > 100
+    assert "overview_page" in found["tools"]
+    assert len(found["losses"]) == 6
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, ModuleType]:
+    monkeypatch.syspath_prepend(str(CHECK.parent))
+    import gpu_check  # noqa: PLC0415 - its folder is on the path only now
+    import own_results  # noqa: PLC0415 - likewise
+
+    return gpu_check, own_results
+
+
+def test_what_differs_is_named(modules: tuple[ModuleType, ModuleType]) -> None:
+    check, results = modules
+    theirs = {"kernels": {"gemm": results.Sums(3, 300.0), "add": results.Sums(1, 5.0)}}
+    same = check.compared(theirs, theirs, times=True)
+    assert [it["ok"] for it in same] == [True]
+    for changed in (
+        {"gemm": results.Sums(2, 300.0)},
+        {"gemm": results.Sums(3, 310.0)},
+        {"other": results.Sums(1, 1.0)},
+    ):
+        mine = {"kernels": {**theirs["kernels"], **changed}}
+        (line,) = check.compared(theirs, mine, times=True)
+        assert not line["ok"]
+        assert [it["name"] for it in line["differ"]] == list(changed)
+    # Another recording of the same steps has other times.
+    slower = {"kernels": {**theirs["kernels"], "gemm": results.Sums(3, 310.0)}}
+    assert check.compared(theirs, slower, times=False)[0]["ok"]
+
+
+def test_kernels_and_copies_of_real_gpus_are_those_of_their_files(
+    modules: tuple[ModuleType, ModuleType], repository: Path
+) -> None:
+    """The comparison itself, where the profiles of GPUs lie beside the checkout."""
+    import stepscope as ss  # noqa: PLC0415 - what is compared
+    from conftest import profile_path  # noqa: PLC0415 - may skip
+
+    del repository
+    check, results = modules
+    path = profile_path("gpu_tf")
+    file = min(path.rglob("*.xplane.pb"), key=lambda it: it.stat().st_size)
+    theirs = results.own(file)
+    theirs.pop(results.HOST_OPS, None)
+    mine = results.ours(ss.open(file), host_ops=())
+    assert theirs["kernels"]
+    assert check.compared(theirs, mine, times=True)
+    assert all(line["ok"] for line in check.compared(theirs, mine, times=True)), mine
