@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def all_tools(events: int, *, runs: int) -> Measurement:
     """Every tool on a profile of a size, in one fresh process; medians of the runs."""
     side = stepscope()
-    _, everything = the_groups(side)
+    *_, everything = the_groups(side)
     profile = gpu_shaped(events)
     return median([ask(side, profile, everything.tools) for _ in range(runs)])
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from measured_process import (
@@ -110,12 +110,14 @@ class Group:
         pages: Asked of the peer one after another, and all in one process.
         tools: Ours, all in one process.
         wanted_speed_up: The target of the project.
+        is_apart: The peer is not asked for all of them in one process.
     """
 
     name: str
     pages: tuple[str, ...]
     tools: tuple[str, ...]
     wanted_speed_up: int
+    is_apart: bool = False
 
     def asked_of(self, contender: "Contender") -> tuple[str, ...]:
         """What one process of a contender answers."""
@@ -153,6 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         contenders = [stepscope(), xprof()]
         groups = the_groups(contenders[0])
+        if options.first_three:
+            groups = (replace(groups[0], is_apart=True),)
         if options.only:
             contenders = [c for c in contenders if c.name == options.only]
     except NoPeer as failure:
@@ -189,10 +193,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--only", choices=["XProf", "stepscope"])
     parser.add_argument(
+        "--first-three",
+        action="store_true",
+        help="leave out the other pages, and XProf's pages in one process",
+    )
+    parser.add_argument(
         "--write", type=Path, metavar="PAGE", help="replace the section of this page"
     )
     options = parser.parse_args(arguments)
-    if options.write and (options.runs < LEAST_RUNS or options.only or options.case):
+    partial = options.only or options.case or options.first_three
+    if options.write and (options.runs < LEAST_RUNS or partial):
         parser.error(
             f"a page gets all cases, both sides, and {LEAST_RUNS} runs or more"
         )
@@ -231,7 +241,7 @@ def xprof() -> Contender:
     )
 
 
-def the_groups(ours: Contender) -> tuple[Group, Group]:
+def the_groups(ours: Contender) -> tuple[Group, ...]:
     """The first three pages against the same three; all six against all our tools."""
     program = "from stepscope.analysis import TOOLS; print(*(t.name for t in TOOLS))"
     tools = tuple(printed_by(ours, program).split())
@@ -256,8 +266,10 @@ def run_case(
         # Who goes first changes, so that neither always follows the other.
         turn = contenders if run % 2 == 0 else contenders[::-1]
         for contender in turn:
-            requests = {page: (page,) for page in PAGES} | {
-                group.name: group.asked_of(contender) for group in groups
+            requests = {page: (page,) for page in groups[-1].pages} | {
+                group.name: group.asked_of(contender)
+                for group in groups
+                if contender.name == "stepscope" or not group.is_apart
             }
             for name, tools in requests.items():
                 say(f"{case.name} run {run + 1}: {contender.name} {name}")
@@ -357,29 +369,35 @@ def rows(
     """
     result = {
         page: {name: side.median_of(page) for name, side in samples.items()}
-        for page in PAGES
+        for page in groups[-1].pages
     }
     for group in groups:
-        together = {name: side.median_of(group.name) for name, side in samples.items()}
+        together = {
+            name: side.median_of(group.name)
+            for name, side in samples.items()
+            if group.name in side.by_request
+        }
         result[in_turn(group)] = dict(together)
         if "XProf" in samples:
             turns = [samples["XProf"].median_of(page) for page in group.pages]
             result[in_turn(group)]["XProf"] = one_after_another(turns)
-        result[in_one(group)] = together
+        if not group.is_apart:
+            result[in_one(group)] = together
     return result
 
 
 def conclusion(group: Group, compared: dict[str, dict[str, Measurement]]) -> str:
     """How a group stands to its targets."""
-    ours = compared[in_one(group)]["stepscope"]
-    turns, one = compared[in_turn(group)]["XProf"], compared[in_one(group)]["XProf"]
-    pages = len(group.pages)
+    turns, ours = (compared[in_turn(group)][name] for name in ("XProf", "stepscope"))
+    together = ""
+    if not group.is_apart:
+        one = compared[in_one(group)]["XProf"].wall_s / ours.wall_s
+        together = f", {one:.1f} times as fast as the same in one process"
     return (
         f"{len(group.tools)} of our tools in one process: "
-        f"**{turns.wall_s / ours.wall_s:.1f} times** as fast as {pages} pages of XProf "
-        f"one after another (target: {group.wanted_speed_up}), "
-        f"{one.wall_s / ours.wall_s:.1f} times as fast as the same in one process; "
-        f"{ours.peak_bytes / turns.peak_bytes:.1%} of its peak memory "
+        f"**{turns.wall_s / ours.wall_s:.1f} times** as fast as {len(group.pages)} "
+        f"pages of XProf one after another (target: {group.wanted_speed_up})"
+        f"{together}; {ours.peak_bytes / turns.peak_bytes:.1%} of its peak memory "
         f"(target: {WANTED_MEMORY_FRACTION:.0%})."
     )
 
