@@ -12,6 +12,7 @@ import stepscope
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 
 BASE = {
+    "cores",
     "errors",
     "units",
     "hardware",

@@ -38,6 +38,7 @@ class Columns:
         self.types = np.full(events + 2, -9, np.int32)
         self.times = np.full((2, events + 2), -9, np.int64)
         self.small = np.full((3, stats + 2), 99, np.int32)
+        self.small[2, :stats] = 0
         self.kinds = np.full(stats + 2, 99, np.uint8)
         self.values = np.full(stats + 2, 99, np.int64)
         self.counted = np.full((2, events + 2), -9, np.int64)

@@ -17,8 +17,9 @@ may change between the two readings. (spec: decode, section 2)
 
 Each next row is moved on past what was written. An event is written whole, with all of
 its stats, or not at all. `event_time` has a row for offsets and one for durations;
-`stat_small` for the event's row, the key, and the length; `counted` for the rows of
-events with a number of occurrences, and that number.
+`stat_small` for the event's row, the key, and the length, which is written where it is
+not the 0 that must stand there; `counted` for the rows of events with a number of
+occurrences, and that number.
 
 An id is looked up in `types` (or `keys`) where it is a valid place in it, and else in
 the ascending `type_ids` beside `type_rows`. -1 stands for an unknown id; as far as
@@ -271,7 +272,9 @@ def _fill_stat(
         value = cython.cast(cython.ulonglong, _known(keys, key_ids, key_rows, value))
     stat_small[0, stat] = cython.cast(cython.int, event)
     stat_small[1, stat] = key
-    stat_small[2, stat] = cython.cast(cython.int, size)
+    # Few values have a length, and memory that nobody writes to costs nothing.
+    if size:
+        stat_small[2, stat] = cython.cast(cython.int, size)
     stat_kind[stat] = kind
     stat_value[stat] = cython.cast(cython.longlong, value)
     return pos, unknown

@@ -39,6 +39,14 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Overview page",
         overview_page.Options,
         overview_page.analyse,
+        (
+            "breakdown",
+            "collectives",
+            "function_calls",
+            "op_costs",
+            "op_placement",
+            "phases",
+        ),
     ),
     Tool(
         "input_pipeline_analyzer",
@@ -46,6 +54,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Input pipeline analyzer",
         input_pipeline_analyzer.Options,
         input_pipeline_analyzer.analyse,
+        ("breakdown", "input_between_steps", "input_ops", "pipeline_calls"),
     ),
     Tool(
         "framework_op_stats",
@@ -53,6 +62,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "TensorFlow stats",
         framework_op_stats.Options,
         framework_op_stats.analyse,
+        ("device_ops", "host_op_costs", "host_ops", "op_costs"),
     ),
     Tool(
         "kernel_stats",
@@ -60,6 +70,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "GPU kernel stats",
         kernel_stats.Options,
         kernel_stats.analyse,
+        ("kernels", "windows"),
     ),
     Tool(
         "memory_profile",
@@ -67,6 +78,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Memory profile",
         memory_profile.Options,
         memory_profile.analyse,
+        ("allocation_steps", "memory_replay"),
     ),
     Tool(
         "pod_viewer",
@@ -74,6 +86,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Pod viewer",
         pod_viewer.Options,
         pod_viewer.analyse,
+        ("breakdown", "collective_calls", "first_compute"),
     ),
     Tool(
         "trace_viewer",
@@ -81,6 +94,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Trace viewer",
         trace_viewer.Options,
         trace_viewer.analyse,
+        ("trace_timeline",),
     ),
     Tool(
         "tf_data_bottleneck_analysis",
@@ -88,6 +102,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "tf.data bottleneck analysis",
         tf_data_bottleneck_analysis.Options,
         tf_data_bottleneck_analysis.analyse,
+        ("breakdown", "pipeline_calls"),
     ),
     Tool(
         "inference_profile",
@@ -95,6 +110,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Inference profile",
         inference_profile.Options,
         inference_profile.analyse,
+        ("requests",),
     ),
     Tool(
         "model_views",
@@ -102,6 +118,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Model views",
         model_views.Options,
         model_views.analyse,
+        ("model_work",),
     ),
 )
 
@@ -138,4 +155,5 @@ def analyse(
     except msgspec.ValidationError as error:
         message = f"{tool.name}: {error}"
         raise BadUsage(message) from error
+    profile.prepare(tool.derivations)
     return tool.analyse(profile, chosen)

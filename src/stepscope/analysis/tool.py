@@ -24,6 +24,8 @@ class Tool(NamedTuple):
         title: What the guides call it.
         options: The Struct of its options, every field with a default.
         analyse: `(profile, options)` to a frozen result or `Unavailable`.
+        derivations: What it asks of each host for its default options, beside what
+            these need themselves; they are computed side by side before.
     """
 
     name: str
@@ -31,3 +33,4 @@ class Tool(NamedTuple):
     title: str
     options: type[msgspec.Struct]
     analyse: Callable[[ProfileData, Any], msgspec.Struct | Unavailable]
+    derivations: tuple[str, ...]

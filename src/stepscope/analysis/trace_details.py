@@ -140,7 +140,7 @@ def details(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index, _ = shown.track(track)
+    index = shown.index(track)
     items = np.array([item], np.int64)
     row = int(shown.rows_of(track, items)[0])
     if row < 0:
@@ -148,7 +148,8 @@ def details(
     code = int(shown.name_codes(track, items)[0])
     about = shown.timeline.tracks.row(track, named=True)
     name = str(shown.timeline.names[code])
-    dur_ps = int(index.dur_ps[item])
+    at = item - index.first_item
+    dur_ps = int(index.dur_ps[at])
     looked_up = _looked_up(profile, host, shown, track=track, item=item)
     absent = {
         field: value
@@ -166,7 +167,7 @@ def details(
         name=name,
         full_name=shown.timeline.full_names[code] or name,
         category=CATEGORIES[int(shown.categories(track, items)[0])],
-        start_ps=int(index.start_ps[item]),
+        start_ps=int(index.start_ps[at]),
         dur_ps=dur_ps,
         same_name=_among_equals(shown, code, dur_ps=dur_ps, track=track),
         missing=(
@@ -184,11 +185,13 @@ def _looked_up(
     """What tables say of a span; an `Unavailable` where one is absent."""
     event = int(shown.events_of(track, np.array([item]))[0])
     arguments = _arguments(profile, host, shown, event) if event >= 0 else {}
-    if not shown.lanes.recorded[track]:
+    line = shown.timeline.line(track)
+    if line is not None:
+        row = int(line.spans.step[item - shown.lanes[track].first_item])
         return {
             "self_ps": _DERIVED_SPAN,
             "parent": None,
-            "step": _step_of_slice(profile, host, shown, item),
+            "step": _step_of_row(profile, host, row),
             "arguments": arguments,
             "activity": None,
             "launched_by": None,
@@ -287,13 +290,10 @@ def _partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
     )
 
 
-def _step_of_slice(
-    profile: ProfileData, host: str, shown: HostTimeline, item: int
-) -> int | Unavailable | None:
+def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable | None:
     steps = profile.derived(host, "steps")
     if isinstance(steps, Unavailable):
         return steps
-    row = int(shown.timeline.slices.step[item])
     return _number(steps, row) if row >= 0 else None
 
 
@@ -330,12 +330,12 @@ def _number(steps: Steps, row: int) -> int:
 def _among_equals(
     shown: HostTimeline, code: int, *, dur_ps: int, track: int
 ) -> SameName:
-    if shown.lanes.recorded[track]:
+    if shown.timeline.line(track) is None:
         durs = ints(shown.events, "dur_ps")
         equal = durs[handles(shown.events, "type") == code]
     else:
-        slices = shown.timeline.slices
-        equal = slices.dur_ps[slices.name == code]
+        spans = [line.spans for line in shown.timeline.lines]
+        equal = np.concatenate([each.dur_ps[each.name == code] for each in spans])
     return SameName(
         count=len(equal),
         total_ps=int(equal.sum()),

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.trace_spans import host_timeline
-from stepscope.derive.arrays import handles, ints
+from stepscope.derive.arrays import handles
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
@@ -163,18 +163,17 @@ class _Spans(NamedTuple):
 
 
 def _tracks(shown: HostTimeline) -> Iterator[_Spans]:
-    start_ps, dur_ps = ints(shown.events, "start_ps"), ints(shown.events, "dur_ps")
     type_ = handles(shown.events, "type")
-    slices, tracks = shown.timeline.slices, shown.timeline.tracks
-    begins, ends = ints(tracks, "begin").tolist(), ints(tracks, "end").tolist()
-    for track, recorded in enumerate(shown.lanes.recorded.tolist()):
-        rows = slice(begins[track], ends[track])
+    for track, index in enumerate(shown.lanes):
+        first, line = index.first_item, shown.timeline.line(track)
         yield _Spans(
             track=track,
-            first=begins[track],
-            start_ps=(start_ps if recorded else slices.start_ps)[rows],
-            dur_ps=(dur_ps if recorded else slices.dur_ps)[rows],
-            name=(type_ if recorded else slices.name)[rows],
+            first=first,
+            start_ps=index.start_ps,
+            dur_ps=index.dur_ps,
+            name=type_[first : first + len(index.start_ps)]
+            if line is None
+            else line.spans.name,
         )
 
 
@@ -224,13 +223,14 @@ def _nearest(
 
 def _place(shown: HostTimeline, track: int, item: int) -> Place:
     items = np.array([item])
-    index, _ = shown.track(track)
+    index = shown.index(track)
+    at = item - index.first_item
     code = shown.name_codes(track, items)
     return Place(
         track=track,
         item=item,
         row=int(shown.rows_of(track, items)[0]),
         name=shown.names(code)[0],
-        start_ps=int(index.start_ps[item]),
-        dur_ps=int(index.dur_ps[item]),
+        start_ps=int(index.start_ps[at]),
+        dur_ps=int(index.dur_ps[at]),
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.trace_lanes import LaneIndex, TraceLanes
+    from stepscope.derive.trace_lanes import LaneIndex
     from stepscope.derive.trace_timeline import TraceTimeline
 
 __all__ = ["HostTimeline", "host_timeline"]
@@ -34,17 +34,17 @@ class HostTimeline:
     Attributes:
         events: The table.
         timeline: Sections, tracks and derived lines.
-        lanes: Where each span stands.
+        lanes: By track, where each span stands.
         category: uint8 by row of events.
     """
 
     events: pl.DataFrame
     timeline: TraceTimeline
-    lanes: TraceLanes
+    lanes: tuple[LaneIndex, ...]
     category: NDArray[np.uint8]
 
-    def track(self, track: int) -> tuple[LaneIndex, range]:
-        """The index that has a track, and the track's rows in it, the top one first.
+    def index(self, track: int) -> LaneIndex:
+        """The spans of a track by its rows, the top one first.
 
         Raises:
             BadUsage: There is no such track.
@@ -52,29 +52,32 @@ class HostTimeline:
         count = self.timeline.tracks.height
         if not 0 <= track < count:
             raise BadUsage(f"there is no track {track}; the timeline has {count}")
-        return self.lanes.of_track(track)
+        return self.lanes[track]
 
     def rows_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
         """The row inside the track of each item; -1 for what is not on the track."""
         begin, end = self.timeline.tracks.select("begin", "end").row(track)
         inside = (items >= begin) & (items < end)
-        recorded = self.lanes.recorded[track]
-        row = self.timeline.row if recorded else self.timeline.slices.row
+        line = self.timeline.line(track)
+        row = self.timeline.row[begin:end] if line is None else line.row
         found = np.full(len(items), -1, np.int32)
-        found[inside] = row[items[inside]]
+        found[inside] = row[items[inside] - begin]
         return found
 
     def events_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of events with which each item begins; -1 for none."""
-        if self.lanes.recorded[track]:
+        line = self.timeline.line(track)
+        if line is None:
             return items
-        return self.timeline.slices.event[items].astype(np.int64)
+        at = items - self.lanes[track].first_item
+        return line.spans.event[at].astype(np.int64)
 
     def name_codes(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
         """The name of each item, a place in `timeline.names`."""
-        if self.lanes.recorded[track]:
+        line = self.timeline.line(track)
+        if line is None:
             return handles(self.events, "type")[items]
-        return self.timeline.slices.name[items]
+        return line.spans.name[items - self.lanes[track].first_item]
 
     def names(self, code: NDArray[np.int32]) -> pl.Series:
         """The displayed name of each code."""
@@ -92,7 +95,9 @@ class HostTimeline:
 
     def track_of_events(self, event: NDArray[np.int64]) -> NDArray[np.int64]:
         """The track that shows each row of events; -1 for none."""
-        recorded = np.flatnonzero(self.lanes.recorded)
+        recorded = np.flatnonzero(
+            self.timeline.tracks["source"].is_not_null().to_numpy()
+        )
         begins = ints(self.timeline.tracks, "begin")[recorded]
         ends = ints(self.timeline.tracks, "end")[recorded]
         some = np.flatnonzero(begins < ends)
@@ -106,6 +111,7 @@ class HostTimeline:
 
 def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable:
     """The timeline of one host, or why it has none."""
+    profile.prepare(("trace_lanes", "event_categories"), hosts=(host,))
     lanes = profile.derived(host, "trace_lanes")
     if isinstance(lanes, Unavailable):
         return lanes

@@ -127,9 +127,7 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     if isinstance(shown, Unavailable):
         return shown
     extents = [
-        extent
-        for index in (shown.lanes.events, shown.lanes.slices)
-        if (extent := index.extent()) is not None
+        extent for index in shown.lanes if (extent := index.extent()) is not None
     ]
     begin = min((extent[0] for extent in extents), default=None)
     end = max((extent[1] for extent in extents), default=None)
@@ -204,11 +202,12 @@ def window(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index, lanes = shown.track(track)
+    index = shown.index(track)
     if not 0 <= bucket_ps < _FARTHEST_PS:
         raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
     begin = max(-_FARTHEST_PS, min(_FARTHEST_PS, begin_ps))
     end = max(begin, min(_FARTHEST_PS, end_ps))
+    lanes = range(len(index.edges) - 1)
     if rows is Rows.DRAWN:
         lanes = lanes[: shown.timeline.tracks["drawn_rows"][track]]
     slices = index.slices(lanes, begin_ps=begin, end_ps=end, bucket_ps=bucket_ps)
@@ -235,15 +234,15 @@ def unfold(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index, lanes = shown.track(track)
-    edges = index.edges[lanes.start : lanes.stop + 1]
+    index = shown.index(track)
+    edges = index.edges
     row = int(np.searchsorted(edges, first, side="right")) - 1
-    if count < 1 or not 0 <= row < len(lanes) or first + count > edges[row + 1]:
+    if count < 1 or not 0 <= row < len(edges) - 1 or first + count > edges[row + 1]:
         raise BadUsage(f"track {track} has no {count} spans from {first} on in one row")
     position = np.arange(first, first + min(count, MOST_UNFOLDED))
-    item = index.rows[position].astype(np.int64)
-    start, dur = index.start_ps[item], index.dur_ps[item]
-    one = np.ones(len(item), np.int64)
+    at = index.rows[position].astype(np.int64)
+    start, dur = index.start_ps[at], index.dur_ps[at]
+    one, item = np.ones(len(at), np.int64), at + index.first_item
     slices = LaneSlices(one * row, position, one, item, start, start + dur, dur)
     window = int(start[0]), int(slices.end_ps[-1])
     return _answer(shown, slices, host=host, track=track, window=window, bucket_ps=0)

@@ -77,20 +77,22 @@ def _of_host(
     if isinstance(host_classes, Unavailable):
         return np.full(rows, OTHER, np.uint8)
     code = host_classes.code
-    inside = _inherited(nesting, code, np.isin(code, STICKY))
-    own = _inherited(nesting, code, code != HostCode.NOTHING)
+    labels = np.arange(256, dtype=np.int32)
+    shown = _inherited(nesting, code, np.where(labels == HostCode.NOTHING, -1, labels))
+    np.maximum(shown, HostCode.NOTHING, out=shown)
+    inside = _inherited(nesting, code, np.where(np.isin(labels, STICKY), labels, -1))
+    np.copyto(shown, inside, where=inside >= 0)
     category = np.full(256, OTHER, np.uint8)
     for value, name in _OF_HOST_CODE.items():
         category[value] = _NUMBER[name]
-    return category[np.where(inside >= 0, inside, np.maximum(own, HostCode.NOTHING))]
+    return category[shown]
 
 
 def _inherited(
-    nesting: Nesting, code: NDArray[np.uint8], chosen: NDArray[np.bool_]
+    nesting: Nesting, code: NDArray[np.uint8], labels: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The code of the nearest chosen row around each row, itself included; else -1."""
-    label = np.full(len(code), -1, np.int32)
-    label[chosen] = code[chosen]
+    """The label of each row's own code, else of the nearest row around it; else -1."""
+    label = labels[code]
     answer = ancestors.inherit(nesting.parent, label, 0, len(label))
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")

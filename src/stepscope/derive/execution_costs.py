@@ -85,7 +85,7 @@ def execution_costs(
     variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
     recorded = 0
     if not isinstance(stats, Unavailable):
-        given = _recorded(trace, stats, found.event, len(events))
+        given = _recorded(trace, stats, found.event)
         recorded = len(given.rows)
         told = _costs(given, found)
         variables = told.variables
@@ -205,7 +205,7 @@ class _Recorded:
 
 
 def _recorded(
-    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32], events: int
+    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
 ) -> _Recorded:
     """Collect the operands of executions in one pass over the values."""
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
@@ -215,11 +215,14 @@ def _recorded(
     by_handle.pop(-1, None)
     wanted = np.zeros(len(trace.strings) + 1, np.uint8)
     wanted[list(by_handle)] = 1
-    rows = picked(handles(stats, "key"), wanted, 0, len(stats))
+    owners = handles(stats, "event")
+    first, beyond = (event[0], event[-1] + 1) if len(event) else (0, 0)
+    bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
+    rows = picked(handles(stats, "key"), wanted, *bounds)
     # The execution that each event is, if it is one.
-    place = np.full(events, -1, np.int32)
-    place[event] = np.arange(len(event), dtype=np.int32)
-    owner = place[handles(stats, "event")[rows]]
+    place = np.full(beyond - first, -1, np.int32)
+    place[event - first] = np.arange(len(event), dtype=np.int32)
+    owner = place[owners[rows] - first]
     if (owner < 0).any():
         rows, owner = rows[owner >= 0], owner[owner >= 0]
     values = rows_at(stats, rows, owner)
@@ -228,6 +231,8 @@ def _recorded(
     has = np.zeros(len(event), np.bool_)
     for names in kinds:
         keys = [key for key, one in by_handle.items() if one == names]
+        if not keys:
+            continue
         chosen = np.zeros(len(rows), np.bool_)
         for key in keys:
             chosen |= values.key == key

@@ -154,15 +154,12 @@ def picked(
     key: NDArray[np.int32], wanted: NDArray[np.uint8], begin: int, end: int
 ) -> NDArray[np.int64]:
     """Rows of a range whose key is wanted; few of many, as a rule."""
-    room = 1024
-    while True:
-        out = np.empty(room, np.int64)
-        count: int = numbering.pick(key, wanted, begin, end, out)
-        if count < 0:
-            raise ValueError(f"the kernel refused its arrays ({count})")
-        if count <= room:
-            return out[:count]
-        room = count
+    # What is not written of so much room costs no memory.
+    out = np.empty(max(end - begin, 0), np.int64)
+    count: int = numbering.pick(key, wanted, begin, end, out)
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    return out[:count]
 
 
 def _with_shared(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from stepscope.derive import DERIVATIONS
+from stepscope.derive.kept import Kept
+from stepscope.derive.schedule import compute_all, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ProfileData"]
 
+
 _BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
+#: Inputs that are there as soon as a trace is.
+_OF_TRACE = {"trace", "strings"}
 
 
 class ProfileData:
@@ -43,8 +47,7 @@ class ProfileData:
         self.run = run
         self.traces = dict(traces)
         self._analyse = analyse
-        self._derived: dict[tuple[str, str], object] = {}
-        self._lock = threading.RLock()
+        self._kept = Kept()
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -67,11 +70,35 @@ class ProfileData:
         trace = self.trace(host)
         if name not in _BY_NAME:
             raise BadUsage.unknown_name("derivation", name, _BY_NAME)
-        with self._lock:
-            key = (host, name)
-            if key not in self._derived:
-                self._derived[key] = self._compute(trace, name)
-            return self._derived[key]
+        return self._kept.get((host, name), lambda: self._compute(trace, name))
+
+    def prepare(self, names: Iterable[str], hosts: Iterable[str] | None = None) -> None:
+        """Compute some derivations side by side, for whoever asks for them next.
+
+        Args:
+            names: What is wanted; with it comes what it needs.
+            hosts: For which hosts; by default for all.
+        """
+        chosen = self.hosts if hosts is None else hosts
+        traces = [self.trace(host) for host in chosen]
+        threads = worth_threads(sum(_events(trace) for trace in traces))
+        if threads == 1:
+            return
+        inputs: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for trace in traces:
+            tables: set[tuple[str, str]] = set()
+            for name, wanted in self._missing(trace.host, names).items():
+                key = trace.host, name
+                inputs[key] = {(trace.host, one) for one in wanted}
+                if name in TABLES:
+                    # The tables of a trace are built one after the other.
+                    inputs[key] |= tables
+                    tables = {key}
+        compute_all(
+            inputs,
+            lambda key: self._input(self.trace(key[0]), key[1]),
+            threads=threads,
+        )
 
     def tool(self, name: str, **options: Any) -> Any:
         """The frozen result of a tool, or `Unavailable`; it declares its options."""
@@ -84,8 +111,7 @@ class ProfileData:
         """The same run seen through some of its hosts; what was derived is kept."""
         chosen = {host: self.trace(host) for host in hosts}
         selected = ProfileData(self.run, chosen, analyse=self._analyse)
-        selected._derived = self._derived
-        selected._lock = self._lock
+        selected._kept = self._kept
         return selected
 
     def without(self, table: str, why: Unavailable) -> ProfileData:
@@ -113,3 +139,30 @@ class ProfileData:
         if name in TABLES:
             return trace.table(name)
         return self.derived(trace.host, name)
+
+    def _missing(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
+        """What is still to be computed for some names, and what each waits for."""
+        found: dict[str, list[str]] = {}
+
+        def add(name: str) -> None:
+            if name in found:
+                return
+            inputs = () if name in TABLES else _BY_NAME[name].inputs
+            wanted = [one.removesuffix("?") for one in inputs]
+            found[name] = [
+                one
+                for one in wanted
+                if one not in _OF_TRACE and (host, one) not in self._kept
+            ]
+            for one in found[name]:
+                add(one)
+
+        for name in names:
+            if (host, name) not in self._kept:
+                add(name)
+        return found
+
+
+def _events(trace: TraceData) -> int:
+    events = trace.table("events")
+    return 0 if isinstance(events, Unavailable) else len(events)

@@ -1,14 +1,14 @@
 """`trace_lanes`: the timeline by lane, so that any window of it is soon drawn.
 
 A lane is one row of one track of the viewer: its spans ascend and do not overlap. The
-index names events by their row numbers and adds 12 bytes an event; it holds no second
-copy of them. How a window becomes slices is told in `_core/tiles.py`.
+index of a track names spans by their numbers and adds 12 bytes a span; it holds no
+second copy of them. How a window becomes slices is told in `_core/tiles.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.trace_timeline import TraceTimeline
 
-__all__ = ["LaneIndex", "LaneSlices", "TraceLanes", "index_lanes", "trace_lanes"]
+__all__ = ["LaneIndex", "LaneSlices", "index_lanes", "trace_lanes"]
 
 
 class LaneSlices(NamedTuple):
@@ -48,15 +48,16 @@ class LaneSlices(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaneIndex:
-    """Spans by lane; a span is named by its row in the arrays that were indexed.
+    """Spans by lane.
 
     Attributes:
         start_ps: int64 by span, as given.
         dur_ps: int64 by span, as given.
-        rows: int32 by position; the span that has it.
+        rows: int32 by position; the row of the span in these arrays.
         before_ps: int64 by position; how long the earlier spans of the lane last.
         longest: int32 by block of positions; the one that lasts longest.
         edges: int64; lane `k` has the positions from `edges[k]` to `edges[k + 1]`.
+        first_item: The item in row 0; the others follow.
     """
 
     start_ps: NDArray[np.int64]
@@ -65,6 +66,7 @@ class LaneIndex:
     before_ps: NDArray[np.int64]
     longest: NDArray[np.int32]
     edges: NDArray[np.int64]
+    first_item: int
 
     def slices(
         self, lanes: range, *, begin_ps: int, end_ps: int, bucket_ps: int
@@ -97,7 +99,8 @@ class LaneIndex:
         )
         if found < 0:
             raise ValueError(f"the kernel refused its arrays ({found})")
-        return LaneSlices(*(column[:found].copy() for column in out))
+        slices = LaneSlices(*(column[:found].copy() for column in out))
+        return slices._replace(item=slices.item + self.first_item)
 
     def extent(self) -> tuple[int, int] | None:
         """First start and last end of all lanes; None without any span."""
@@ -110,78 +113,33 @@ class LaneIndex:
         return int(self.start_ps[first].min()), int(ends.max())
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class TraceLanes:
-    """The lanes of all tracks of a timeline.
-
-    Attributes:
-        events: Lanes of tracks that were recorded; a span is a row of `events`.
-        slices: Lanes of tracks that were derived; a span is a row of the timeline's
-            `slices`.
-        recorded: By track of the timeline: which of the two has it.
-        first_lane: int64 by track; its lanes stand there from this one on.
-        lane_count: int64 by track.
-    """
-
-    events: LaneIndex
-    slices: LaneIndex
-    recorded: NDArray[np.bool_]
-    first_lane: NDArray[np.int64]
-    lane_count: NDArray[np.int64]
-
-    def of_track(self, track: int) -> tuple[LaneIndex, range]:
-        """The index that has a track, and its lanes there, the top one first."""
-        index = self.events if self.recorded[track] else self.slices
-        first = int(self.first_lane[track])
-        return index, range(first, first + int(self.lane_count[track]))
-
-
-def trace_lanes(events: pl.DataFrame, timeline: TraceTimeline) -> TraceLanes:
-    """Index the rows of every track of the timeline."""
-    tracks = timeline.tracks
-    recorded = tracks["source"].is_not_null().to_numpy()
-    lane_count = ints(tracks, "rows")
-    first_lane = np.zeros(len(tracks), np.int64)
-    for chosen in (recorded, ~recorded):
-        counts = lane_count[chosen]
-        first_lane[chosen] = np.cumsum(counts) - counts
-    slices = timeline.slices
-    return TraceLanes(
-        events=_indexed(
-            tracks.filter(recorded),
-            first_lane[recorded],
-            start_ps=ints(events, "start_ps"),
-            dur_ps=ints(events, "dur_ps"),
-            row=timeline.row,
-        ),
-        slices=_indexed(
-            tracks.filter(~recorded),
-            first_lane[~recorded],
-            start_ps=slices.start_ps,
-            dur_ps=slices.dur_ps,
-            row=slices.row,
-        ),
-        recorded=recorded,
-        first_lane=first_lane,
-        lane_count=lane_count,
-    )
-
-
-def _indexed(
-    tracks: pl.DataFrame,
-    first_lane: NDArray[np.int64],
-    *,
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    row: NDArray[np.int32],
-) -> LaneIndex:
-    """The lanes of some tracks, one track after the other."""
-    begins, ends = ints(tracks, "begin").tolist(), ints(tracks, "end").tolist()
-    lane = np.full(len(start_ps), _NO_LANE, np.int32)
-    for first, begin, end in zip(first_lane.tolist(), begins, ends, strict=True):
-        lane[begin:end] = row[begin:end] + np.int32(first)
-    lanes = int(ints(tracks, "rows").sum())
-    return index_lanes(start_ps, dur_ps, lane, lanes=lanes)
+def trace_lanes(events: pl.DataFrame, timeline: TraceTimeline) -> tuple[LaneIndex, ...]:
+    """Index every track of the timeline; the items are those of its tracks."""
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    lines = iter(timeline.lines)
+    found: list[LaneIndex] = []
+    for source, begin, end, rows in timeline.tracks.select(
+        "source", "begin", "end", "rows"
+    ).iter_rows():
+        if source is None:
+            spans, row = next(lines)
+            found.append(
+                index_lanes(
+                    spans.start_ps, spans.dur_ps, row, lanes=rows, first_item=begin
+                )
+            )
+            continue
+        part = slice(begin, end)
+        found.append(
+            index_lanes(
+                start_ps[part],
+                dur_ps[part],
+                timeline.row[part],
+                lanes=rows,
+                first_item=begin,
+            )
+        )
+    return tuple(found)
 
 
 def index_lanes(
@@ -190,6 +148,7 @@ def index_lanes(
     lane: NDArray[np.int32],
     *,
     lanes: int,
+    first_item: int = 0,
 ) -> LaneIndex:
     """Index spans that ascend in each lane and do not overlap there.
 
@@ -198,6 +157,7 @@ def index_lanes(
         dur_ps: By span.
         lane: By span; -1 for one that has none.
         lanes: How many lanes there are.
+        first_item: The number of the first span.
 
     Raises:
         ValueError: Spans of one lane overlap, or a lane is beyond their number.
@@ -215,7 +175,4 @@ def index_lanes(
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
     longest = np.empty(-(-placed // kernels.BLOCK), np.int32)
     kernels.find_longest(durs, rows, longest)
-    return LaneIndex(starts, durs, rows, before_ps, longest, edges)
-
-
-_NO_LANE: Final = -1
+    return LaneIndex(starts, durs, rows, before_ps, longest, edges, first_item)

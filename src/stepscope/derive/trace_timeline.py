@@ -166,6 +166,17 @@ class TraceTimeline:
     launch_stats: pl.DataFrame
     apart: NDArray[np.int32]
 
+    def line(self, track: int) -> LaidLine | None:
+        """What a derived track shows; None for one that was recorded."""
+        number = self._line_numbers[track]
+        return None if number < 0 else self.lines[number]
+
+    @cached_property
+    def _line_numbers(self) -> list[int]:
+        derived = self.tracks["source"].is_null().to_numpy()
+        numbers: list[int] = np.where(derived, np.cumsum(derived) - 1, -1).tolist()
+        return numbers
+
     @property
     def slice_count(self) -> int:
         """How many spans the derived lines have."""

@@ -55,6 +55,9 @@ class TraceData:
         """The frame of a declared table, or why this capture has none."""
         if name not in self._builders:
             raise BadUsage.unknown_name("table", name, TABLES)
+        if name in self._tables:
+            # While another table is being built, those that are there can be read.
+            return self._tables[name]
         with self._lock:
             if name not in self._tables:
                 self._tables[name] = self._builders[name]()

@@ -15,13 +15,13 @@ takes about 3 N.
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import wire
+from stepscope.cores import core_count
 from stepscope.errors import BadInput, Malformed
 from stepscope.xspace.catalog import name_lost, read_catalog, read_plane_stats
 from stepscope.xspace.chunks import scan_lines
@@ -30,7 +30,13 @@ from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.fill import fill_lines
 from stepscope.xspace.messages import Places
 from stepscope.xspace.outline import found_damage, read_outline, summarised
-from stepscope.xspace.source import LIMIT_BYTES, is_text_damaged, open_bytes, unpack
+from stepscope.xspace.source import (
+    LIMIT_BYTES,
+    forget_pages,
+    is_text_damaged,
+    open_bytes,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -73,7 +79,10 @@ def decode(
         Malformed: Nothing in it can be read.
     """
     data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
-    return _decode(data, path, damage, threads=threads)
+    space = _decode(data, path, damage, threads=threads)
+    # Of the bytes only a few texts are wanted from here on.
+    forget_pages(data)
+    return space
 
 
 def decode_bytes(
@@ -106,7 +115,7 @@ def _decode(
             outline.line_begin,
             outline.line_end,
             pool=pool,
-            threads=(threads or _cores()) if pool else 1,
+            threads=(threads or core_count()) if pool else 1,
         )
         _check_rows(name, scanned)
         catalog = read_catalog(
@@ -154,17 +163,11 @@ def _decode(
     return space
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _pool(size: int, threads: int | None) -> AbstractContextManager[Executor | None]:
     """Threads, where there are cores for them and kernels that let go of the lock."""
     if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
         return nullcontext()
-    count = threads or _cores()
+    count = threads or core_count()
     # At the end of a process, when a recording is stored, it can no more be imported.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
 

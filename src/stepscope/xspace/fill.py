@@ -104,7 +104,8 @@ class _Columns:
         events, stats, counted = self.limits[-1].tolist() if chunks else (0, 0, 0)
         self.type = np.empty(events, np.int32)
         self.time = np.empty((2, events), np.int64)
-        self.small = np.empty((3, stats), np.int32)
+        # Zeros: the kernel leaves a length of 0 as it is.
+        self.small = np.zeros((3, stats), np.int32)
         self.kind = np.empty(stats, np.uint8)
         self.value = np.empty(stats, np.int64)
         self.counted = np.empty((2, counted), np.int64)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["LIMIT_BYTES", "is_text_damaged", "open_bytes", "unpack"]
+__all__ = ["LIMIT_BYTES", "forget_pages", "is_text_damaged", "open_bytes", "unpack"]
 
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
@@ -71,6 +71,14 @@ def open_bytes(
     if hasattr(mmap, "MADV_WILLNEED"):
         mapping.madvise(mmap.MADV_WILLNEED)
     return np.frombuffer(mapping, np.uint8), ()
+
+
+def forget_pages(data: NDArray[np.uint8]) -> None:
+    """Give back the memory of a mapped file's pages; who needs one gets it again."""
+    # NumPy holds what it was given in a memoryview.
+    mapping = getattr(data.base, "obj", None)
+    if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _whole(file: BinaryIO) -> bytes:

@@ -81,12 +81,12 @@ def test_every_event_and_every_derived_span_stands_on_its_track_once() -> None:
     profile = blueprint.profile(blueprint.a1())
     lanes = profile.derived("vm", "trace_lanes")
     timeline = profile.derived("vm", "trace_timeline")
-    for track, (begin, end) in enumerate(
-        timeline.tracks.select("begin", "end").iter_rows()
-    ):
-        found, rows = lanes.of_track(track)
-        assert len(rows) == timeline.tracks["rows"][track]
-        positions = slice(found.edges[rows.start], found.edges[rows.stop])
-        assert sorted(found.rows[positions].tolist()) == list(range(begin, end))
-    assert len(lanes.events.rows) == profile.table("vm", "events").height
-    assert len(lanes.slices.rows) == len(timeline.slices.start_ps)
+    ranges = timeline.tracks.select("begin", "end", "rows").iter_rows()
+    for index, (begin, end, rows) in zip(lanes, ranges, strict=True):
+        assert len(index.edges) == rows + 1
+        items = index.rows + index.first_item
+        assert sorted(items.tolist()) == list(range(begin, end))
+    derived = timeline.tracks["source"].is_null().to_numpy()
+    spans = np.array([len(index.rows) for index in lanes])
+    assert spans[~derived].sum() == profile.table("vm", "events").height
+    assert spans[derived].sum() == timeline.slice_count

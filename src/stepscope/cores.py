@@ -1,0 +1,14 @@
+"""How many cores this process may use."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["core_count"]
+
+
+def core_count() -> int:
+    """Of the machine, less what the process was kept from."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,83 @@
+"""Tools answer the same whether derivations are computed in turn or side by side."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope
+from stepscope.analysis import TOOLS
+from stepscope.compose import describe, doubts
+from stepscope.derive import DERIVATIONS, profile_data
+from stepscope.derive.profile_data import ProfileData
+from stepscope.report import to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INPUTS = {one.name: {it.removesuffix("?") for it in one.inputs} for one in DERIVATIONS}
+
+
+@pytest.fixture(scope="module")
+def gpu_file(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few steps in the shape of a GPU profile."""
+    path = tmp_path_factory.mktemp("gpu") / "gpu.xplane.pb"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(repository / "benchmarks"))
+        importlib.import_module("gpu_shaped").main(["--events", "10000", str(path)])
+    return path
+
+
+@pytest.fixture(scope="module", params=["gpu", "tf_keras_fit", "torch_train"])
+def recorded(request: pytest.FixtureRequest, repository: Path) -> Path:
+    """Profiles of a device and of a host, in two formats."""
+    if request.param == "gpu":
+        found: Path = request.getfixturevalue("gpu_file")
+        return found
+    return repository / "tests" / "data" / request.param
+
+
+def answers(path: Path) -> dict[str, bytes]:
+    profile = stepscope.open(path)
+    about, noted = describe(profile), doubts(profile)
+    return {
+        tool.name: to_json.render_envelope(
+            to_json.envelope(
+                tool.name, profile.tool(tool.name), profile=about, quality=noted
+            )
+        )
+        for tool in TOOLS
+    }
+
+
+def test_threads_change_no_answer(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = answers(recorded)
+    monkeypatch.setattr(profile_data, "worth_threads", lambda _: 4)
+    for _ in range(3):
+        beside = answers(recorded)
+        assert {name for name in alone if alone[name] != beside[name]} == set()
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_a_tool_declares_what_it_asks_for(
+    tool: object, gpu_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(tool, type(TOOLS[0]))
+    known = set(tool.derivations)
+    while more := set().union(*(INPUTS[it] & INPUTS.keys() for it in known)) - known:
+        known |= more
+    asked: set[str] = set()
+    derived = ProfileData.derived
+
+    def noted(profile: ProfileData, host: str, name: str) -> object:
+        asked.add(name)
+        return derived(profile, host, name)
+
+    monkeypatch.setattr(ProfileData, "derived", noted)
+    stepscope.open(gpu_file).tool(tool.name)
+    assert asked <= known
+    assert set(tool.derivations) <= asked
