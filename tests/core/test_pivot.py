@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kernel_modules import uncompiled
 from stepscope._core import pivot as installed
 from stepscope.xspace import Stats, intern_places, pivot
+from stepscope.xspace.pivot import pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,21 @@ def test_each_wanted_key_has_the_last_value_of_its_event(
     assert found.value.tolist() == expected[0].tolist()
     assert found.kind.tolist() == expected[1].tolist()
     assert found.length.tolist() == expected[2].tolist()
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@given(rows=ROWS, events=st.lists(st.integers(0, 12), max_size=12))
+@settings(deadline=None)
+def test_some_events_have_the_values_that_a_range_of_them_has(
+    form: str, rows: list[Row], events: list[int]
+) -> None:
+    wanted = [2, (0, 5), 99, -1]
+    with mock.patch(DRIVER, FORMS[form]):
+        whole = pivot(stats_of(rows), wanted, event_begin=0, event_end=13)
+        found = pivot_rows(stats_of(rows), wanted, np.array(events, np.int32))
+    assert found.value.tolist() == whole.value[:, events].tolist()
+    assert found.kind.tolist() == whole.kind[:, events].tolist()
+    assert found.length.tolist() == whole.length[:, events].tolist()
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -122,6 +138,21 @@ def test_kernels_refuse_arrays_that_do_not_fit(form: str) -> None:
     # The stats belong to event 0, the outputs begin at event 1 or have no slot.
     assert kernels.pivot(*columns, slots, 1, *outputs) == kernels.BAD_RANGE
     assert kernels.pivot(*columns, slots + 1, 0, *outputs) == kernels.BAD_RANGE
+
+    of_rows = (np.zeros(2, np.int32), np.zeros(2, np.int64))
+    assert kernels.pivot_rows(*columns, slots, *of_rows, *outputs) == 4
+    for position in range(5):
+        short = list(columns)
+        short[position] = short[position][:1]
+        answer = kernels.pivot_rows(*short, slots, *of_rows, *outputs)
+        assert answer == kernels.BAD_RANGE
+    for refused in (
+        (slots + 1, *of_rows),
+        (slots, of_rows[0][:1], of_rows[1]),
+        (slots, of_rows[0][:1], of_rows[1][:1]),
+        (slots, of_rows[0], of_rows[1] - 1),
+    ):
+        assert kernels.pivot_rows(*columns, *refused, *outputs) == kernels.BAD_RANGE
 
     data, place, length = np.zeros(4, np.uint8), np.zeros(3, np.int64), np.arange(3)
     ids, firsts = np.empty(3, np.int32), np.empty(3, np.int64)

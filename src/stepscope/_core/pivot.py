@@ -1,7 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Stats into dense columns, and byte strings of the file into small numbers.
 
-`pivot` scatters the stats of a range of events into one column per wanted key.
+`pivot` scatters the stats of a range of events into one column per wanted key, and
+`pivot_rows` those of some events.
 `intern` numbers byte strings by content with an open-addressing hash table whose
 slots hold the numbers; strings are compared in place and never copied.
 """
@@ -15,7 +16,7 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "intern", "pivot"]
+__all__ = ["BAD_RANGE", "NO_ROOM", "intern", "pivot", "pivot_rows"]
 
 #: The slots or the list of representatives are too few: call again with more.
 NO_ROOM = -1
@@ -54,7 +55,9 @@ def _pivot(
             return -3
         out_value[slot, row] = value[stat]
         out_kind[slot, row] = kind[stat]
-        out_length[slot, row] = length[stat]
+        # Few values have a length, and memory that nobody writes to costs nothing.
+        if out_length[slot, row] != length[stat]:
+            out_length[slot, row] = length[stat]
         written += 1
     return written
 
@@ -108,6 +111,102 @@ def pivot(
             length,
             slot_of_key,
             first_event,
+            out_value,
+            out_kind,
+            out_length,
+        )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _pivot_rows(
+    event: cython.const[cython.int][::1],
+    key: cython.const[cython.int][::1],
+    kind: cython.const[cython.uchar][::1],
+    value: cython.const[cython.longlong][::1],
+    length: cython.const[cython.int][::1],
+    slot_of_key: cython.const[cython.int][::1],
+    rows: cython.const[cython.int][::1],
+    first: cython.const[cython.longlong][::1],
+    out_value: cython.longlong[:, ::1],
+    out_kind: cython.uchar[:, ::1],
+    out_length: cython.int[:, ::1],
+) -> cython.longlong:
+    written: cython.longlong = 0
+    at: cython.longlong
+    stat: cython.longlong
+    slot: cython.longlong
+    for at in range(rows.shape[0]):
+        stat = first[at]
+        if stat < 0:
+            return -3
+        while stat < event.shape[0] and event[stat] == rows[at]:
+            slot = key[stat]
+            if 0 <= slot < slot_of_key.shape[0]:
+                slot = slot_of_key[slot]
+                if slot >= out_value.shape[0]:
+                    return -3
+                if slot >= 0:
+                    out_value[slot, at] = value[stat]
+                    out_kind[slot, at] = kind[stat]
+                    if out_length[slot, at] != length[stat]:
+                        out_length[slot, at] = length[stat]
+                    written += 1
+            stat += 1
+    return written
+
+
+def pivot_rows(
+    event: cython.const[cython.int][::1],
+    key: cython.const[cython.int][::1],
+    kind: cython.const[cython.uchar][::1],
+    value: cython.const[cython.longlong][::1],
+    length: cython.const[cython.int][::1],
+    slot_of_key: cython.const[cython.int][::1],
+    rows: cython.const[cython.int][::1],
+    first: cython.const[cython.longlong][::1],
+    out_value: cython.longlong[:, ::1],
+    out_kind: cython.uchar[:, ::1],
+    out_length: cython.int[:, ::1],
+) -> cython.longlong:
+    """As `pivot`, for the events in `rows`, whose first stats are at `first`.
+
+    Returns:
+        How many stats were written; or `BAD_RANGE`.
+    """
+    if (
+        event.shape[0] != key.shape[0]
+        or event.shape[0] != kind.shape[0]
+        or event.shape[0] != value.shape[0]
+        or event.shape[0] != length.shape[0]
+        or rows.shape[0] != first.shape[0]
+        or out_value.shape[0] != out_kind.shape[0]
+        or out_value.shape[0] != out_length.shape[0]
+        or out_value.shape[1] != rows.shape[0]
+        or out_kind.shape[1] != rows.shape[0]
+        or out_length.shape[1] != rows.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        event, key, kind = memoryview(event), memoryview(key), memoryview(kind)
+        value, length = memoryview(value), memoryview(length)
+        slot_of_key, rows = memoryview(slot_of_key), memoryview(rows)
+        first = memoryview(first)
+        if out_value.size:
+            out_value, out_kind = memoryview(out_value), memoryview(out_kind)
+            out_length = memoryview(out_length)
+    with cython.nogil:
+        found: cython.longlong = _pivot_rows(
+            event,
+            key,
+            kind,
+            value,
+            length,
+            slot_of_key,
+            rows,
+            first,
             out_value,
             out_kind,
             out_length,

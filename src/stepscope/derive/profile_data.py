@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from stepscope.derive import DERIVATIONS
@@ -22,6 +23,10 @@ __all__ = ["ProfileData"]
 
 
 _BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
+#: Tables in the order in which they are built side by side with derivations: for the
+#: large ones, and what is read off them, nothing else should have to wait.
+_LARGE = ("allocations", "device_activity", "launches", "devices", "geometries")
+_TABLE_ORDER = (*(name for name in TABLES if name not in _LARGE), *_LARGE)
 #: Inputs that are there as soon as a trace is.
 _OF_TRACE = {"trace", "strings"}
 
@@ -86,14 +91,13 @@ class ProfileData:
             return
         inputs: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for trace in traces:
-            tables: set[tuple[str, str]] = set()
-            for name, wanted in self._missing(trace.host, names).items():
-                key = trace.host, name
-                inputs[key] = {(trace.host, one) for one in wanted}
-                if name in TABLES:
-                    # The tables of a trace are built one after the other.
-                    inputs[key] |= tables
-                    tables = {key}
+            missing = self._missing(trace.host, names)
+            # The tables of a trace are built one after the other.
+            tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
+            for table, before in pairwise(tables[::-1]):
+                missing[table] = [before]
+            for name, wanted in missing.items():
+                inputs[trace.host, name] = {(trace.host, one) for one in wanted}
         compute_all(
             inputs,
             lambda key: self._input(self.trace(key[0]), key[1]),

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Interned", "Pivot", "StatColumns", "intern_places", "pivot"]
+__all__ = [
+    "Interned",
+    "Pivot",
+    "StatColumns",
+    "intern_places",
+    "pivot",
+    "pivot_rows",
+]
 
 
 class StatColumns(Protocol):
@@ -69,16 +76,9 @@ def pivot(
     # Needles of the column's own type: others would have the column converted.
     needles = np.array([event_begin, event_end], stats.event.dtype)
     first, last = np.searchsorted(stats.event, needles)
-    groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
-    highest = max((handle for group in groups for handle in group), default=-1)
-    slots = np.full(highest + 1, -1, np.int32)
-    for slot, group in enumerate(groups):
-        slots[[handle for handle in group if handle >= 0]] = slot
-    shape = (len(groups), max(event_end - event_begin, 0))
-    value = np.zeros(shape, np.int64)
-    kind = np.zeros(shape, np.uint8)
-    length = np.zeros(shape, np.int32)
-    if value.size and len(slots) and last > first:
+    slots = _slots(keys)
+    found = _nothing(len(keys), max(event_end - event_begin, 0))
+    if found.value.size and len(slots) and last > first:
         rows = slice(first, last)
         written = kernels.pivot(
             stats.event[rows],
@@ -88,13 +88,57 @@ def pivot(
             stats.length[rows],
             slots,
             event_begin,
-            value,
-            kind,
-            length,
+            found.value,
+            found.kind,
+            found.length,
         )
         if written < 0:
             raise ValueError("the stats are not sorted by event")
-    return Pivot(value, kind, length)
+    return found
+
+
+def pivot_rows(
+    stats: StatColumns,
+    keys: Sequence[int | Sequence[int]],
+    rows: NDArray[np.int32],
+) -> Pivot:
+    """Likewise of some events, a column for each of `rows`."""
+    slots = _slots(keys)
+    found = _nothing(len(keys), len(rows))
+    if found.value.size and len(slots):
+        written = kernels.pivot_rows(
+            stats.event,
+            stats.key,
+            stats.kind,
+            stats.value,
+            stats.length,
+            slots,
+            rows,
+            np.searchsorted(stats.event, rows),
+            found.value,
+            found.kind,
+            found.length,
+        )
+        if written < 0:
+            raise ValueError("the stats' columns differ in length")
+    return found
+
+
+def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
+    """By handle: the row of the answer that its values come to, -1 for none."""
+    groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
+    highest = max((handle for group in groups for handle in group), default=-1)
+    slots = np.full(highest + 1, -1, np.int32)
+    for slot, group in enumerate(groups):
+        slots[[handle for handle in group if handle >= 0]] = slot
+    return slots
+
+
+def _nothing(keys: int, events: int) -> Pivot:
+    shape = (keys, events)
+    return Pivot(
+        np.zeros(shape, np.int64), np.zeros(shape, np.uint8), np.zeros(shape, np.int32)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from stepscope.formats.xplane.launches import launches
 from stepscope.formats.xplane.timeline import Timeline, build_timeline, time_base
 from stepscope.formats.xplane.tracks import activity_tracks, plane_roles, tracks_of
 from stepscope.trace.stats import PLACE_TEXT, REF
-from stepscope.xspace.pivot import intern_places, pivot
+from stepscope.xspace.pivot import intern_places, pivot, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.tracks import PlaneRole, Track
     from stepscope.unavailable import Unavailable
     from stepscope.xspace.columns import XSpace
+    from stepscope.xspace.pivot import Pivot
 
 __all__ = ["EventStats", "Recording"]
 
@@ -216,31 +217,25 @@ class Recording:
 
     def values_in(self, keys: Sequence[str], begin: int, end: int) -> dict[str, Values]:
         """The stats of some names for the events [begin, end), own or of their type."""
-        return self._values(
-            keys, self._stats_of(begin, end), begin, self.timeline.type[begin:end]
-        )
+        handles = [self.handle(key) for key in keys]
+        found = pivot(self.stats, handles, event_begin=begin, event_end=end)
+        return self._or_shared(keys, found, self.timeline.type[begin:end])
 
     def values_at(
         self, keys: Sequence[str], rows: NDArray[np.int64]
     ) -> dict[str, Values]:
         """The stats of some names for the events in some rows, own or of their type."""
-        needles = rows.astype(np.int32)
-        low = np.searchsorted(self.stats.event, needles, side="left")
-        high = np.searchsorted(self.stats.event, needles, side="right")
-        counts = high - low
-        ends = np.cumsum(counts)
-        chosen = np.arange(int(counts.sum())) + np.repeat(low - (ends - counts), counts)
-        event = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-        return self._values(
-            keys, self.stats.taken(chosen, event), 0, self.timeline.type[rows]
-        )
+        handles = [self.handle(key) for key in keys]
+        found = pivot_rows(self.stats, handles, rows.astype(np.int32))
+        return self._or_shared(keys, found, self.timeline.type[rows])
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
         """The stats of some names that event types carry, by type."""
         given = self.space.type_stats
         stats = EventStats(given.type, given.key, given.kind, given.value, given.length)
         count = len(self.space.event_types)
-        return self._pivoted(keys, stats, begin=0, count=count)
+        handles = [self.handle(key) for key in keys]
+        return _by_key(keys, pivot(stats, handles, event_begin=0, event_end=count))
 
     def handles(self, values: Values) -> NDArray[np.int32]:
         """Handles of texts; -1 where there is none."""
@@ -278,20 +273,15 @@ class Recording:
         ).tolist()
         return self.stats.part(low, high)
 
-    def _values(
-        self,
-        keys: Sequence[str],
-        stats: EventStats,
-        begin: int,
-        types: NDArray[np.int32],
+    def _or_shared(
+        self, keys: Sequence[str], found: Pivot, types: NDArray[np.int32]
     ) -> dict[str, Values]:
-        own = self._pivoted(keys, stats, begin=begin, count=len(types))
         shared = self._shared(tuple(keys))
         return {
             key: values
             if (of_types := shared[key]) is None
             else _or_shared(values, of_types, types)
-            for key, values in own.items()
+            for key, values in _by_key(keys, found).items()
         }
 
     def _shared(self, keys: tuple[str, ...]) -> dict[str, Values | None]:
@@ -307,19 +297,12 @@ class Recording:
     def _shared_values(self) -> dict[str, Values | None]:
         return {}
 
-    def _pivoted(
-        self, keys: Sequence[str], stats: EventStats, *, begin: int, count: int
-    ) -> dict[str, Values]:
-        found = pivot(
-            stats,
-            [self.handle(key) for key in keys],
-            event_begin=begin,
-            event_end=begin + count,
-        )
-        return {
-            key: Values(found.kind[slot], found.value[slot], found.length[slot])
-            for slot, key in enumerate(keys)
-        }
+
+def _by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
+    return {
+        key: Values(found.kind[slot], found.value[slot], found.length[slot])
+        for slot, key in enumerate(keys)
+    }
 
 
 def _or_shared(values: Values, shared: Values, types: NDArray[np.int32]) -> Values:
