@@ -64,12 +64,14 @@ for tool in sys.argv[2:]:
 STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
+from stepscope.analysis import prepare
 from stepscope.analysis.trace_tiles import catalogue, window
 from stepscope.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame
 from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
+prepare(profile, sys.argv[2:])
 def draw(host):
     shown = catalogue(profile, host)
     bucket = -((shown.begin_ps - shown.end_ps) // {TRACE_PIXELS})

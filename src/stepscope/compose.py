@@ -10,7 +10,7 @@ from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
-from stepscope.analysis import find_tool
+from stepscope.analysis import find_tool, prepare
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
@@ -27,7 +27,7 @@ __all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts", "opene
 LIMITS: Final = frozenset({"points", "most_calls"})
 
 #: Stages that `opened` and `compose` announce.
-STAGES: Final = 2 + len(REPORTED)
+STAGES: Final = 3 + len(REPORTED)
 
 
 class Stages(Protocol):
@@ -45,6 +45,8 @@ def opened(paths: Sequence[str], shown: Stages) -> ProfileData:
 
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Ask each tool of a report once, and every rule."""
+    shown.stage("Working out")
+    prepare(profile, REPORTED)
     results = {}
     for name, field in REPORTED.items():
         shown.stage(find_tool(name).title)

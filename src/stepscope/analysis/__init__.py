@@ -25,12 +25,12 @@ from stepscope.analysis.tool import Tool
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 
-__all__ = ["TOOLS", "analyse", "find_tool"]
+__all__ = ["TOOLS", "analyse", "find_tool", "prepare"]
 
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
@@ -118,7 +118,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Model views",
         model_views.Options,
         model_views.analyse,
-        ("model_work",),
+        ("model_charges",),
     ),
 )
 
@@ -134,6 +134,14 @@ def find_tool(name: str) -> Tool:
             return tool
     known = [f"{tool.name} ({', '.join(tool.aliases)})" for tool in TOOLS]
     raise BadUsage.unknown_name("tool", name, known)
+
+
+def prepare(profile: ProfileData, names: Iterable[str]) -> None:
+    """Work out side by side what several tools need, for who asks them next."""
+    wanted = dict.fromkeys(
+        derivation for name in names for derivation in find_tool(name).derivations
+    )
+    profile.prepare(wanted)
 
 
 def analyse(

@@ -81,7 +81,9 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     frames: dict[View, pl.DataFrame] = {}
     spent = known = 0
     charges = [
-        charges_of(works[name], row, trainable_only=settings.trainable_only)
+        profile.derived(name, "model_charges")
+        if row is None and not settings.trainable_only
+        else charges_of(works[name], row, trainable_only=settings.trainable_only)
         for name, row in steps.items()
     ]
     for view in VIEWS:

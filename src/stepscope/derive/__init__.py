@@ -39,7 +39,7 @@ from stepscope.derive.kernels import kernels
 from stepscope.derive.launch_facts import launch_facts
 from stepscope.derive.launching_ops import launching_ops
 from stepscope.derive.memory_replay import memory_replay
-from stepscope.derive.model_work import model_work
+from stepscope.derive.model_work import model_charges, model_work
 from stepscope.derive.op_costs import host_op_costs, op_costs
 from stepscope.derive.op_database import device_ops, host_ops
 from stepscope.derive.op_placement import op_placement
@@ -474,4 +474,5 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
         ),
         model_work,
     ),
+    Derivation("model_charges", ("model_work",), model_charges),
 )

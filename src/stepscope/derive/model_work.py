@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from stepscope.derive.steps import Steps
     from stepscope.derive.windows import Windows
 
-__all__ = ["VIEWS", "Hung", "ModelWork", "View", "charges_of", "model_work"]
+__all__ = [
+    "VIEWS",
+    "Hung",
+    "ModelWork",
+    "View",
+    "charges_of",
+    "model_charges",
+    "model_work",
+]
 
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
@@ -160,6 +168,11 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
         step_numbers=numbers,
         parameters=parameters,
     )
+
+
+def model_charges(work: ModelWork) -> dict[View, Hung]:
+    """What ran in the whole profile, with all variables."""
+    return charges_of(work, None)
 
 
 def charges_of(

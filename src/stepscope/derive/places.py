@@ -68,6 +68,9 @@ class _Children:
         """The items inside some others."""
         begin = self.begin[items]
         count = self.begin[items + 1] - begin
+        # Most hold nothing.
+        some = np.flatnonzero(count)
+        begin, count = begin[some], count[some]
         ends = np.cumsum(count)
         total = int(ends[-1]) if len(ends) else 0
         within = np.arange(total) - np.repeat(ends - count, count)
@@ -80,4 +83,6 @@ def _children(parent: NDArray[np.int32]) -> _Children:
     inner = np.flatnonzero(parent >= 0)
     counts = np.bincount(parent[inner], minlength=len(parent))
     order = inner[np.argsort(parent[inner], kind="stable")]
-    return _Children(order, np.concatenate(([0], np.cumsum(counts))))
+    begin = np.zeros(len(parent) + 1, np.int64)
+    np.cumsum(counts, out=begin[1:])
+    return _Children(order, begin)

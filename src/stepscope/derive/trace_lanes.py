@@ -7,6 +7,7 @@ second copy of them. How a window becomes slices is told in `_core/tiles.py`.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from stepscope._core import tiles as kernels
 from stepscope.derive.arrays import ints
+from stepscope.derive.schedule import worth_threads
 
 if TYPE_CHECKING:
     import polars as pl
@@ -113,33 +115,27 @@ class LaneIndex:
         return int(self.start_ps[first].min()), int(ends.max())
 
 
-def trace_lanes(events: pl.DataFrame, timeline: TraceTimeline) -> tuple[LaneIndex, ...]:
+def trace_lanes(
+    events: pl.DataFrame, timeline: TraceTimeline
+) -> tuple[LaneIndex, ...]:
     """Index every track of the timeline; the items are those of its tracks."""
+    tracks = timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
-    lines = iter(timeline.lines)
-    found: list[LaneIndex] = []
-    for source, begin, end, rows in timeline.tracks.select(
-        "source", "begin", "end", "rows"
-    ).iter_rows():
-        if source is None:
-            spans, row = next(lines)
-            found.append(
-                index_lanes(
-                    spans.start_ps, spans.dur_ps, row, lanes=rows, first_item=begin
-                )
-            )
-            continue
-        part = slice(begin, end)
-        found.append(
-            index_lanes(
-                start_ps[part],
-                dur_ps[part],
-                timeline.row[part],
-                lanes=rows,
-                first_item=begin,
-            )
-        )
-    return tuple(found)
+
+    def indexed(track: int) -> LaneIndex:
+        begin, end, rows = tracks[track]
+        line, part = timeline.line(track), slice(begin, end)
+        if line is None:
+            spans = start_ps[part], dur_ps[part], timeline.row[part]
+        else:
+            spans = line.spans.start_ps, line.spans.dur_ps, line.row
+        return index_lanes(*spans, lanes=rows, first_item=begin)
+
+    threads = worth_threads(len(events) + timeline.slice_count)
+    if threads == 1:
+        return tuple(map(indexed, range(len(tracks))))
+    with ThreadPoolExecutor(threads) as pool:
+        return tuple(pool.map(indexed, range(len(tracks))))
 
 
 def index_lanes(

@@ -25,7 +25,7 @@ def plain(value: object) -> Plain:
     Raises:
         TypeError: A value has no form in JSON; results are made of those that have.
     """
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
