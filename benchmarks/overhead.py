@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pages import machine, replace_section
@@ -47,11 +48,17 @@ SURROUNDINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "OPENBLAS_NUM_THREADS": "1",
 }
-COLUMNS = (
-    *("loop", "step, ms", "slowed, wall", "slowed, CPU"),
-    *("in stretches, wall", "in stretches, CPU", "ours alone, wall", "ours alone, CPU"),
+SLOWED = (
+    *("loop", "step, ms", "recorded, wall", "recorded, CPU"),
+    *("its own profiler alone, wall", "its own profiler alone, CPU"),
+)
+STRETCHES = (
+    *("loop", "recorded, wall", "recorded, CPU"),
+    *("without the framework's profiler, wall", "without it, CPU"),
     *("start, ms", "stop, ms", "KiB a step"),
 )
+#: Of a NumPy loop there is no other profiler.
+NO_OWN = ("numpy",)
 #: Processes whose stretches are recorded in turn.
 STRETCHED = 3
 MIB = 2**20
@@ -67,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     lines = [machine(), ""]
     lines += [*annotation_table(options.pairs), ""]
-    lines += [*loop_table(options.pairs, options.steps), ""]
+    lines += [*loop_tables(options.pairs, options.steps), ""]
     lines += memory_lines()
     lines += [f"Load after the end: {os.getloadavg()[0]:.2f}."]
     text = "\n".join(lines)
@@ -91,69 +98,108 @@ def annotation_table(runs: int) -> list[str]:
     return lines
 
 
-def loop_table(pairs: int, steps: int) -> list[str]:
+@dataclass(frozen=True)
+class Measured:
+    """One loop.
+
+    Attributes:
+        words: What it is.
+        steps: How many it has.
+        sides: What the processes of each side measured, a pair's in the same place.
+        turns: What the processes measured whose stretches take turns.
+    """
+
+    words: str
+    steps: int
+    sides: Mapping[str, Sequence[Mapping[str, float]]]
+    turns: Sequence[Mapping[str, float]]
+
+    def median(self, side: str, key: str) -> float:
+        """The median process of a side."""
+        return statistics.median(one[key] for one in self.sides[side])
+
+    def slowed(self, side: str, key: str) -> str:
+        """How much longer, in percent: the median pair, and the middle half."""
+        pairs = zip(self.sides[side], self.sides["without"], strict=False)
+        ratios = [100 * (one[key] / other[key] - 1) for one, other in pairs]
+        if len(ratios) < 2:
+            return "–" if not ratios else f"{ratios[0]:+.1f} %"
+        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
+
+    def in_stretches(self, kind: str) -> str:
+        """Likewise, in the process whose stretches take turns."""
+        percent = statistics.median(one[f"{kind}_percent"] for one in self.turns)
+        return f"{percent:+.1f} %"
+
+
+def loop_tables(pairs: int, steps: int) -> list[str]:
     """Each loop with and without, and what a recording of it leaves."""
-    lines = [
-        f"{steps} steps a loop, {pairs} pairs of processes; medians, and the middle",
-        "half of the pairs in brackets.",
-        "",
-        f"| {' | '.join(COLUMNS)} |",
-        f"|---|{'--:|' * (len(COLUMNS) - 1)}",
-    ]
+    loops: list[Measured] = []
+    missing: list[str] = []
     for framework, words in LOOPS.items():
         python = interpreter(framework)
         if python is None:
-            rest = " |" * (len(COLUMNS) - 1)
-            lines.append(f"| {words} | not measured: run `make frameworks`{rest}")
-            continue
-        lines.append(_loop_row(words, framework, python, pairs, steps))
-    return lines
+            missing.append(f"Not measured: {words}. Run `make frameworks`.")
+        else:
+            loops.append(_measured_loop(words, framework, python, pairs, steps))
+    slowed = [
+        (
+            one.words,
+            f"{1000 * one.median('without', 'loop_s') / steps:.1f}",
+            *(
+                one.slowed(side, key)
+                for side in ("with", "own")
+                for key in ("loop_s", "loop_cpu_s")
+            ),
+        )
+        for one in loops
+    ]
+    stretches = [
+        (
+            one.words,
+            *map(one.in_stretches, ("all_wall", "all_cpu", "ours_wall", "ours_cpu")),
+            f"{1000 * one.median('with', 'start_s'):.1f}",
+            f"{1000 * one.median('with', 'stop_s'):.0f}",
+            f"{one.median('with', 'file_bytes') / steps / KIB:.2f}",
+        )
+        for one in loops
+    ]
+    return [
+        f"Fresh processes: {steps} steps a loop, {pairs} pairs; the median pair, and",
+        "the middle half of them.",
+        "",
+        *_table(SLOWED, slowed),
+        "",
+        f"Stretches of {steps} steps that take turns in one process; medians.",
+        "",
+        *_table(STRETCHES, stretches),
+        *missing,
+    ]
 
 
-def _loop_row(words: str, framework: str, python: str, pairs: int, steps: int) -> str:
-    sides: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(cells)} |" for cells in (columns, *rows)]
+    return [lines[0], f"|---|{'--:|' * (len(columns) - 1)}", *lines[1:]]
+
+
+def _measured_loop(
+    words: str, framework: str, python: str, pairs: int, steps: int
+) -> Measured:
+    names = ["without", "with"] if framework in NO_OWN else ["without", "with", "own"]
+    sides: dict[str, list[dict[str, float]]] = {"own": [], **{it: [] for it in names}}
     for pair in range(pairs):
-        order = ("without", "with") if pair % 2 else ("with", "without")
-        for side in order:
+        # Who goes first changes.
+        at = pair % len(names)
+        for side in names[at:] + names[:at]:
             with tempfile.TemporaryDirectory() as folder:
                 arguments = ("loop", framework, side, folder, str(steps))
                 sides[side].append(measured(python, *arguments))
-
-    def median(side: str, key: str) -> float:
-        return statistics.median(one[key] for one in sides[side])
-
     turns = []
     for _ in range(STRETCHED):
         with tempfile.TemporaryDirectory() as folder:
             turns.append(measured(python, "stretches", framework, folder, str(steps)))
-    stretched = [
-        statistics.median(one[f"{kind}_percent"] for one in turns)
-        for kind in ("all_wall", "all_cpu", "ours_wall", "ours_cpu")
-    ]
-    step_ms = 1000 * median("without", "loop_s") / steps
-    cells = (
-        words,
-        f"{step_ms:.1f}",
-        _slowed(sides, "loop_s"),
-        _slowed(sides, "loop_cpu_s"),
-        *(f"{percent:+.1f} %" for percent in stretched),
-        f"{1000 * median('with', 'start_s'):.1f}",
-        f"{1000 * median('with', 'stop_s'):.0f}",
-        f"{median('with', 'file_bytes') / steps / KIB:.2f}",
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _slowed(sides: Mapping[str, Sequence[Mapping[str, float]]], key: str) -> str:
-    """How much longer with us, in percent: the median pair, and the middle half."""
-    ratios = [
-        100 * (one[key] / other[key] - 1)
-        for one, other in zip(sides["with"], sides["without"], strict=True)
-    ]
-    if len(ratios) == 1:
-        return f"{ratios[0]:+.1f} %"
-    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
+    return Measured(words, steps, sides, turns)
 
 
 def memory_lines() -> list[str]:

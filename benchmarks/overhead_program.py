@@ -3,11 +3,12 @@
     overhead_program.py annotations
     overhead_program.py ring
     overhead_program.py stored
-    overhead_program.py loop numpy|jax|torch|tensorflow without|with LOGDIR STEPS
+    overhead_program.py loop numpy|jax|torch|tensorflow SIDE LOGDIR STEPS
     overhead_program.py stretches numpy|jax|torch|tensorflow LOGDIR STEPS
 
-`stretches` records some stretches of one loop and others not; `loop … without` does not
-import stepscope. Runs in an environment that has the framework, with stepscope's `src`
+`stretches` records some stretches of one loop and others not; a SIDE is `with`,
+`without` or `own`, the framework's own profiler alone; the last two do not import
+stepscope. Runs in an environment that has the framework, with stepscope's `src`
 on the path.
 """
 
@@ -174,12 +175,18 @@ def loop(framework: str, side: str, logdir: Path, steps: int) -> dict[str, float
         began = time.perf_counter()
         ss.start(logdir / "measured")
         found["start_s"] = time.perf_counter() - began
+    stop_own: Callable[[], object] = int
+    if side == "own":
+        # Likewise a first one before.
+        OWN[framework](logdir / "first")()
+        stop_own = OWN[framework](logdir / "measured")
     began, used = time.perf_counter(), time.process_time()
     for number in range(steps):
         with mark(number):
             step()
     found["loop_s"] = time.perf_counter() - began
     found["loop_cpu_s"] = time.process_time() - used
+    stop_own()
     if ss is not None:
         began = time.perf_counter()
         run = ss.stop()
@@ -241,8 +248,8 @@ def numpy_step() -> Step:
     """A layer and its gradient."""
     np: Any = importlib.import_module("numpy")
     random = np.random.default_rng(1)
-    rows = random.normal(size=(256, 512)).astype("float32")
-    weights = random.normal(size=(512, 256)).astype("float32")
+    rows = random.normal(size=(512, 1024)).astype("float32")
+    weights = random.normal(size=(1024, 512)).astype("float32")
 
     def step() -> float:
         nonlocal weights
@@ -258,7 +265,7 @@ def jax_step() -> Step:
     """Two layers, compiled."""
     jax: Any = importlib.import_module("jax")
     keys = jax.random.split(jax.random.key(1), 3)
-    rows = jax.random.normal(keys[0], (512, 1024))
+    rows = jax.random.normal(keys[0], (1024, 1024))
     state = [
         jax.random.normal(keys[1], (1024, 512)) / 30,
         jax.random.normal(keys[2], (512, 10)) / 30,
@@ -328,7 +335,7 @@ def tensorflow_step() -> Step:
         ]
     )
     measure = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    rows, labels = tf.random.normal((96, 32, 32, 3)), tf.range(96) % 10
+    rows, labels = tf.random.normal((192, 32, 32, 3)), tf.range(192) % 10
 
     def update() -> Any:
         with tf.GradientTape() as tape:
@@ -343,6 +350,37 @@ def tensorflow_step() -> Step:
     return lambda: float(compiled())
 
 
+def jax_own(logdir: Path) -> Callable[[], object]:
+    """Start JAX's profiler at the levels that we ask for by default; its end."""
+    jax: Any = importlib.import_module("jax")
+    levels = jax.profiler.ProfileOptions()
+    levels.host_tracer_level, levels.python_tracer_level = 2, 0
+    jax.profiler.start_trace(logdir, profiler_options=levels)
+    stop: Callable[[], object] = jax.profiler.stop_trace
+    return stop
+
+
+def torch_own(_: Path) -> Callable[[], object]:
+    """Likewise PyTorch's, with its defaults."""
+    profiler: Any = importlib.import_module("torch.profiler").profile()
+    profiler.start()
+    stop: Callable[[], object] = profiler.stop
+    return stop
+
+
+def tensorflow_own(logdir: Path) -> Callable[[], object]:
+    """Likewise TensorFlow's."""
+    tf: Any = importlib.import_module("tensorflow")
+    tf.profiler.experimental.start(str(logdir))
+    stop: Callable[[], object] = tf.profiler.experimental.stop
+    return stop
+
+
+OWN: dict[str, Callable[[Path], Callable[[], object]]] = {
+    "jax": jax_own,
+    "torch": torch_own,
+    "tensorflow": tensorflow_own,
+}
 STEPS: dict[str, Callable[[], Step]] = {
     "numpy": numpy_step,
     "jax": jax_step,

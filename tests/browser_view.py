@@ -9,6 +9,8 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from playwright.sync_api import Locator
+
     from browser_site import Server
 
 #: Name of a page in the address → its tool; None: no tool's page.
@@ -246,3 +248,23 @@ def unit_of(field: str) -> str:
             if part == unit or part.endswith(f"_{unit}"):
                 return unit
     return ""
+
+
+#: Category → drawn height of one column of a chart, read off the shapes.
+_HEIGHTS = r"""(column) => {
+  const caught = column.querySelector(".catch"), from = caught.x.baseVal.value;
+  const to = from + caught.width.baseVal.value, found = {};
+  const shapes = column.closest("svg").querySelectorAll("path[data-category]");
+  for (const shape of shapes)
+    for (const [, x, height] of shape.getAttribute("d")
+      .matchAll(/M([^ ]+) [^h]+h[^v]+v([^h]+)h/g))
+      if (from <= Number(x) && Number(x) < to)
+        found[shape.dataset.category] = Number(height);
+  return found;
+}"""
+
+
+def drawn_heights(column: Locator) -> dict[str, float]:
+    """What a column of a chart shows: category → height, where there is any."""
+    found: dict[str, float] = column.evaluate(_HEIGHTS)
+    return found

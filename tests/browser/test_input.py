@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from browser_view import drawn_heights
+
 if TYPE_CHECKING:
     from browser_site import Server
     from browser_view import View
@@ -62,12 +64,7 @@ def test_waiting_against_working_has_two_parts(view: View, server: Server) -> No
     view.page.get_by_label("Parts shown").select_option("waiting")
     step = server.show("vector", TOOL)["data"]["steps"][3]
     column = view.page.locator("g.column").nth(3)
-    heights = dict(
-        column.locator("[data-category]").evaluate_all(
-            "(all) => all.map((each) => "
-            "[each.dataset.category, each.height.baseVal.value])"
-        )
-    )
+    heights = drawn_heights(column)
     assert heights.keys() == {"input", "device_compute_32"}
     ratio = step["idle_input_ms"] / step["device_working_ms"]
     drawn = heights["input"] / heights["device_compute_32"]

@@ -91,6 +91,6 @@ def test_category_colours_are_the_theme_s(window: Callable[..., View]) -> None:
         view = window(theme=theme)
         view.go("overview", run="vector")
         fills[theme] = view.page.locator(
-            ".column rect[data-category=input]"
+            ".columns path[data-category=input]"
         ).first.evaluate("(each) => getComputedStyle(each).fill")
     assert fills == {"light": "rgb(189, 156, 6)", "dark": "rgb(246, 179, 45)"}

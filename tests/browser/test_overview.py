@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from browser_view import drawn_heights
+
 if TYPE_CHECKING:
     from browser_site import Server
     from browser_view import View
@@ -66,22 +68,15 @@ def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None
     column.focus()
     assert "step 103" in under.inner_text()
     assert "Kernel launch 0.1150 ms" in under.inner_text()
-    shapes = column.locator("[data-category]").evaluate_all(
-        "(all) => all.filter((each) => each.height.baseVal.value > 0)"
-        ".map((each) => each.dataset.category)"
+    assert sorted(drawn_heights(column)) == sorted(
+        name for name, ms in VECTOR.items() if ms
     )
-    assert sorted(shapes) == sorted(name for name, ms in VECTOR.items() if ms)
 
 
 def test_heights_are_as_the_times(view: View) -> None:
     view.go("overview", run="vector")
     column = view.page.get_by_role("listitem", name=re.compile("^step 103:"))
-    heights = dict(
-        column.locator("[data-category]").evaluate_all(
-            "(all) => all.map((each) => "
-            "[each.dataset.category, each.height.baseVal.value])"
-        )
-    )
+    heights = drawn_heights(column)
     scale = heights["other"] / VECTOR["other"]
     for name, height in heights.items():
         assert height == pytest.approx(scale * VECTOR[name], abs=0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -34,8 +35,10 @@ def answer(logdir: str, *, host: str, port: int) -> int:
         server.app = App(
             store, page_files(), policy=policy, packed=policy.token is not None
         )
-        click.echo(_greeting(logdir, host, server, policy))
         try:
+            click.echo(_greeting(logdir, host, server, policy))
+            # Whoever starts it wants to see that run: it is read while a browser opens.
+            Thread(target=store.read_newest, daemon=True).start()
             server.serve_forever()
         except KeyboardInterrupt:
             click.echo("", err=True)

@@ -77,6 +77,11 @@ class ProfileData:
             raise BadUsage.unknown_name("derivation", name, _BY_NAME)
         return self._kept.get((host, name), lambda: self._compute(trace, name))
 
+    @property
+    def is_worth_threads(self) -> bool:
+        """Whether computing side by side gains anything."""
+        return worth_threads(sum(map(_events, self.traces.values()))) > 1
+
     def prepare(self, names: Iterable[str], hosts: Iterable[str] | None = None) -> None:
         """Compute some derivations side by side, for whoever asks for them next.
 
@@ -86,7 +91,7 @@ class ProfileData:
         """
         chosen = self.hosts if hosts is None else hosts
         traces = [self.trace(host) for host in chosen]
-        threads = worth_threads(sum(_events(trace) for trace in traces))
+        threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
             return
         inputs: dict[tuple[str, str], set[tuple[str, str]]] = {}

@@ -115,9 +115,7 @@ class LaneIndex:
         return int(self.start_ps[first].min()), int(ends.max())
 
 
-def trace_lanes(
-    events: pl.DataFrame, timeline: TraceTimeline
-) -> tuple[LaneIndex, ...]:
+def trace_lanes(events: pl.DataFrame, timeline: TraceTimeline) -> tuple[LaneIndex, ...]:
     """Index every track of the timeline; the items are those of its tracks."""
     tracks = timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")

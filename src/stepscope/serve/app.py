@@ -11,6 +11,7 @@ import hashlib
 import logging
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from stepscope.serve import answers, pages, security
 from stepscope.serve.answers import SCHEMA, TableQuestion, ToolQuestion
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
+from stepscope.serve.store import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -98,6 +100,7 @@ class Asked(NamedTuple):
             response = Response(status=304)
         else:
             content = store.answer(entry, question, compute, stages=stages)
+            store.work_ahead(entry, _AHEAD)
             response = Response(content, content_type=media_type)
         response.headers["Cache-Control"] = "private, no-cache"
         response.set_etag(tag)
@@ -177,12 +180,8 @@ def tool(asked: Asked, name: str) -> Response:
     """A tool's envelope."""
     run = asked.given.text("run")
     rows = asked.given.number("rows", default=_ROWS, most=_MOST_ROWS)
-    question = _tool_question(asked, name)
-    return asked.about_a_run(
-        ("tool", rows, _key(question)),
-        lambda opened: answers.tool(opened, question, rows=rows),
-        run=run,
-    )
+    key, compute = _about_a_tool(_tool_question(asked, name), rows)
+    return asked.about_a_run(key, compute, run=run)
 
 
 def table(asked: Asked, name: str) -> Response:
@@ -378,7 +377,9 @@ def _tool_question(asked: Asked, name: str) -> ToolQuestion:
     except BadUsage as error:
         raise Refused(404, "unknown_tool", str(error)) from error
     hosts = asked.given.texts("hosts")
-    return ToolQuestion(found, hosts, asked.given.options(found))
+    given, default = asked.given.options(found), found.options()
+    options = {key: it for key, it in given.items() if it != getattr(default, key)}
+    return ToolQuestion(found, hosts, options)
 
 
 def _table_question(asked: Asked, name: str, *, is_paged: bool = True) -> TableQuestion:
@@ -391,6 +392,13 @@ def _table_question(asked: Asked, name: str, *, is_paged: bool = True) -> TableQ
         offset=given.number("offset", default=0, most=_FURTHEST) if is_paged else 0,
         of=_tool_question(asked, name),
     )
+
+
+def _about_a_tool(
+    question: ToolQuestion, rows: int
+) -> tuple[Hashable, Callable[[Opened], bytes]]:
+    compute = partial(answers.tool, asked=question, rows=rows)
+    return ("tool", rows, _key(question)), compute
 
 
 def _key(question: ToolQuestion) -> Any:
@@ -484,3 +492,20 @@ def _pack(request: Request, response: Response) -> None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+#: What the pages after the first ask of the tools: what takes long, then in the order
+#: of the navigation.
+_AHEAD: Final = tuple(
+    Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _ROWS))
+    for name in (
+        "input_pipeline_analyzer",
+        "framework_op_stats",
+        "kernel_stats",
+        "tf_data_bottleneck_analysis",
+        "model_views",
+        "inference_profile",
+        "memory_profile",
+        "pod_viewer",
+    )
+)

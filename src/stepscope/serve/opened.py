@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis import find_tool
+from stepscope.analysis import find_tool, prepare
 from stepscope.compose import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.cache import Bounded
@@ -90,6 +90,18 @@ class Opened:
                 found = profile.tool(tool, **options)
             self._results.put(key, found, cost_bytes=_cost_bytes(found))
         return found
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a request is answered so soon that nothing need be done before it."""
+        return not self._all.is_worth_threads
+
+    def prepare(self, tool: str) -> None:
+        """Compute what a tool needs; also while something else is being computed.
+
+        Who needs one of the same derivations meanwhile waits for that one alone.
+        """
+        prepare(self._all, (tool,))
 
     def _known(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         for host in hosts:

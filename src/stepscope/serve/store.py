@@ -11,12 +11,12 @@ import gc
 import hashlib
 import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from stepscope.errors import BadInput
+from stepscope.errors import BadInput, StepscopeError
 from stepscope.rundir import Run
 from stepscope.serve.cache import Bounded
 from stepscope.serve.errors import Refused
@@ -25,12 +25,12 @@ from stepscope.serve.work import Work, Working
 from stepscope.session import open_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.serve.source import Source, Stamp
 
-__all__ = ["Entry", "Listing", "Store"]
+__all__ = ["Entry", "Listing", "Question", "Store"]
 
 #: Answers kept, in bytes.
 ANSWERS_BYTES: Final = 128 * 2**20
@@ -38,6 +38,8 @@ ANSWERS_BYTES: Final = 128 * 2**20
 _QUIET_S: Final = 2.0
 #: So long a request waits for the computations before it.
 _PATIENCE_S: Final = 120.0
+#: The tool that the first page shows.
+_FIRST: Final = "overview_page"
 #: Looking again may take at most this share of the time.
 _LOOKING_SHARE: Final = 0.1
 
@@ -76,6 +78,20 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
 
 
+class Question(NamedTuple):
+    """Something to be answered before it is asked.
+
+    Attributes:
+        tool: Whose derivations it needs.
+        question: As for `Store.answer`.
+        compute: Likewise.
+    """
+
+    tool: str
+    question: Hashable
+    compute: Callable[[Opened], bytes]
+
+
 class Store:
     """The runs of one source, and the answers to questions about them."""
 
@@ -93,6 +109,12 @@ class Store:
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
         self._opened: tuple[str, Opened] | None = None
+        #: The open profile that was worked ahead of requests.
+        self._ahead_of: Opened | None = None
+        self._starting_ahead = threading.Lock()
+        #: Requests that wait for a computation or are computed.
+        self._requests = 0
+        self._no_request = threading.Condition()
         #: The profile that could not be read last, so that it is not tried at each
         #: request.
         self._unreadable: tuple[str, BadInput] | None = None
@@ -178,7 +200,7 @@ class Store:
             return kept
         if entry.state == "writing":
             raise _writing(entry)
-        with self._turn():
+        with self._request(), self._turn():
             kept = self._answers.get(key)
             if kept is not None:
                 return kept
@@ -187,11 +209,65 @@ class Store:
             self._answers.put(key, answer, cost_bytes=len(answer))
             return answer
 
+    def read_newest(self) -> None:
+        """Open the newest run, if there is one here, before anyone asks for it."""
+        if not self.source.written_in_place:
+            return
+        # An error is told to whoever asks for the run.
+        with suppress(StepscopeError):
+            entry = self.entry(None)
+            with self._request(), self._turn(), self._working.on(entry.id, stages=2):
+                opened = self._open(entry)
+            opened.prepare(_FIRST)
+
+    def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
+        """Answer what is likely to be asked next about the open run, in the background.
+
+        Once for each time that it is opened, and only where it is large. Requests go
+        first; one that comes meanwhile waits for one of the answers at most.
+        """
+        with self._starting_ahead:
+            key, opened = self._opened or ("", None)
+            if opened is None or key != _opened_key(entry):
+                return
+            if opened.is_small or opened is self._ahead_of:
+                return
+            self._ahead_of = opened
+
+        def work() -> None:
+            for asked in questions:
+                # An error is told to whoever asks for the same.
+                with suppress(Exception):
+                    opened.prepare(asked.tool)
+                    self._answer_ahead(entry, opened, asked)
+
+        threading.Thread(target=work, name="stepscope-ahead", daemon=True).start()
+
+    def _answer_ahead(self, entry: Entry, opened: Opened, asked: Question) -> None:
+        key = (entry.id, entry.version, asked.question)
+        with self._no_request:
+            self._no_request.wait_for(lambda: self._requests == 0)
+        with self._turn():
+            if self._ahead_of is opened and self._answers.get(key) is None:
+                answer = asked.compute(opened)
+                self._answers.put(key, answer, cost_bytes=len(answer))
+
     def forget(self) -> None:
         """Let go of everything that was computed, and of the open profile."""
         self._answers.clear()
         with self._turn():
             self._close()
+
+    @contextmanager
+    def _request(self) -> Iterator[None]:
+        with self._no_request:
+            self._requests += 1
+        try:
+            yield
+        finally:
+            with self._no_request:
+                self._requests -= 1
+                self._no_request.notify_all()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -208,7 +284,7 @@ class Store:
             self._computing.release()
 
     def _open(self, entry: Entry) -> Opened:
-        key = f"{entry.id} {entry.version}"
+        key = _opened_key(entry)
         if self._opened is not None and self._opened[0] == key:
             return self._opened[1]
         if self._unreadable is not None and self._unreadable[0] == key:
@@ -246,6 +322,7 @@ class Store:
         return _version(self.source.stamp(entry.run)) == entry.version
 
     def _close(self) -> None:
+        self._ahead_of = None
         if self._opened is not None:
             self._opened = None
             gc.collect()
@@ -292,6 +369,10 @@ class Store:
             time.time() - stamp.changed_unix_s >= self._quiet_s
             or time.monotonic() - first_seen_s >= self._quiet_s
         )
+
+
+def _opened_key(entry: Entry) -> str:
+    return f"{entry.id} {entry.version}"
 
 
 def _newest(listing: Listing) -> Entry:

@@ -31,8 +31,8 @@ const WIDTH = 1000;
 const NARROWEST = 260;
 const TICKS = 4;
 const WIDEST = 90;
-/** More columns than this would be thinner than a hair. */
-const MOST = 400;
+/** More columns than this could hardly be pointed at, and take long to draw. */
+const MOST = 200;
 
 export function Columns(props: Props) {
   const { stacks, unit } = props;
@@ -67,7 +67,6 @@ export function Columns(props: Props) {
             onKeyDown={(event) => event.key === "Enter" && props.onChoose?.(index)}
           >
             <rect class="catch" x={LEFT + index * width} y={0} width={width} height={HEIGHT} />
-            <Parts stack={stack} x={LEFT + index * width} width={width} y={y} />
             {labelled(index, shown.length) && (
               <text x={LEFT + (index + 0.5) * width} y={HEIGHT - 4} text-anchor="middle">
                 {stack.label}
@@ -75,6 +74,7 @@ export function Columns(props: Props) {
             )}
           </g>
         ))}
+        <Parts stacks={shown} width={width} y={y} />
       </svg>
       <p class="under" aria-live="off">
         {under !== null && shown[under] && (
@@ -91,29 +91,37 @@ export function Columns(props: Props) {
   );
 }
 
-function Parts(props: { stack: Stack; x: number; width: number; y: (value: number) => number }) {
-  const { stack, x, width, y } = props;
+interface PartsProps {
+  stacks: Stack[];
+  width: number;
+  y: (value: number) => number;
+}
+
+/** All columns' parts, one path for each category: thousands of shapes take long to lay out. */
+function Parts({ stacks, width, y }: PartsProps) {
   const gap = Math.min(width * 0.15, 4);
-  let below = 0;
+  const across = Math.max(width - gap, 0.5);
+  const below = stacks.map(() => 0);
   return (
-    <>
-      {present([stack.parts]).map((category) => {
-        const value = stack.parts[category.name]!;
-        const bottom = y(below);
-        below += value;
-        return (
-          <rect
-            key={category.name}
-            {...paint(category)}
-            data-category={category.name}
-            x={x + gap / 2}
-            width={Math.max(width - gap, 0.5)}
-            y={y(below)}
-            height={Math.max(bottom - y(below), 0)}
-          />
-        );
-      })}
-    </>
+    <g class="parts">
+      {present(stacks.map((stack) => stack.parts)).map((category) => (
+        <path
+          key={category.name}
+          {...paint(category)}
+          data-category={category.name}
+          d={stacks
+            .map((stack, index) => {
+              const value = stack.parts[category.name] ?? 0;
+              const bottom = y(below[index]!);
+              below[index]! += value;
+              const top = y(below[index]!);
+              const x = LEFT + index * width + gap / 2;
+              return bottom > top ? `M${x} ${top}h${across}v${bottom - top}h${-across}z` : "";
+            })
+            .join("")}
+        />
+      ))}
+    </g>
   );
 }
 

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["collect"]
+__all__ = ["DERIVATIONS", "collect"]
+
+#: What the signals ask of each host, beside what these need themselves.
+DERIVATIONS: Final = ("blame", "breakdown", "tensor_cores")
 
 #: What a flaw of the record takes from the trust in a verdict: the gravest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
@@ -20,6 +23,7 @@ _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
 def collect(profile: ProfileData, thresholds: Thresholds) -> Signals:
     """Name the numbers that rules read; each is absent for a stated reason."""
+    profile.prepare(DERIVATIONS)
     compile_percent = thresholds.dirty_compile.value
     return Signals(
         device=device.collect(profile),
