@@ -89,7 +89,7 @@ class ProfileData:
             names: What is wanted; with it comes what it needs.
             hosts: For which hosts; by default for all.
         """
-        chosen = self.hosts if hosts is None else hosts
+        names, chosen = tuple(names), self.hosts if hosts is None else hosts
         traces = [self.trace(host) for host in chosen]
         threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
