@@ -16,7 +16,7 @@ demo: $(VENV)/.ready ## record a small training loop here, and explain it
 test: $(VENV)/.ready $(PAGE) chromium frameworks ## every test, frameworks and browser included
 	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS)
 
-test-core: $(VENV)/.ready ## the tests that need no framework or browser (under three minutes)
+test-core: $(VENV)/.ready ## the tests that need no framework or browser (some minutes)
 	$(PY) -m pytest -n $(WORKERS) -m "not framework and not slow and not browser"
 
 test-web: $(VENV)/.ready $(PAGE) chromium ## the tests of the page, in Chromium
