@@ -123,6 +123,10 @@ TOOLS: Final[tuple[Tool, ...]] = (
 )
 
 
+#: What is said of a run beside the answers of its tools.
+_DOUBTS: Final = ("quality", "consistency")
+
+
 def find_tool(name: str) -> Tool:
     """The tool of a name or a short name.
 
@@ -141,7 +145,7 @@ def prepare(profile: ProfileData, names: Iterable[str]) -> None:
     wanted = dict.fromkeys(
         derivation for name in names for derivation in find_tool(name).derivations
     )
-    profile.prepare(wanted)
+    profile.prepare([*wanted, *_DOUBTS])
 
 
 def analyse(

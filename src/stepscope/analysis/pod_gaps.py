@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -208,12 +209,14 @@ def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
     """Field → None if it is null in any row; of structs inside the same."""
     found: dict[str, object] = {}
     for name in rows[0].__struct_fields__ if rows else ():
-        values = [getattr(row, name) for row in rows]
-        inside = [value for value in values if isinstance(value, msgspec.Struct)]
-        if len(inside) < len(values) and any(value is None for value in values):
+        values = list(map(attrgetter(name), rows))
+        kinds = set(map(type, values))
+        if type(None) in kinds:
             found[name] = None
+        elif any(issubclass(kind, msgspec.Struct) for kind in kinds):
+            found[name] = _any_null(values)
         else:
-            found[name] = _any_null(inside) if inside else ()
+            found[name] = ()
     return found
 
 

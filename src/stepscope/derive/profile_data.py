@@ -25,7 +25,14 @@ __all__ = ["ProfileData"]
 _BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
 #: Tables in the order in which they are built side by side with derivations: for the
 #: large ones, and what is read off them, nothing else should have to wait.
-_LARGE = ("allocations", "device_activity", "launches", "devices", "geometries")
+_LARGE = (
+    "allocations",
+    "device_activity",
+    "launches",
+    "devices",
+    "geometries",
+    "quality",
+)
 _TABLE_ORDER = (*(name for name in TABLES if name not in _LARGE), *_LARGE)
 #: Inputs that are there as soon as a trace is.
 _OF_TRACE = {"trace", "strings"}

@@ -39,7 +39,8 @@ def compute_all(
     """
     queue = _Queue(inputs)
     helpers = [
-        threading.Thread(target=queue.work, args=(compute,)) for _ in range(threads - 1)
+        threading.Thread(target=queue.work, args=(compute,))
+        for _ in range(min(threads, len(inputs)) - 1)
     ]
     for helper in helpers:
         helper.start()

@@ -15,6 +15,8 @@ __all__ = ["EXACT_INTEGER", "Plain", "plain", "rows"]
 #: (spec: tools, section 0.4).
 EXACT_INTEGER: Final = 2**53
 
+_AS_THEY_ARE: Final = frozenset((str, bool, type(None)))
+
 #: The values JSON is made of.
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 
@@ -25,20 +27,22 @@ def plain(value: object) -> Plain:
     Raises:
         TypeError: A value has no form in JSON; results are made of those that have.
     """
-    if value is None or isinstance(value, str | bool):
-        return value
+    # Nearly all values of a large result are floats, or exactly of one of these types.
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    kind = type(value)
+    if kind in _AS_THEY_ARE or isinstance(value, str):
+        return value  # type: ignore[return-value] # mypy cannot narrow by a set
     if isinstance(value, int):
         return value if abs(value) <= EXACT_INTEGER else str(value)
-    if isinstance(value, pl.DataFrame):
-        return rows(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
     if isinstance(value, msgspec.Struct | dict):
         return _object(value)
-    if not isinstance(value, list | tuple | set | frozenset):
-        message = f"a result may not hold a {type(value).__name__}"
-        raise TypeError(message)
-    return [plain(one) for one in value]
+    if isinstance(value, pl.DataFrame):
+        return rows(value)
+    message = f"a result may not hold a {kind.__name__}"
+    raise TypeError(message)
 
 
 def _object(value: msgspec.Struct | dict[object, object]) -> Plain:
@@ -50,9 +54,15 @@ def _object(value: msgspec.Struct | dict[object, object]) -> Plain:
 def rows(frame: pl.DataFrame) -> list[Plain]:
     """The rows of a frame as objects; nested columns stay nested."""
     found = _finite(frame)
-    if _is_flat(found) and not _large_integers(found):
-        return list(found.iter_rows(named=True))
-    return [plain(row) for row in found.iter_rows(named=True)]
+    unlike = _unlike_json(found)
+    columns = [
+        [plain(cell) for cell in column.to_list()]
+        if column.name in unlike
+        else column.to_list()
+        for column in found
+    ]
+    names = found.columns
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _finite(frame: pl.DataFrame) -> pl.DataFrame:
@@ -62,18 +72,13 @@ def _finite(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.when(cell.is_finite()).then(cell).otherwise(None))
 
 
-def _is_flat(frame: pl.DataFrame) -> bool:
-    return not frame.select(cs.nested() | cs.temporal() | cs.decimal()).width
-
-
-def _large_integers(frame: pl.DataFrame) -> bool:
-    integers = frame.select(cs.integer())
-    if not integers.width or not integers.height:
-        return False
-    return bool(
-        integers.select(
-            pl.any_horizontal(
-                ((pl.all() > EXACT_INTEGER) | (pl.all() < -EXACT_INTEGER)).any()
-            )
-        ).item()
+def _unlike_json(frame: pl.DataFrame) -> frozenset[str]:
+    """Columns whose cells JSON cannot hold as they are."""
+    made_of_more = frame.select(cs.nested() | cs.temporal() | cs.decimal()).columns
+    if not frame.height:
+        return frozenset(made_of_more)
+    cell = cs.integer()
+    large = frame.select(((cell > EXACT_INTEGER) | (cell < -EXACT_INTEGER)).any())
+    return frozenset(made_of_more).union(
+        column.name for column in large if column.item()
     )

@@ -136,8 +136,9 @@ def _names(frame: pl.DataFrame) -> pl.Series:
 def _encoded(series: pl.Series, names: pl.Series) -> _Encoded:
     """(Name, type, values, nulls or None)."""
     kind, values = _values(series, names)
-    unknown = series.is_null()
-    nulls = unknown.to_numpy().astype(np.uint8).tobytes() if unknown.any() else None
+    nulls = None
+    if series.null_count():
+        nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
     return series.name, kind, values, nulls
 
 
@@ -148,9 +149,9 @@ def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
         )
         told = pl.DataFrame({"name": series.cast(pl.String)})
         joined = told.join(ids, on="name", how="left", maintain_order="left")["id"]
-        return _TEXT, _little(joined.fill_null(0).to_numpy(), "u4")
+        return _TEXT, _little(joined, "u4", filling=0)
     if series.dtype == pl.Boolean:
-        return _BOOLEAN, _little(series.fill_null(value=False).to_numpy(), "u1")
+        return _BOOLEAN, _little(series, "u1", filling=False)
     if series.dtype == pl.UInt64:
         # Raises where a number does not fit: none of a result's does.
         series = series.cast(pl.Int64)
@@ -159,11 +160,12 @@ def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
         message = f"{series.name}: a frame has no column of type {series.dtype}"
         raise TypeError(message)
     filling = float("nan") if series.dtype.is_float() else 0
-    return kind, _little(series.fill_null(filling).to_numpy(), kind)
+    return kind, _little(series, kind, filling=filling)
 
 
-def _little(values: NDArray[Any], kind: str) -> bytes:
-    return values.astype(f"<{kind}").tobytes()
+def _little(series: pl.Series, kind: str, *, filling: float) -> bytes:
+    known = series.fill_null(filling) if series.null_count() else series
+    return known.to_numpy().astype(f"<{kind}").tobytes()
 
 
 def _described(columns: list[_Encoded], *, start: int) -> list[_Described]:
