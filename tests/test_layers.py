@@ -14,6 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 BASE = {
     "cores",
     "errors",
+    "frozen",
     "units",
     "hardware",
     "rundir",

@@ -77,6 +77,7 @@ def _round(train: Train, truth: float, faults: Faults) -> list[str]:
         with faults.injected():
             ss.start(logdir)
             loss = train()
+            gc.collect()
             recording = session.current()
             assert recording is not None
             recording.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,6 +10,7 @@ from stepscope.analysis.step_summary import (
     HIGHLY_INPUT_BOUND_PERCENT,
     MODERATELY_INPUT_BOUND_PERCENT,
 )
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def verdict_of(
     return NOT
 
 
-@dataclass(frozen=True, slots=True)
-class InputShare:
+class InputShare(Frozen, frozen=True, eq=True):
     """Input time of some windows, over all of their devices.
 
     Attributes:

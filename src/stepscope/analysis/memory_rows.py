@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import ints, nullable
+from stepscope.frozen import Frozen
 from stepscope.trace.data_types import data_type_name
 from stepscope.units import PS_PER_MS
 
@@ -87,8 +87,7 @@ _PERSISTENT: Final = "persist/dynamic"
 _OWN: Final = {"op": "op_name", "region": "region_type", "shape": "tensor_shape"}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class MemoryView:
+class MemoryView(Frozen, frozen=True):
     """One memory of one host with everything its tables are made of.
 
     Attributes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.event_kinds import OpCategory
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -64,8 +64,7 @@ _ENOUGH_WAITS: Final = 30
 _USUAL_LATENCY_PS: Final = 20 * PS_PER_US
 
 
-@dataclass(frozen=True, eq=False)
-class Side:
+class Side(Frozen, frozen=True):
     """All ops of the hosts, or of the devices.
 
     Attributes:

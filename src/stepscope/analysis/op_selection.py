@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.errors import BadUsage
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +22,7 @@ _CUT: Final = "…"
 _NAMED: Final = 5
 
 
-@dataclass(frozen=True)
-class OpSelection:
+class OpSelection(Frozen, frozen=True, eq=True):
     """The ops that were asked for.
 
     Attributes:

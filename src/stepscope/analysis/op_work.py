@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from stepscope._core import ancestors
 from stepscope.derive.arrays import handles, ints
 from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.dense_codes import combined
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ CALLS: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class OpWork:
+class OpWork(Frozen, frozen=True):
     """The calls of the chosen ops on one host, in order of their starts.
 
     Attributes:
@@ -121,8 +120,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     return _with_device(host_side, activity, ops, selection, launch_of=launch_of)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _HostSide:
+class _HostSide(Frozen, frozen=True):
     """What the host shows: its calls, and the call that each launch was made in."""
 
     host: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import ints
+from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 from stepscope.units import duration_text
@@ -28,8 +28,7 @@ _APART: Final = 0.5
 _SHARED: Final = 0.5
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class StepMatching:
+class StepMatching(Frozen, frozen=True):
     """How the steps of the hosts of a run belong together (spec: tools, section 7.5).
 
     Attributes:

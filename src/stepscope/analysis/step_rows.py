@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.breakdown import BUCKETS, CATEGORIES
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class HostSteps:
+class HostSteps(Frozen, frozen=True):
     """The windows of one host with their breakdown.
 
     Attributes:

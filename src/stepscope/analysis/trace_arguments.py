@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from stepscope.derive.arrays import handles, ints
 from stepscope.derive.dense_codes import dense
 from stepscope.derive.host_values import text_codes
 from stepscope.derive.stat_values import StatRows, find_handle
+from stepscope.frozen import Frozen
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.unavailable import Unavailable
 
@@ -84,8 +84,7 @@ class Told(NamedTuple):
     values: NDArray[np.int64] | NDArray[np.float64] | Sequence[str]
 
 
-@dataclass(frozen=True, eq=False)
-class ArgumentSource:
+class ArgumentSource(Frozen, frozen=True):
     """Where the values of one host's events are found.
 
     Attributes:

@@ -6,13 +6,13 @@ and each lane of a track a thread, so that the spans of a thread nest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import ints
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
@@ -33,8 +33,7 @@ _ORDINALS: Final = 500
 _LANE_NAMES: Final = {"main": "", "overlap": " · overlap", "undrawn": " · bookkeeping"}
 
 
-@dataclass(frozen=True, eq=False)
-class HostTrace:
+class HostTrace(Frozen, frozen=True):
     """One host's timeline with the numbers that an exported trace gives it.
 
     Attributes:

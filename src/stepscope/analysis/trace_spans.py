@@ -6,7 +6,6 @@ recorded, a row of the timeline's `slices` where it was derived.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from stepscope.derive.arrays import handles, ints
 from stepscope.derive.event_categories import OTHER
 from stepscope.errors import BadUsage
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["HostTimeline", "host_timeline"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class HostTimeline:
+class HostTimeline(Frozen, frozen=True):
     """A host's timeline, its lanes, and the categories of its events.
 
     Attributes:

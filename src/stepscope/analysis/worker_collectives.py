@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,6 +14,7 @@ from stepscope.derive.collective_matching import (
     without_contradictions,
 )
 from stepscope.derive.collective_waits import collective_waits
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ __all__ = ["WorkerCollectives", "worker_collectives"]
 _TIED_BY_COLLECTIVES = ("reference", "collectives")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class WorkerCollectives:
+class WorkerCollectives(Frozen, frozen=True):
     """The collectives of a run.
 
     Attributes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from stepscope.derive.arrays import codes, handles
 from stepscope.derive.dense_codes import combined
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ActivityClasses", "activity_classes"]
 
 
-@dataclass(frozen=True, eq=False)
-class ActivityClasses:
+class ActivityClasses(Frozen, frozen=True):
     """Whatever depends on these columns alone is worked out once per class.
 
     Attributes:

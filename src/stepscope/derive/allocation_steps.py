@@ -6,13 +6,13 @@ lie, however far the device is behind (spec: tools, section 13).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import ints
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class AllocationSteps:
+class AllocationSteps(Frozen, frozen=True):
     """Allocator events beside the steps.
 
     Attributes:

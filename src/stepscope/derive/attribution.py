@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from stepscope.derive.op_names import (
     name_scope,
     read_annotations,
 )
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -66,8 +66,7 @@ OPS_SCHEMA: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class ActivityOps:
+class ActivityOps(Frozen, frozen=True):
     """One op per activity.
 
     Attributes:

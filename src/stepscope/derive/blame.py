@@ -7,7 +7,6 @@ of the step threads: which thread woke which is not recorded in the tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 
 from stepscope.derive.arrays import handles, ints
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ CAUSES: Final = (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class DeviceBlame:
+class DeviceBlame(Frozen, frozen=True):
     """The idle time of one device, taken apart.
 
     Attributes:
@@ -66,8 +65,7 @@ class DeviceBlame:
     starved: pl.DataFrame
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Blame:
+class Blame(Frozen, frozen=True):
     """The idle time of all devices, from the first window's start to the last's end.
 
     Attributes:
@@ -142,8 +140,7 @@ def _first_of_step(
     return found
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Idle:
+class _Idle(Frozen, frozen=True):
     """Maximal idle intervals; what ended each and its launch, -1 for none."""
 
     start_ps: NDArray[np.int64]
@@ -164,8 +161,7 @@ class _Idle:
         return Spans(self.start_ps, self.end_ps)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Scene:
+class _Scene(Frozen, frozen=True):
     start_ps: NDArray[np.int64]
     dur_ps: NDArray[np.int64]
     device: NDArray[np.int32]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import polars as pl
 from stepscope.derive.arrays import ints, present
 from stepscope.derive.device_sets import DEVICE_ORDERS
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ DISPLAY_CATEGORIES: Final = (
 _LAST_WORKING: Final = "d2h"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Breakdown:
+class Breakdown(Frozen, frozen=True):
     """The charged time of every (device, window), and what overlapped.
 
     Attributes:

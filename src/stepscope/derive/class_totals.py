@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepscope.derive.arrays import ints
 from stepscope.derive.dense_codes import Totals, totals_by
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassTotals", "class_totals"]
 
 
-@dataclass(frozen=True, eq=False)
-class ClassTotals:
+class ClassTotals(Frozen, frozen=True):
     """Sums by row of `activity_classes`.
 
     Attributes:

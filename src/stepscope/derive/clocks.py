@@ -7,13 +7,13 @@ apart whatever the network did.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import ints
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _FEW: Final = 5
 _ROUNDING_PS: Final = PS_PER_US
 
 
-@dataclass(frozen=True, slots=True)
-class HostClock:
+class HostClock(Frozen, frozen=True, eq=True):
     """How the times of one host become those of the reference.
 
     Attributes:
@@ -60,8 +59,7 @@ class HostClock:
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Tie:
+class _Tie(Frozen, frozen=True, eq=True):
     """The shift from one host to another."""
 
     shift_ps: int

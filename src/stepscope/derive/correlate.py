@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from stepscope._core import launches as kernels
 from stepscope._core.exposure import busy_before
 from stepscope.derive.arrays import ints
 from stepscope.derive.dense_codes import dense
+from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.units import duration_text
 
@@ -28,8 +28,7 @@ _ENTRIES_PER_ROW: Final = 8
 _SMALL_TABLE: Final = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class Correlation:
+class Correlation(Frozen, frozen=True):
     """Activities and the launch calls they came from (spec: decode, section 5).
 
     Attributes:

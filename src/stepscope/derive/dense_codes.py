@@ -7,13 +7,13 @@ are such numbers again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope._core import groups, numbering
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,7 @@ _ENTRIES_PER_ROW: Final = 4
 _SMALL_TABLE: Final = 1 << 16
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Codes:
+class Codes(Frozen, frozen=True):
     """Rows numbered by what is distinct in them.
 
     Attributes:
@@ -47,8 +46,7 @@ class Codes:
         return len(self.first)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Totals:
+class Totals(Frozen, frozen=True):
     """Exact sums by code; a code without rows has zeros.
 
     Attributes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.arrays import codes, handles, ints
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -40,8 +41,7 @@ LATENCY_CAP_PS: Final = 100 * PS_PER_US
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class OneDevice:
+class OneDevice(Frozen, frozen=True):
     """One device that has activity.
 
     Attributes:
@@ -65,8 +65,7 @@ class OneDevice:
     internal: Spans | None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class DeviceSets:
+class DeviceSets(Frozen, frozen=True):
     """Every device with activity, by ordinal, and all of them taken as one.
 
     Attributes:
@@ -179,8 +178,7 @@ def _orders(device_activity: pl.DataFrame, precision: Precision) -> NDArray[np.u
     return order
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Intervals:
+class _Intervals(Frozen, frozen=True):
     """Intervals in any order, each of one device."""
 
     device: NDArray[np.int32]
@@ -250,7 +248,7 @@ def _covered(orders: dict[str, Spans]) -> dict[str, Spans]:
 
 def _united(devices: list[OneDevice]) -> OneDevice:
     if len(devices) == 1:
-        return replace(devices[0], device=-1)
+        return msgspec.structs.replace(devices[0], device=-1)
     latencies = [device.latency for device in devices if device.latency is not None]
     internals = [device.internal for device in devices if device.internal is not None]
     known = len(latencies) == len(devices)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.derive.arrays import ints
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceRows", "DeviceTimeline", "device_timeline"]
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceRows:
+class DeviceRows(Frozen, frozen=True):
     """One device's activities, all streams together.
 
     Attributes:
@@ -33,8 +32,7 @@ class DeviceRows:
     dur_ps: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceTimeline:
+class DeviceTimeline(Frozen, frozen=True):
     """All activities, device by device.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope._core import launches as kernels
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["DistinctRuns", "distinct_runs"]
 
 
-@dataclass(frozen=True, eq=False)
-class DistinctRuns:
+class DistinctRuns(Frozen, frozen=True):
     """Distinct pairs of a place and an execution.
 
     Attributes:

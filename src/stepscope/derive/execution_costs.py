@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from stepscope.derive.dense_codes import Codes, combined
 from stepscope.derive.host_values import picked, text_codes
 from stepscope.derive.nesting import nest_subset
 from stepscope.derive.stat_values import find_handle, rows_at
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ _EQUATION: Final = ("equation",)
 _UNKNOWN: Final = -1
 
 
-@dataclass(frozen=True, eq=False)
-class ExecutionCosts:
+class ExecutionCosts(Frozen, frozen=True):
     """Arrays over the executions of `host_op_events`.
 
     Attributes:
@@ -181,8 +180,7 @@ def _charge_instructions(
         target[known] = values[row[known]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Recorded:
+class _Recorded(Frozen, frozen=True):
     """Executions with operands, and codes of the texts that hold them, -1 none."""
 
     rows: NDArray[np.int64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.distinct_runs import distinct_runs
 from stepscope.derive.host_values import int_values
 from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _EAGER: Final = 1
 _FUNCTION: Final = 0
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceExecutions:
+class DeviceExecutions(Frozen, frozen=True):
     """Counts by (device, group of ops).
 
     Attributes:
@@ -121,8 +120,7 @@ def _kernels_of(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
+class _Counted(Frozen, frozen=True):
     executions: NDArray[np.int64]
     eager: NDArray[np.int64]
     function: NDArray[np.int64]

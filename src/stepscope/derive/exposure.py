@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import exposure as kernels
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +21,7 @@ __all__ = ["Exposure", "exposure"]
 _USUAL_OVERLAP: Final = 256
 
 
-@dataclass(frozen=True, eq=False)
-class Exposure:
+class Exposure(Frozen, frozen=True):
     """What runs alone on its device.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.arrays import handles, ints
@@ -14,6 +14,7 @@ from stepscope.derive.nesting import flatten_tracks
 from stepscope.derive.pool_tasks import pool_tasks, until_first_task
 from stepscope.derive.spans import Spans
 from stepscope.derive.step_threads import EVIDENCE, step_threads
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ _WORKING: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class HostClasses:
+class HostClasses(Frozen, frozen=True):
     """Where the step threads of a host are in which class (spec: tools, section 4.4).
 
     The sets of one thread are disjoint; those of several threads may overlap.
@@ -152,7 +152,7 @@ def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
     found = _collected(code, sets, threads, launching, _python(host, threads))
     if isinstance(found.host_compute, Unavailable) or not len(handed):
         return found
-    return replace(found, host_compute=found.host_compute | handed)
+    return msgspec.structs.replace(found, host_compute=found.host_compute | handed)
 
 
 def _collected(

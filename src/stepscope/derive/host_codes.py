@@ -6,7 +6,6 @@ A code per event, from its name first, then from what it encloses and from its v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from stepscope.derive.arrays import codes, handles
 from stepscope.derive.event_kinds import EventFlag, HostClass
 from stepscope.derive.host_values import text_codes
 from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -88,8 +88,7 @@ class EventGroups(NamedTuple):
     groups: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Launching:
+class Launching(Frozen, frozen=True):
     """What is known about which host events put work on a device.
 
     Attributes:
@@ -133,8 +132,7 @@ NO_DEVICE_EVENTS: Final = Unavailable(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class HostEvents:
+class HostEvents(Frozen, frozen=True):
     """The host's events, and the marking of each with its code."""
 
     trace: TraceData

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from stepscope.derive.host_values import (
 )
 from stepscope.derive.nesting import nest_subset
 from stepscope.derive.op_names import read_annotations
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ _NAMED: Final = 3
 _CALL: Final = 0
 
 
-@dataclass(frozen=True, eq=False)
-class HostOpEvents:
+class HostOpEvents(Frozen, frozen=True):
     """One entry per execution of an op on a host thread.
 
     Attributes:

@@ -7,7 +7,6 @@ an event; and that an op has a gradient, which makes it one of the forward pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from stepscope.derive.phase_rules import (
     op_phases,
     range_phases,
 )
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["HostPhases", "host_phases"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class HostPhases:
+class HostPhases(Frozen, frozen=True):
     """Positions in `PHASES` by row of events, uint8, the unknown one where unknown.
 
     Attributes:

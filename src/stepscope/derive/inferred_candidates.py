@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -17,6 +17,7 @@ from stepscope.derive.step_sources import (
     FoundSteps,
     median_period,
 )
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,8 +41,7 @@ _NAME: Final = 60
 _UNCLEAR_BEGIN: Final = 0.79
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(Frozen, frozen=True):
     """A candidate with the sequence that it was measured in.
 
     Attributes:
@@ -101,7 +101,7 @@ def together(alike: list[Measured]) -> Measured:
     slack = [it.slack_ps for it in alike if it.slack_ps is not None]
     weights = [int(it.sequence.weight_before[-1]) for it in alike]
     coverage = np.average([it.period.coverage for it in alike], weights=weights)
-    period = replace(
+    period = msgspec.structs.replace(
         alike[0].period,
         first=np.concatenate([it.period.first for it in alike])[order],
         start_ps=start[order],
@@ -109,7 +109,7 @@ def together(alike: list[Measured]) -> Measured:
         coverage=float(coverage),
         cv=max(it.period.cv for it in alike),
     )
-    return replace(
+    return msgspec.structs.replace(
         alike[0],
         period=period,
         track=np.concatenate([it.track for it in alike])[order],

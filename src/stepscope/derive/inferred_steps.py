@@ -6,10 +6,11 @@ not good enough stays visible as a candidate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.inferred_candidates import (
@@ -289,7 +290,7 @@ def _at_begin_of_cycle(tables: _Tables, measured: Measured) -> Measured:
     period = measure(measured.sequence, moved.start_ps)
     if period.confidence < measured.period.confidence - _PHASE_COSTS:
         return measured
-    return replace(
+    return msgspec.structs.replace(
         measured,
         period=period,
         track=np.full(len(moved.start_ps), track, np.int32),

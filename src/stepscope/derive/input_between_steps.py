@@ -6,12 +6,12 @@ tools, section 3.7).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.arrays import ints, present
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from stepscope.derive.host_classes import HostClasses
@@ -23,8 +23,7 @@ __all__ = ["InputBetweenSteps", "input_between_steps"]
 _GAPS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class InputBetweenSteps:
+class InputBetweenSteps(Frozen, frozen=True, eq=True):
     """Where waiting for input lies relative to the step markers.
 
     Attributes:

@@ -6,7 +6,6 @@ consumer (spec: tools, section 9).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from stepscope.derive.event_kinds import EventFlag, OpCategory
 from stepscope.derive.host_values import host_ranges, picked, text_codes
 from stepscope.derive.nesting import nest_subset
 from stepscope.derive.pipeline_names import BEGINNING, read_name
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -102,8 +102,7 @@ _NAMELESS: Final = Unavailable(
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class InputOps:
+class InputOps(Frozen, frozen=True):
     """The input ops of one host.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,6 +10,7 @@ from stepscope.derive.arrays import nullable
 from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.tensor_cores import TensorCoreEvidence
+from stepscope.frozen import Frozen
 from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -57,8 +57,7 @@ _WIDTH_EVIDENCE: Final = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Kernels:
+class Kernels(Frozen, frozen=True):
     """Kernels of one host.
 
     Attributes:

@@ -6,12 +6,12 @@ The latency and the shortest gap decide which idle time may be blamed on launche
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.arrays import codes, handles, ints
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.units import PS_PER_US
 
@@ -36,8 +36,7 @@ _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class LaunchFacts:
+class LaunchFacts(Frozen, frozen=True):
     """Numbers about the launches of one host.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from stepscope._core import ancestors
 from stepscope.derive.arrays import handles
 from stepscope.derive.event_kinds import OpCategory
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LaunchingOps", "launching_ops"]
 
 
-@dataclass(frozen=True, eq=False)
-class LaunchingOps:
+class LaunchingOps(Frozen, frozen=True):
     """The execution that each launch call belongs to; -1 where there is none.
 
     Attributes:

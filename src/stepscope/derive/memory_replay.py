@@ -8,13 +8,13 @@ neighbour (spec: tools, section 13).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.arrays import present
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryReplay", "OneMemory", "memory_replay"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class OneMemory:
+class OneMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays go by place in `rows`.
 
     Attributes:
@@ -51,8 +50,7 @@ class OneMemory:
     reused: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class MemoryReplay:
+class MemoryReplay(Frozen, frozen=True):
     """What all allocator events of a host amount to.
 
     Attributes:

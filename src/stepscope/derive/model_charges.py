@@ -8,7 +8,6 @@ the charges are hung into, its roots hold all of the time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from stepscope.derive.arrays import codes
 from stepscope.derive.dense_codes import combined, totals_by
 from stepscope.derive.distinct_runs import distinct_runs
 from stepscope.derive.op_names import read_annotations
+from stepscope.frozen import Frozen
 from stepscope.trace.allocations import ALLOCATION_KINDS
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ _DEVICE: Final = 1
 _ALLOCATE: Final = ALLOCATION_KINDS.categories.to_list().index("allocate")
 
 
-@dataclass(frozen=True, eq=False)
-class VariableReads:
+class VariableReads(Frozen, frozen=True):
     """Which variables of the model executions read.
 
     Attributes:
@@ -75,8 +74,7 @@ class VariableReads:
     elements: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceWork:
+class DeviceWork(Frozen, frozen=True):
     """What is known of each device activity beside its op.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from stepscope.derive.model_charges import (
     parameter_charges,
 )
 from stepscope.derive.places import Places, chained
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class Hung(NamedTuple):
     texts: list[str]
 
 
-@dataclass(frozen=True, eq=False)
-class ModelWork:
+class ModelWork(Frozen, frozen=True):
     """What ran on one host and its devices, with costs and places.
 
     Attributes:

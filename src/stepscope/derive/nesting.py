@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from stepscope._core import nesting as kernels
 from stepscope.derive.arrays import codes, ints
 from stepscope.derive.spans import LIMIT_PS, Spans
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _USUAL_DEPTH: Final = 1024
 _WORTH_THREADS: Final = 100_000
 
 
-@dataclass(frozen=True, eq=False)
-class Nesting:
+class Nesting(Frozen, frozen=True):
     """How rows nest: arrays over the rows, in their order, and counts over tracks.
 
     Attributes:
@@ -166,8 +165,7 @@ def flatten_tracks(
 _KIND_CODES: Final = {kind: code for code, kind in enumerate(TRACK_KINDS.categories)}
 
 
-@dataclass(frozen=True, eq=False)
-class _Work:
+class _Work(Frozen, frozen=True):
     """Inputs and outputs that the tracks share; each track writes its own rows."""
 
     start_ps: NDArray[np.int64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from stepscope.derive.dense_codes import totals_by
 from stepscope.derive.hlo import HLO_TEXTS
 from stepscope.derive.precision import KERNEL_KIND
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class HostOps:
+class HostOps(Frozen, frozen=True):
     """Ops on the threads of one host.
 
     Attributes:
@@ -98,8 +97,7 @@ class HostOps:
     without_values: Unavailable | None
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceOps:
+class DeviceOps(Frozen, frozen=True):
     """Ops on the devices of one host.
 
     Attributes:

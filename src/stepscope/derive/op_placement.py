@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.event_kinds import OpCategory
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _GRADIENT: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^
 _UPDATE: Final = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class OpPlacement:
+class OpPlacement(Frozen, frozen=True):
     """Executions and self times of a host's ops (spec: tools, section 8).
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from stepscope.derive.host_codes import STICKY, HostCode
 from stepscope.derive.nesting import flatten_tracks
 from stepscope.derive.phase_rules import PHASES, UNKNOWN_PHASE, op_phases
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -31,8 +31,7 @@ __all__ = ["Phases", "phases"]
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Phases:
+class Phases(Frozen, frozen=True):
     """Time of each phase in every (device, window).
 
     Attributes:

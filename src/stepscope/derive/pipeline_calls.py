@@ -7,12 +7,12 @@ wall time that it is charged with (spec: tools, section 15.2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ CALL_STAGES: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PipelineCalls:
+class PipelineCalls(Frozen, frozen=True):
     """All calls of the pipelines of a host.
 
     Attributes:

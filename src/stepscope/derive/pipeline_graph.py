@@ -8,7 +8,6 @@ another one's behalf (spec: tools, section 15.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,6 +27,7 @@ from stepscope.derive.pipeline_stages import (
     stages_of,
 )
 from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
@@ -55,8 +55,7 @@ _NO_WHOLE_CALL: Final = Unavailable(
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PipelineGraph:
+class PipelineGraph(Frozen, frozen=True):
     """The executions of all stages of a host; index arrays are over executions.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.derive.dense_codes import combined
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Places", "chained"]
 
 
-@dataclass(frozen=True, eq=False)
-class Places:
+class Places(Frozen, frozen=True):
     """A tree, and where in it each item stands.
 
     Attributes:
@@ -59,8 +58,7 @@ def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Children:
+class _Children(Frozen, frozen=True):
     order: NDArray[np.int64]
     begin: NDArray[np.int64]
 

@@ -6,7 +6,6 @@ and ends it; an id joins the two (spec: tools, section 3.1, rule 4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from stepscope.derive.event_kinds import EventFlag
 from stepscope.derive.host_codes import STICKY
 from stepscope.derive.spans import Spans
 from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,7 @@ _MOST_ROUNDS: Final = 64
 _ENTRIES_PER_ID: Final = 8
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PoolTasks:
+class PoolTasks(Frozen, frozen=True):
     """Tasks with both ends known, by track and time.
 
     Attributes:

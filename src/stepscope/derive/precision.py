@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -100,8 +100,7 @@ _TENSILE_TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Precision:
+class Precision(Frozen, frozen=True):
     """Arrays by row of device_activity.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import polars as pl
 from stepscope._core import ancestors
 from stepscope.derive.arrays import handles
 from stepscope.derive.places import Places, chained
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,7 @@ _FRAME: Final = (
 _MODULE: Final = r"^nn\.Module: (?P<module>.+)$"
 
 
-@dataclass(frozen=True, eq=False)
-class EventPlaces:
+class EventPlaces(Frozen, frozen=True):
     """The places of one kind of frame.
 
     Attributes:
@@ -45,8 +44,7 @@ class EventPlaces:
     texts: pl.Series
 
 
-@dataclass(frozen=True, eq=False)
-class ProgramPlaces:
+class ProgramPlaces(Frozen, frozen=True):
     """Where in the program each host event happened.
 
     Attributes:

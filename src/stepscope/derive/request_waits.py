@@ -6,7 +6,6 @@ to what its own thread was doing, else to what other threads did for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from stepscope.derive.host_codes import STICKY, HostCode
 from stepscope.derive.nesting import flatten_tracks
 from stepscope.derive.pool_tasks import pool_tasks
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -94,8 +94,7 @@ _MANY_THREADS: Final = Unavailable(
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class RequestWaits:
+class RequestWaits(Frozen, frozen=True):
     """Charged times of the requests of a host.
 
     Attributes:
@@ -185,8 +184,7 @@ def _frame(
     )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Served:
+class _Served(Frozen, frozen=True):
     """Requests by row, and the threads that served them.
 
     Attributes:

@@ -6,7 +6,6 @@ its own), or the call with which a serving library runs one (spec: tools, sectio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from stepscope.derive.event_kinds import EventFlag, OpCategory
 from stepscope.derive.host_values import host_ranges, int_values, picked, text_codes
 from stepscope.derive.nesting import nest_subset
 from stepscope.derive.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ _NAMELESS: Final = Unavailable(
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Requests:
+class Requests(Frozen, frozen=True):
     """The requests of one host; those on one thread do not overlap.
 
     Attributes:
@@ -141,8 +140,7 @@ def requests(  # noqa: PLR0917 - a derivation's inputs come in order
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Scene:
+class _Scene(Frozen, frozen=True):
     """What the search for requests needs again and again."""
 
     trace: TraceData

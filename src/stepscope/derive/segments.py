@@ -11,12 +11,12 @@ the data, so the answer is too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.step_sources import median_period
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +43,7 @@ ALIKE: Final = 0.9
 _MODAL_TRIED: Final = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Period:
+class Period(Frozen, frozen=True):
     """One set of boundaries, measured.
 
     Attributes:

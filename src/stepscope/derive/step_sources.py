@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +50,7 @@ STEP_ROWS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Frozen, frozen=True, eq=True):
     """One way in which the profile could be divided into steps.
 
     Attributes:
@@ -76,8 +76,7 @@ class Candidate:
     why_not: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSteps:
+class FoundSteps(Frozen, frozen=True, eq=True):
     """A candidate together with its steps.
 
     Attributes:

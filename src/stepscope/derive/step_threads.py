@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import polars as pl
 
 from stepscope.derive.arrays import handles, ints
 from stepscope.derive.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ __all__ = ["EVIDENCE", "StepThreads", "step_threads"]
 EVIDENCE: Final = ("marker", "launch", "group", "ops")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class StepThreads:
+class StepThreads(Frozen, frozen=True):
     """For each kind of evidence, which thread drives which window.
 
     Attributes:

@@ -7,7 +7,6 @@ without it are launches and periods looked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.inferred_steps import find_inferred
@@ -23,6 +22,7 @@ from stepscope.derive.stored_steps import (
     steps_of_stored_line,
     stored_steps,
 )
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ _REMEDY: Final = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class StepCandidates:
+class StepCandidates(Frozen, frozen=True):
     """Every way found to divide the profile into steps, the preferred one first.
 
     Attributes:
@@ -66,8 +65,7 @@ class StepCandidates:
     stored: pl.DataFrame
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(Frozen, frozen=True):
     """The steps of one host.
 
     Attributes:

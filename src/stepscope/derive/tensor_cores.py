@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ import polars as pl
 
 from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.precision import KERNEL_KIND
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ _OPCODES: Final = re.compile(r"^(?:dot|convolution)$")
 _FIRST_CAPABILITY: Final = (7, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class TensorCores:
+class TensorCores(Frozen, frozen=True):
     """Arrays by row of device_activity; 1 yes, 0 no, -1 unknown.
 
     Attributes:

@@ -5,7 +5,6 @@ Consecutive pieces of work of one op become one span (spec: tools, section 6, d 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from stepscope._core import extend as kernels
 from stepscope.derive.attribution import OpEvidence
 from stepscope.derive.dense_codes import dense
 from stepscope.derive.timeline_lines import DerivedLine, LineSpans, no_spans
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ _NAMED: Final = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class Pieces:
+class Pieces(Frozen, frozen=True):
     """The work of one stream or thread, in order of time; arrays of equal length.
 
     Attributes:
@@ -81,8 +80,7 @@ class _Paths(NamedTuple):
         return (self.level[:, 0] >= 0).astype(np.uint8)
 
 
-@dataclass(frozen=True, eq=False)
-class OpPaths:
+class OpPaths(Frozen, frozen=True):
     """The names of ops in each view.
 
     Attributes:

@@ -6,7 +6,6 @@ nesting, and everything that overlaps on a flat track, is laid on further lanes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from stepscope._core import lanes as kernels
 from stepscope.derive.arrays import codes, handles, ints
 from stepscope.derive.nesting import NESTED_KINDS
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ class Lane(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True, eq=False)
-class TrackRows:
+class TrackRows(Frozen, frozen=True):
     """The rows of recorded events.
 
     Attributes:

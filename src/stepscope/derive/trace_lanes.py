@@ -8,7 +8,6 @@ second copy of them. How a window becomes slices is told in `_core/tiles.py`.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from stepscope._core import tiles as kernels
 from stepscope.derive.arrays import ints
 from stepscope.derive.schedule import worth_threads
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,8 +48,7 @@ class LaneSlices(NamedTuple):
     busy_ps: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class LaneIndex:
+class LaneIndex(Frozen, frozen=True):
     """Spans by lane.
 
     Attributes:

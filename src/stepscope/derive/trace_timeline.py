@@ -26,6 +26,7 @@ from stepscope.derive.timeline_pieces import (
 from stepscope.derive.timeline_rows import Lane, lay, recorded_rows
 from stepscope.derive.timeline_steps import LaunchLines, launch_lines, step_lines
 from stepscope.derive.timeline_tracks import sections_and_tracks
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ _LANES: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
+class Slices(Frozen, frozen=True):
     """Spans of the derived lines; arrays of equal length.
 
     By track; in a track by start ascending, duration descending, row ascending.
@@ -95,8 +95,7 @@ class Slices:
     step: NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class Flows:
+class Flows(Frozen, frozen=True):
     """From launch calls to device activity; one pair per activity that has a call.
 
     Attributes:

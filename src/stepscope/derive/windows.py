@@ -6,7 +6,6 @@ a window (spec: tools, section 3.6). Without steps the whole profile is one wind
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 from stepscope.derive.arrays import handles, ints, nullable
 from stepscope.derive.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.window_flags import WindowFacts, window_flags
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Windows:
+class Windows(Frozen, frozen=True):
     """The windows of one host.
 
     Attributes:

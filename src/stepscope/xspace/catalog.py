@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.frozen import Frozen
 from stepscope.xspace.columns import EventTypes, TypeStats
 from stepscope.xspace.fields import BYTES, DOUBLE, NO_VALUE, REF, TEXT, UINT, PlaneTag
 from stepscope.xspace.messages import read_stats
@@ -27,8 +27,7 @@ __all__ = ["Catalog", "name_lost", "read_catalog", "read_plane_stats"]
 _MOST_UNKNOWN: Final = 2**18
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Frozen, frozen=True, eq=True):
     """The names of one file.
 
     Attributes:

@@ -7,12 +7,12 @@ a small line is one chunk, a huge one is split. The answer does not depend on wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import wire
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,8 +28,7 @@ _LARGEST_STEP: Final = 2**25
 _HEAD: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(Frozen, frozen=True, eq=True):
     """What the first pass found.
 
     Attributes:

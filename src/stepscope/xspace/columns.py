@@ -6,8 +6,9 @@ bytes of the file, which stay mapped. All arrays are to be treated as read-only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +30,7 @@ __all__ = [
 PlaneStat = tuple[str, int, float | int | str | bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Frozen, frozen=True, eq=True):
     """Bytes that could not be read.
 
     Attributes:
@@ -45,8 +45,7 @@ class Damage:
     lost_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plane:
+class Plane(Frozen, frozen=True, eq=True):
     """A group of lines: the host's threads, or one device.
 
     Attributes:
@@ -64,8 +63,7 @@ class Plane:
     stats: tuple[PlaneStat, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Frozen, frozen=True, eq=True):
     """One row per line, in file order.
 
     Attributes:
@@ -98,8 +96,7 @@ class Lines:
         return len(self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Frozen, frozen=True, eq=True):
     """One row per event: the lines one after the other, each in file order.
 
     Attributes:
@@ -121,8 +118,7 @@ class Events:
         return len(self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Frozen, frozen=True, eq=True):
     """One row per value of an event, by event, then in file order.
 
     Attributes:
@@ -145,8 +141,7 @@ class Stats:
         return len(self.event)
 
 
-@dataclass(frozen=True, slots=True)
-class TypeStats:
+class TypeStats(Frozen, frozen=True, eq=True):
     """One row per value shared by all events of a type: as `Stats`, by type.
 
     Attributes:
@@ -167,8 +162,7 @@ class TypeStats:
         return len(self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class EventTypes:
+class EventTypes(Frozen, frozen=True, eq=True):
     """One row per event metadata entry, plane by plane, then the unknown ones.
 
     Attributes:
@@ -194,8 +188,7 @@ class EventTypes:
         return len(self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class XSpace:
+class XSpace(Frozen, frozen=True, eq=True):
     """A decoded profile message.
 
     Attributes:

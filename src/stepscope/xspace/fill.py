@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope._core import fill as kernels
+from stepscope.frozen import Frozen
 from stepscope.xspace.chunks import run_tasks, tasks_of
 from stepscope.xspace.columns import Events, Stats
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Filled", "Lost", "fill_lines"]
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Frozen, frozen=True, eq=True):
     """Ids in one plane's chunks that its maps do not hold.
 
     Attributes:
@@ -37,8 +36,7 @@ class Lost:
     keys: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(Frozen, frozen=True, eq=True):
     """What the second pass found.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stepscope._core import wire
+from stepscope.frozen import Frozen
 from stepscope.xspace.fields import NO_VALUE, StatTag
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Places(NamedTuple):
         return Places(self.place[rows], self.length[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Frozen, frozen=True, eq=True):
     """The fields of some messages, in file order.
 
     Attributes:
@@ -114,8 +113,7 @@ def index(
     return Fields(owner, tag, place, size, stop, end)
 
 
-@dataclass(frozen=True, slots=True)
-class IdTable:
+class IdTable(Frozen, frozen=True, eq=True):
     """From the ids of one plane's map to rows or handles.
 
     Attributes:
@@ -164,8 +162,7 @@ def id_table(ids: NDArray[np.int64], values: NDArray[np.int32]) -> IdTable:
     return IdTable(direct, rest[last], rest_values[last])
 
 
-@dataclass(frozen=True, slots=True)
-class StatMessages:
+class StatMessages(Frozen, frozen=True, eq=True):
     """Some XStat messages; `owner` says whose, the rest is as in `xspace.Stats`.
 
     A reference's value is the id it refers to, `id` that of the stat's name: both are

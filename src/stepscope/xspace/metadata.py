@@ -7,12 +7,12 @@ makes the distinct strings and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.frozen import Frozen
 from stepscope.xspace.fields import Entry, EventMetadata
 from stepscope.xspace.messages import (
     Fields,
@@ -53,8 +53,7 @@ class StringTable:
         return list(self._handle_of)
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Frozen, frozen=True, eq=True):
     """The entries of all planes' maps of one kind, by plane, in file order.
 
     Of the entries of one plane with equal keys only the last one is here.

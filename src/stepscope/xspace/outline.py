@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.errors import BadInput
+from stepscope.frozen import Frozen
 from stepscope.xspace.columns import Damage
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.messages import Fields, index
@@ -29,8 +29,7 @@ _MOST_NAMES: Final = 2**22
 _MOST_DAMAGE: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Frozen, frozen=True, eq=True):
     """Where planes and lines are; what is cut off ends where the file ends.
 
     Attributes:

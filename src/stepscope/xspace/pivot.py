@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from stepscope._core import pivot as kernels
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,7 @@ class StatColumns(Protocol):
     def length(self) -> NDArray[np.int32]: ...  # noqa: D102
 
 
-@dataclass(frozen=True, slots=True)
-class Pivot:
+class Pivot(Frozen, frozen=True, eq=True):
     """One row per wanted key, one column per event of the range.
 
     Attributes:
@@ -141,8 +140,7 @@ def _nothing(keys: int, events: int) -> Pivot:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Interned:
+class Interned(Frozen, frozen=True, eq=True):
     """Byte strings numbered by content.
 
     Attributes:

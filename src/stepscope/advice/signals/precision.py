@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from stepscope.advice.signals.model import PrecisionSignals
 from stepscope.advice.signals.ranges import SHOWN, event_label
 from stepscope.derive.arrays import handles, ints
 from stepscope.derive.precision import PrecisionEvidence
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -35,8 +35,7 @@ _NOTHING: Final = Unavailable(
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Kernels:
+class _Kernels(Frozen, frozen=True):
     """The compute kernels of one host; arrays over them."""
 
     host: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import polars as pl
 from stepscope.derive.arrays import codes, handles, ints
 from stepscope.derive.spans import Spans
 from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -72,8 +72,7 @@ _HALF_NAME: Final = r"half|fp16"
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Events:
+class Events(Frozen, frozen=True):
     """Classified events of one side, one element each.
 
     Attributes:

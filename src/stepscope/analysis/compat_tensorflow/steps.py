@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from stepscope.analysis.compat_tensorflow.classes import (
 from stepscope.derive.arrays import codes, handles, ints
 from stepscope.derive.spans import Spans
 from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import DERIVED_LINES
 from stepscope.unavailable import Unavailable
 
@@ -32,8 +32,7 @@ __all__ = ["CompatStep", "compat_steps"]
 _STEPS_LINE: Final = DERIVED_LINES.categories.to_list().index("steps")
 
 
-@dataclass(frozen=True, slots=True)
-class CompatStep:
+class CompatStep(Frozen, frozen=True, eq=True):
     """One step as TensorFlow would have written it.
 
     Attributes:
@@ -104,8 +103,7 @@ def _is_grouped(trace: TraceData) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Sweep:
+class _Sweep(Frozen, frozen=True):
     """The classified events of a host, ready to be swept group by group."""
 
     host: str

@@ -42,6 +42,7 @@ class HostCollector:
         self._collections: deque[tuple[str, int, int, int, dict[str, int]]] = deque()
         self._collection_began = 0
         self._lost_collections = 0
+        self._failure = ""
         self._told_lost = 0
 
     def available(self) -> Unavailable | None:
@@ -99,10 +100,20 @@ class HostCollector:
                 f"{opened} annotations were open when recording stopped and are not in "
                 "the profile"
             )
+        if self._failure:
+            warnings.append(self._failure)
         return Collected(last.xspace, tuple(warnings))
 
     def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
         # Runs wherever Python allocates: only a row is kept here.
+        try:
+            self._note_collection(phase, info)
+        except Exception as error:  # noqa: BLE001 - it would reach the program's stderr
+            self._failure = (
+                f"garbage collections are missing: {type(error).__name__}: {error}"
+            )
+
+    def _note_collection(self, phase: str, info: Mapping[str, int]) -> None:
         now = recorder.now()
         if phase == "start":
             self._collection_began = now

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +32,7 @@ _HALF: Final = 2**63
 _MOST_DIGITS: Final = 21
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventColumns:
+class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """One entry per event that is kept, in file order.
 
     Attributes:
@@ -52,8 +52,7 @@ class EventColumns:
     dur_ns: NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceColumns:
+class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Arguments of what ran on devices, calls of the runtime included.
 
     Attributes:
@@ -67,8 +66,7 @@ class DeviceColumns:
     frame: pl.DataFrame
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpColumns:
+class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Operators.
 
     Attributes:
@@ -82,8 +80,7 @@ class OpColumns:
     shape: NDArray[np.int32]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryColumns:
+class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Allocations.
 
     Attributes:
@@ -96,8 +93,7 @@ class MemoryColumns:
     frame: pl.DataFrame
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkColumns:
+class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Ends of the arrows between ops and the ops of their gradients.
 
     Attributes:
@@ -112,8 +108,7 @@ class LinkColumns:
     start_ns: NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileColumns:
+class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Everything that was read from the list of events.
 
     Attributes:

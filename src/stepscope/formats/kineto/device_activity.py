@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from stepscope.formats.kineto.categories import EventClass
 from stepscope.formats.kineto.copies import kind_of_copy
 from stepscope.formats.kineto.geometries import geometries_of
 from stepscope.formats.kineto.shapes import shape_text
+from stepscope.frozen import Frozen
 from stepscope.trace.activity_names import NOT_ACTIVITY, kind_of_name
 from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
 from stepscope.trace.nullable import nullable
@@ -27,8 +27,7 @@ _KINDS: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categorie
 _NONE: Final = 255
 
 
-@dataclass(frozen=True, kw_only=True)
-class Activity:
+class Activity(Frozen, frozen=True, kw_only=True, eq=True):
     """The tables `device_activity` and `geometries`, and what was doubtful in them.
 
     Attributes:

@@ -8,7 +8,6 @@ parts, so that everything that is still readable is read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -22,6 +21,7 @@ from stepscope.formats.kineto.lenient import (
     json_value,
     value_end,
 )
+from stepscope.frozen import Frozen
 from stepscope.xspace.source import LIMIT_BYTES, open_bytes
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ _NEAR_AN_END: Final = 2**20
 _EXPORT_AGAIN: Final = "Export it again with torch.profiler (export_chrome_trace)."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
+class Document(Frozen, frozen=True, kw_only=True, eq=True):
     """A trace file.
 
     Attributes:

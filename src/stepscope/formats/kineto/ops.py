@@ -8,12 +8,12 @@ is the one (spec: formats, section 5.4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.formats.kineto.categories import EventClass
+from stepscope.frozen import Frozen
 from stepscope.xspace.op_links import innermost_around, last_with_id
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ __all__ = ["OpLinks", "link_ops"]
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpLinks:
+class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
     """Entries are positions in `OpColumns`, -1 for none.
 
     Attributes:

@@ -5,12 +5,12 @@ Kineto writes what it collected from each source in turn, so nothing is sorted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ __all__ = ["Timeline", "build_timeline"]
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timeline:
+class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:

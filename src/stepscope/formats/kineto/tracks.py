@@ -7,7 +7,6 @@ tracks apart. Which of them an event belongs to follows from its class.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 
 from stepscope.formats.kineto.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns import whole_number
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACKS
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class Track(NamedTuple):
     id: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Placement:
+class Placement(Frozen, frozen=True, kw_only=True, eq=True):
     """Every event's track.
 
     Attributes:

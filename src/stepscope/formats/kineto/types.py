@@ -5,12 +5,12 @@ One name may stand for both: a program can name a range of its own like an opera
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.formats.kineto.categories import EventClass
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +24,7 @@ _ANSWERS: Final = (False, True, None)
 _NO, _YES, _UNSAID = range(len(_ANSWERS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventTypes:
+class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
     """The types of a file's events, in the order in which their names appear.
 
     Attributes:

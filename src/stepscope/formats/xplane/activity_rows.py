@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.formats.xplane.columns import BLOCK_ROWS
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,8 +49,7 @@ _OCCUPANCY: Final = "theoretical_occupancy_pct"
 _KEYS: Final = (*_TEXTS, *_NUMBERS, *_COPY_DETAILS, *_PASSIVE_DETAILS, _OCCUPANCY)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ActivityRows:
+class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
     """Every event of the activity tracks, with its stats in columns.
 
     Attributes:

@@ -7,7 +7,6 @@ the innermost ops are the activity, so that no time counts twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from stepscope.formats.xplane.copies import CopyTable
 from stepscope.formats.xplane.geometries import distinct_handles, geometries_of
 from stepscope.formats.xplane.programs import program_modules
 from stepscope.formats.xplane.tracks import line_types
+from stepscope.frozen import Frozen
 from stepscope.trace.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -49,8 +49,7 @@ _KERNEL: Final = _CODES["kernel"]
 _NONE: Final = _CODES[NOT_ACTIVITY]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Activity:
+class Activity(Frozen, frozen=True, kw_only=True, eq=True):
     """The tables `device_activity` and `geometries`, and what was doubtful in them.
 
     Attributes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.formats.xplane.damaged import or_lost
 from stepscope.formats.xplane.plane_stats import integer, raw, real, text
+from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
@@ -40,8 +40,7 @@ _DEVICE_LEVEL: Final = 3
 _PYTHON_LEVEL: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskEnvironment:
+class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     """What the producer wrote about the capture; None where it did not.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,7 @@ from stepscope.formats.xplane.device_activity import collect_activity
 from stepscope.formats.xplane.launches import launches
 from stepscope.formats.xplane.timeline import Timeline, build_timeline, time_base
 from stepscope.formats.xplane.tracks import activity_tracks, plane_roles, tracks_of
+from stepscope.frozen import Frozen
 from stepscope.trace.stats import PLACE_TEXT, REF
 from stepscope.xspace.pivot import intern_places, pivot, pivot_rows
 
@@ -36,8 +36,7 @@ __all__ = ["EventStats", "Recording"]
 _NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
 
 
-@dataclass(frozen=True, slots=True)
-class EventStats:
+class EventStats(Frozen, frozen=True, eq=True):
     """Stats by final row of events; columns as in `stats`."""
 
     event: NDArray[np.int32]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepscope.xspace.columns import Damage
 from stepscope.xspace.decode import decode_bytes
@@ -45,4 +46,4 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
     if whole < len(data):
         torn = "the file ends within what was being written"
         damage = (*damage, Damage(whole, torn, len(data) - whole))
-    return replace(space, damage=(*damage, *space.damage))
+    return msgspec.structs.replace(space, damage=(*damage, *space.damage))

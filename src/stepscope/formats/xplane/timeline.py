@@ -7,7 +7,6 @@ track make a new row order, which is kept to translate the stats' rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 
 from stepscope._core.nesting import first_unordered
 from stepscope.formats.xplane.columns import BLOCK_ROWS
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ _LAST_NS: Final = _LAST_PS // PS_PER_NS
 _NO_ROWS: Final = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimeBase:
+class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     """Where time 0 of the trace lies.
 
     Attributes:
@@ -55,8 +54,7 @@ class TimeBase:
     impossible: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timeline:
+class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:
@@ -209,8 +207,7 @@ def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero((times < -_LAST_PS) | (times > _LAST_PS))
 
 
-@dataclass(frozen=True)
-class _Sorted:
+class _Sorted(Frozen, frozen=True, eq=True):
     rows: NDArray[np.int64]
 
 
