@@ -56,6 +56,7 @@ class _Queue(Generic[_Name]):
 
     def __init__(self, inputs: Mapping[_Name, Iterable[_Name]]) -> None:
         self.errors: list[BaseException] = []
+        self._chain = _chains(inputs)
         self._order = TopologicalSorter(inputs)
         self._order.prepare()
         self._ready = list(self._order.get_ready())
@@ -79,4 +80,19 @@ class _Queue(Generic[_Name]):
         with self._changed:
             while not self._ready and self._order.is_active() and not self.errors:
                 self._changed.wait()
-            return self._ready.pop(0) if self._ready and not self.errors else None
+            if not self._ready or self.errors:
+                return None
+            # What the longest chain waits for first, so that no thread has it at last.
+            first = max(self._ready, key=self._chain.__getitem__)
+            self._ready.remove(first)
+            return first
+
+
+def _chains(inputs: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
+    """How many computations wait for each name, one after another."""
+    order = [*TopologicalSorter(inputs).static_order()]
+    chain = dict.fromkeys(order, 0)
+    for name in reversed(order):
+        for wanted in inputs.get(name, ()):
+            chain[wanted] = max(chain[wanted], chain[name] + 1)
+    return chain

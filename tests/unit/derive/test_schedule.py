@@ -31,6 +31,13 @@ def test_everything_is_computed_once_and_after_its_inputs(threads: int) -> None:
     assert sorted(done) == sorted(INPUTS)
 
 
+def test_what_the_longest_chain_waits_for_comes_first() -> None:
+    done: list[str] = []
+    compute_all({"e": (), **INPUTS}, done.append, threads=1)
+    assert done[0] == "a"
+    assert done[-2:] in (["d", "e"], ["e", "d"])
+
+
 def test_what_does_not_wait_for_each_other_is_computed_side_by_side() -> None:
     met = threading.Barrier(2, timeout=30)
 
