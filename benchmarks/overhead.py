@@ -1,12 +1,13 @@
 """Measures what recording costs: a call of each kind, a training loop, memory, bytes.
 
-    python benchmarks/overhead.py [--pairs 9] [--steps 150] [--write docs/overhead.md]
+    python benchmarks/overhead.py [--pairs 5] [--steps 100] [--write docs/overhead.md]
 
 Each training loop runs in fresh processes, with and without stepscope in turn, and who
 goes first changes from pair to pair; a pair's ratio is what the recording costs. The
 same is measured within one process whose stretches are recorded in turn: there a busy
-machine disturbs less. Loops of frameworks run in the environments of `make frameworks`;
-one that is missing is passed over and said. Annotations are measured beside an empty
+machine disturbs less. Every loop runs with short steps, where a recording weighs most,
+and with a fifth of the steps at eight times the rows, as training has them. Loops of
+frameworks run in the environments of `make frameworks`; one that is missing is passed over and said. Annotations are measured beside an empty
 context manager in the same process, in blocks that take turns.
 """
 
@@ -34,6 +35,8 @@ LOOPS = {
     "tensorflow": "TensorFlow, a small CNN, `tf.function`",
 }
 REFERENCE = "an empty context manager"
+#: Times the rows of a step → the part of the steps that such a loop has.
+BATCHES = {1: 1, 8: 5}
 KINDS = (
     REFERENCE,
     "Trace(name)",
@@ -68,8 +71,8 @@ KIB = 2**10
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables, and put them into the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--write", type=Path, metavar="PAGE")
     options = parser.parse_args(arguments)
     lines = [machine(), ""]
@@ -99,18 +102,33 @@ def annotation_table(runs: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One loop.
+class Loop:
+    """What is to be measured.
 
     Attributes:
         words: What it is.
+        framework: Of `LOOPS`.
+        batches: Times the rows of the shortest step.
         steps: How many it has.
+    """
+
+    words: str
+    framework: str
+    batches: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of one loop.
+
+    Attributes:
+        loop: Which.
         sides: What the processes of each side measured, a pair's in the same place.
         turns: What the processes measured whose stretches take turns.
     """
 
-    words: str
-    steps: int
+    loop: Loop
     sides: Mapping[str, Sequence[Mapping[str, float]]]
     turns: Sequence[Mapping[str, float]]
 
@@ -142,11 +160,14 @@ def loop_tables(pairs: int, steps: int) -> list[str]:
         if python is None:
             missing.append(f"Not measured: {words}. Run `make frameworks`.")
         else:
-            loops.append(_measured_loop(words, framework, python, pairs, steps))
+            for batches, parts in BATCHES.items():
+                said = words if batches == 1 else f"{words}, {batches} times the rows"
+                asked = Loop(said, framework, batches, steps // parts)
+                loops.append(_measured_loop(asked, python, pairs))
     slowed = [
         (
-            one.words,
-            f"{1000 * one.median('without', 'loop_s') / steps:.1f}",
+            one.loop.words,
+            f"{1000 * one.median('without', 'loop_s') / one.loop.steps:.1f}",
             *(
                 one.slowed(side, key)
                 for side in ("with", "own")
@@ -157,25 +178,30 @@ def loop_tables(pairs: int, steps: int) -> list[str]:
     ]
     stretches = [
         (
-            one.words,
+            one.loop.words,
             *map(one.in_stretches, ("all_wall", "all_cpu", "ours_wall", "ours_cpu")),
             f"{1000 * one.median('with', 'start_s'):.1f}",
             f"{1000 * one.median('with', 'stop_s'):.0f}",
-            f"{one.median('with', 'file_bytes') / steps / KIB:.2f}",
+            f"{one.median('with', 'file_bytes') / one.loop.steps / KIB:.2f}",
         )
         for one in loops
     ]
     return [
-        f"Fresh processes: {steps} steps a loop, {pairs} pairs; the median pair, and",
-        "the middle half of them.",
+        f"Fresh processes: {_steps(steps)} a loop, {pairs} pairs; the median pair,",
+        "and the middle half of them.",
         "",
         *_table(SLOWED, slowed),
         "",
-        f"Stretches of {steps} steps that take turns in one process; medians.",
+        f"Stretches of {_steps(steps)} that take turns in one process; medians.",
         "",
         *_table(STRETCHES, stretches),
         *missing,
     ]
+
+
+def _steps(steps: int) -> str:
+    short, long = (steps // parts for parts in BATCHES.values())
+    return f"{short} short or {long} longer steps"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -183,23 +209,25 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [lines[0], f"|---|{'--:|' * (len(columns) - 1)}", *lines[1:]]
 
 
-def _measured_loop(
-    words: str, framework: str, python: str, pairs: int, steps: int
-) -> Measured:
-    names = ["without", "with"] if framework in NO_OWN else ["without", "with", "own"]
+def _measured_loop(asked: Loop, python: str, pairs: int) -> Measured:
+    names = ["without", "with"]
+    if asked.framework not in NO_OWN:
+        names.append("own")
+    step = (asked.framework, str(asked.batches))
     sides: dict[str, list[dict[str, float]]] = {"own": [], **{it: [] for it in names}}
     for pair in range(pairs):
         # Who goes first changes.
         at = pair % len(names)
         for side in names[at:] + names[:at]:
             with tempfile.TemporaryDirectory() as folder:
-                arguments = ("loop", framework, side, folder, str(steps))
+                arguments = ("loop", *step, side, folder, str(asked.steps))
                 sides[side].append(measured(python, *arguments))
     turns = []
     for _ in range(STRETCHED):
         with tempfile.TemporaryDirectory() as folder:
-            turns.append(measured(python, "stretches", framework, folder, str(steps)))
-    return Measured(words, steps, sides, turns)
+            arguments = ("stretches", *step, folder, str(asked.steps))
+            turns.append(measured(python, *arguments))
+    return Measured(asked, sides, turns)
 
 
 def memory_lines() -> list[str]:

@@ -3,10 +3,10 @@
     overhead_program.py annotations
     overhead_program.py ring
     overhead_program.py stored
-    overhead_program.py loop numpy|jax|torch|tensorflow SIDE LOGDIR STEPS
-    overhead_program.py stretches numpy|jax|torch|tensorflow LOGDIR STEPS
+    overhead_program.py loop numpy|jax|torch|tensorflow BATCHES SIDE LOGDIR STEPS
+    overhead_program.py stretches numpy|jax|torch|tensorflow BATCHES LOGDIR STEPS
 
-`stretches` records some stretches of one loop and others not; a SIDE is `with`,
+A step of BATCHES takes that many times the rows. `stretches` records some stretches of one loop and others not; a SIDE is `with`,
 `without` or `own`, the framework's own profiler alone; the last two do not import
 stepscope. Runs in an environment that has the framework, with stepscope's `src`
 on the path.
@@ -28,10 +28,11 @@ from typing import Any, Self
 CALLS = 20_000
 BLOCKS = 15
 WARM_UP = 20
-TURNS = 9
+TURNS = 5
 KIB = 1024
 
 Step = Callable[[], float]
+Figures = dict[str, float]
 Mark = Callable[[int], AbstractContextManager[object]]
 
 
@@ -45,7 +46,7 @@ class Empty:
         return
 
 
-def annotations() -> dict[str, float]:
+def annotations() -> Figures:
     """Nanoseconds of each call: medians of blocks, the kinds taking turns."""
     ss: Any = importlib.import_module("stepscope")
     found: dict[str, list[float]] = {}
@@ -101,7 +102,7 @@ def _time_kinds(ss: Any, state: str, found: dict[str, list[float]]) -> None:
         found.setdefault(f"{name}, {state}", []).append(took / CALLS)
 
 
-def ring() -> dict[str, float]:
+def ring() -> Figures:
     """Bytes of memory that a full ring holds, without and with values."""
     recorder: Any = importlib.import_module("stepscope._core.recorder")
     host: Any = importlib.import_module("stepscope.capture.collectors.host")
@@ -121,7 +122,7 @@ def ring() -> dict[str, float]:
     return found
 
 
-def stored() -> dict[str, float]:
+def stored() -> Figures:
     """What it takes to store annotations while recording, and to stop after them."""
     ss: Any = importlib.import_module("stepscope")
     session: Any = importlib.import_module("stepscope.capture.session")
@@ -157,13 +158,10 @@ def _resident_bytes() -> int:
     raise SystemExit("this system does not tell what memory a process holds")
 
 
-def loop(framework: str, side: str, logdir: Path, steps: int) -> dict[str, float]:
+def loop(step: Step, framework: str, side: str, logdir: Path, steps: int) -> Figures:
     """Seconds of a training loop, and of starting and stopping beside it."""
-    step = STEPS[framework]()
-    for _ in range(WARM_UP):
-        step()
     mark: Mark = lambda _: contextlib.nullcontext()  # noqa: E731 - one of two
-    found: dict[str, float] = {}
+    found: Figures = {}
     ss: Any = None
     if side == "with":
         ss = importlib.import_module("stepscope")
@@ -195,22 +193,19 @@ def loop(framework: str, side: str, logdir: Path, steps: int) -> dict[str, float
     return found
 
 
-def stretches(framework: str, logdir: Path, steps: int) -> dict[str, float]:
+def stretches(step: Step, logdir: Path, steps: int) -> Figures:
     """How much longer a loop takes while it is recorded, in percent.
 
     Stretches that nobody records, that all collectors record and that our own alone do
     take turns in one process, so that all meet the same machine. The median turn is
     told.
     """
-    step = STEPS[framework]()
     ss: Any = importlib.import_module("stepscope")
     kinds: dict[str, Any] = {
         "without": None,
         "all": ss.ProfilerOptions(),
         "ours": ss.ProfilerOptions(collectors=("host", "process")),
     }
-    for _ in range(WARM_UP):
-        step()
     ss.start(logdir / "first")
     step()
     ss.stop()
@@ -244,11 +239,19 @@ def _stretch(
     return took
 
 
-def numpy_step() -> Step:
+def warm_step(framework: str, batches: int) -> Step:
+    """A training step that has run a few times."""
+    step = STEPS[framework](batches)
+    for _ in range(WARM_UP):
+        step()
+    return step
+
+
+def numpy_step(batches: int) -> Step:
     """A layer and its gradient."""
     np: Any = importlib.import_module("numpy")
     random = np.random.default_rng(1)
-    rows = random.normal(size=(512, 1024)).astype("float32")
+    rows = random.normal(size=(512 * batches, 1024)).astype("float32")
     weights = random.normal(size=(1024, 512)).astype("float32")
 
     def step() -> float:
@@ -261,11 +264,11 @@ def numpy_step() -> Step:
     return step
 
 
-def jax_step() -> Step:
+def jax_step(batches: int) -> Step:
     """Two layers, compiled."""
     jax: Any = importlib.import_module("jax")
     keys = jax.random.split(jax.random.key(1), 3)
-    rows = jax.random.normal(keys[0], (1024, 1024))
+    rows = jax.random.normal(keys[0], (1024 * batches, 1024))
     state = [
         jax.random.normal(keys[1], (1024, 512)) / 30,
         jax.random.normal(keys[2], (512, 10)) / 30,
@@ -290,7 +293,7 @@ def jax_step() -> Step:
     return step
 
 
-def torch_step() -> Step:
+def torch_step(batches: int) -> Step:
     """A small convolutional network."""
     torch: Any = importlib.import_module("torch")
     nn: Any = importlib.import_module("torch.nn")
@@ -305,7 +308,8 @@ def torch_step() -> Step:
         nn.Flatten(),
         nn.LazyLinear(10),
     )
-    rows, labels = torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))
+    rows = torch.randn(64 * batches, 3, 32, 32)
+    labels = torch.randint(0, 10, (64 * batches,))
     network(rows)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
 
@@ -319,7 +323,7 @@ def torch_step() -> Step:
     return step
 
 
-def tensorflow_step() -> Step:
+def tensorflow_step(batches: int) -> Step:
     """A small convolutional network, as one function."""
     tf: Any = importlib.import_module("tensorflow")
     keras: Any = importlib.import_module("keras")
@@ -335,7 +339,8 @@ def tensorflow_step() -> Step:
         ]
     )
     measure = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    rows, labels = tf.random.normal((192, 32, 32, 3)), tf.range(192) % 10
+    rows = tf.random.normal((192 * batches, 32, 32, 3))
+    labels = tf.range(192 * batches) % 10
 
     def update() -> Any:
         with tf.GradientTape() as tape:
@@ -381,7 +386,7 @@ OWN: dict[str, Callable[[Path], Callable[[], object]]] = {
     "torch": torch_own,
     "tensorflow": tensorflow_own,
 }
-STEPS: dict[str, Callable[[], Step]] = {
+STEPS: dict[str, Callable[[int], Step]] = {
     "numpy": numpy_step,
     "jax": jax_step,
     "torch": torch_step,
@@ -399,11 +404,13 @@ def main() -> int:
     elif what == "stored":
         found = stored()
     elif what == "stretches":
-        framework, logdir, steps = arguments
-        found = stretches(framework, Path(logdir), int(steps))
+        framework, batches, logdir, steps = arguments
+        step = warm_step(framework, int(batches))
+        found = stretches(step, Path(logdir), int(steps))
     else:
-        framework, side, logdir, steps = arguments
-        found = loop(framework, side, Path(logdir), int(steps))
+        framework, batches, side, logdir, steps = arguments
+        step = warm_step(framework, int(batches))
+        found = loop(step, framework, side, Path(logdir), int(steps))
     sys.stdout.write(json.dumps(found) + "\n")
     return 0
 

@@ -4,7 +4,8 @@ Each measurement starts a server over a log directory of its own (XProf keeps wh
 has computed beside the profile), and asks what the pages of either ask in a browser:
 until it answers at all, the overview, a second page, and then a hundred requests for
 six things in turn. Memory is what the process and its children hold resident. The file
-is read once before each, so nobody waits for the disk; the order alternates.
+is read once before each, so nobody waits for the disk; the order alternates. A server
+that stops answering is not asked again about a run of that size, and the page says so.
 
 Where Playwright and Chromium are installed, our page is also opened there.
 """
@@ -33,8 +34,12 @@ from served import (
     serving,
 )
 
+#: Runs of so many events, by default.
+SIZES = (1_000_000, GPU_EVENTS)
 RUNS = 3
 REQUESTS = 100
+#: After so many mixed requests in all, our memory is looked at again.
+MANY_REQUESTS = 1000
 MIB = 1 << 20
 XPROF_DATA = "data/plugin/profile"
 #: Pages that both have: asked in turn, between the two small ones.
@@ -96,14 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         contenders = [stepscope(), xprof()]
-        profile = gpu_shaped(options.events)
         sides = [ours(contenders[0].python), theirs(contenders[1].python)]
         if options.only:
             sides = [side for side in sides if side.name == options.only]
-        told = [machine(), versions(contenders), about(options)]
-        told.append(table(visits(sides, profile, options)))
-        if not options.only or options.only == "stepscope":
-            told += ["In Chromium, stepscope alone:", browser_part(profile, options)]
+        told = [machine(), versions(contenders)]
+        for events in options.events:
+            told += section(sides, events, options)
     except (NoPeer, NoProfile, ServerFailed) as failure:
         print(f"serve: {failure}", file=sys.stderr)
         return 1
@@ -120,16 +123,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N")
-    parser.add_argument("--events", type=int, default=GPU_EVENTS, metavar="N")
+    parser.add_argument(
+        "--events", type=int, action="append", metavar="N", help="may be repeated"
+    )
     parser.add_argument("--requests", type=int, default=REQUESTS, metavar="N")
     parser.add_argument("--only", choices=["XProf", "stepscope"])
     parser.add_argument(
         "--write", type=Path, metavar="PAGE", help="replace the section of this page"
     )
     options = parser.parse_args(arguments)
-    whole = options.events == GPU_EVENTS and options.requests >= REQUESTS
+    options.events = tuple(options.events or SIZES)
+    whole = options.events == SIZES and options.requests >= REQUESTS
     if options.write and (options.only or not whole):
-        parser.error(f"a page gets the whole profile, both sides, {REQUESTS} requests")
+        parser.error(f"a page gets all sizes, both sides, {REQUESTS} requests")
     return options
 
 
@@ -183,21 +189,42 @@ def theirs(python: Path) -> Side:
     )
 
 
+def section(
+    sides: Sequence[Side], events: int, options: argparse.Namespace
+) -> list[str]:
+    """What is told of a run of one size, in paragraphs."""
+    profile = gpu_shaped(events)
+    taken, failed = visits(sides, profile, options)
+    told = [about(events, options), table(taken)]
+    told += [
+        f"{name} did not answer to the end, and was not asked again: {why}."
+        for name, why in failed.items()
+    ]
+    # The budgets of the page are stated for the large run.
+    if "stepscope" in taken and events == GPU_EVENTS:
+        told += [growth(sides[0], profile, options.requests)]
+        told += ["In Chromium, stepscope alone:", browser_part(profile, options)]
+    return told
+
+
 def visits(
     sides: Sequence[Side], profile: Path, options: argparse.Namespace
-) -> dict[str, list[Visit]]:
-    """Every visit of each side, the sides taking turns."""
+) -> tuple[dict[str, list[Visit]], dict[str, str]]:
+    """Every visit of each side, the sides taking turns; and why a side has none."""
     taken: dict[str, list[Visit]] = {side.name: [] for side in sides}
+    failed: dict[str, str] = {}
     for run in range(options.runs):
         # Who goes first changes, so that neither always follows the other.
         for side in sides if run % 2 == 0 else sides[::-1]:
+            if side.name in failed:
+                continue
             say(f"run {run + 1}: {side.name}")
             try:
                 taken[side.name].append(visit(side, profile, requests=options.requests))
             except ServerFailed as failure:
-                raise ServerFailed(f"{side.name}: {failure}") from failure
+                failed[side.name] = str(failure)
     say("")
-    return taken
+    return taken, failed
 
 
 def visit(side: Side, profile: Path, *, requests: int) -> Visit:
@@ -207,8 +234,7 @@ def visit(side: Side, profile: Path, *, requests: int) -> Visit:
         first_s = server.show(side.first)
         first_bytes = server.resident_bytes()
         second_s = server.show(side.second)
-        turns = [(side.mixed[number % len(side.mixed)],) for number in range(requests)]
-        mixed_s = server.show(turns)
+        mixed_s = server.show(mixed(side, requests))
         return Visit(
             start_s=server.started_s,
             first_s=first_s,
@@ -218,6 +244,25 @@ def visit(side: Side, profile: Path, *, requests: int) -> Visit:
             first_bytes=first_bytes,
             mixed_bytes=server.resident_bytes(),
         )
+
+
+def mixed(side: Side, requests: int) -> Page:
+    """So many requests, for all things of a side in turn."""
+    return [(side.mixed[number % len(side.mixed)],) for number in range(requests)]
+
+
+def growth(side: Side, profile: Path, requests: int) -> str:
+    """What a server holds after some mixed requests, and after many."""
+    with started(side, profile) as server:
+        server.show(side.first)
+        server.show(mixed(side, requests))
+        before = server.resident_bytes()
+        server.show(mixed(side, MANY_REQUESTS - requests))
+        after = server.resident_bytes()
+    return (
+        f"{side.name} holds {before / MIB:,.0f} MiB after {requests} mixed requests and "
+        f"{after / MIB:,.0f} MiB after {MANY_REQUESTS:,}."
+    )
 
 
 @contextmanager
@@ -230,10 +275,10 @@ def started(side: Side, profile: Path) -> Iterator[Served]:
             yield server
 
 
-def about(options: argparse.Namespace) -> str:
+def about(events: int, options: argparse.Namespace) -> str:
     """What was measured, in a sentence."""
     return (
-        f"One run of {options.events:,} events (`benchmarks/gpu_shaped.py`); "
+        f"One run of {events:,} events (`benchmarks/gpu_shaped.py`); "
         f"{options.requests} mixed requests; medians of {options.runs}."
     )
 
@@ -241,6 +286,7 @@ def about(options: argparse.Namespace) -> str:
 def table(taken: dict[str, list[Visit]]) -> str:
     """The figures as a Markdown table; ratios where both sides were measured."""
     names = list(taken)
+    measured = {name: visits_of for name, visits_of in taken.items() if visits_of}
     lines = [
         "| | " + " | ".join([*names, "XProf ÷ stepscope"]) + " |",
         "|---|" + "--:|" * (len(names) + 1),
@@ -248,9 +294,11 @@ def table(taken: dict[str, list[Visit]]) -> str:
     for text, field, digits, unit in ROWS:
         values = {
             name: statistics.median(getattr(each, field) for each in visits_of) / unit
-            for name, visits_of in taken.items()
+            for name, visits_of in measured.items()
         }
-        cells = [f"{values[name]:,.{digits}f}" for name in names]
+        cells = [
+            f"{values[name]:,.{digits}f}" if name in values else "–" for name in names
+        ]
         both = len(values) > 1
         cells.append(f"{values['XProf'] / values['stepscope']:.1f}" if both else "")
         lines.append(f"| {text} | " + " | ".join(cells) + " |")

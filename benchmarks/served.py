@@ -112,12 +112,18 @@ def serving(
                     log.seek(0)
                     said = log.read().decode("utf-8", "replace").splitlines()
                     last = said[-1] if said else "no message"
-                    raise ServerFailed(f"it ended with {process.returncode}: {last}")
+                    raise ServerFailed(f"{_state(process)}: {last}")
                 if time.perf_counter() - begun > STARTING_S:
                     raise ServerFailed(f"no answer within {STARTING_S:.0f} s")
                 time.sleep(POLL_S)
             started_s = time.perf_counter() - begun
-            yield Served(port=port, pid=process.pid, started_s=started_s)
+            try:
+                yield Served(port=port, pid=process.pid, started_s=started_s)
+            except ServerFailed as failure:
+                after_s = time.perf_counter() - begun
+                raise ServerFailed(
+                    f"{failure}, {after_s:.0f} s after the start; {_state(process)}"
+                ) from failure
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -143,6 +149,15 @@ def fresh_logdir(profile: Path) -> Iterator[Path]:
         except OSError:
             shutil.copy2(profile, target)
         yield Path(logdir)
+
+
+def _state(process: subprocess.Popen[bytes]) -> str:
+    # A process that crashes closes its connections first.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=2)
+    if process.returncode is None:
+        return "the server still ran"
+    return f"the server had ended with status {process.returncode}"
 
 
 def _answers(port: int) -> bool:

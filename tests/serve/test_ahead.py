@@ -83,12 +83,12 @@ def test_it_ends_when_another_run_is_opened(
 
 
 def test_the_newest_run_is_read_before_anyone_asks(site: Site) -> None:
-    site.store.read_newest()
+    site.store.read_newest("overview_page")
     assert site.store.entry(None).id in str(site.store._opened)
     assert site.store.work is None
 
 
 def test_a_log_directory_without_runs_is_left_alone(tmp_path: Path) -> None:
     with running(tmp_path) as site:
-        site.store.read_newest()
+        site.store.read_newest("overview_page")
         assert site.get("data/tool/overview").status == 404

@@ -12,14 +12,17 @@ function figures(value: number): number {
   return size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size === 0 ? 0 : 4;
 }
 
+/** By decimals. Made once: a page writes thousands of numbers, and making one takes long. */
+const FORMATS = [0, 1, 2, 3, 4].map(
+  (digits) =>
+    new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }),
+);
+
 /** A number; `whole` numbers without decimals, unless the others of their column have them. */
 export function number(value: number | null | undefined, whole = true): string {
   if (value === null || value === undefined) return UNKNOWN;
   const digits = whole && Number.isInteger(value) ? 0 : figures(value);
-  const shown = value.toLocaleString("en", {
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits,
-  });
+  const shown = FORMATS[digits]!.format(value);
   return Number(shown) === 0 && value !== 0 ? value.toPrecision(2) : shown;
 }
 

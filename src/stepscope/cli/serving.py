@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["answer"]
 
+#: The tool that the first page shows.
+_FIRST: Final = "overview_page"
 #: Addresses that stand for every one of the machine.
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
@@ -38,7 +40,7 @@ def answer(logdir: str, *, host: str, port: int) -> int:
         try:
             click.echo(_greeting(logdir, host, server, policy))
             # Whoever starts it wants to see that run: it is read while a browser opens.
-            Thread(target=store.read_newest, daemon=True).start()
+            Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
             server.serve_forever()
         except KeyboardInterrupt:
             click.echo("", err=True)

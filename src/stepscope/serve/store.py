@@ -38,8 +38,6 @@ ANSWERS_BYTES: Final = 128 * 2**20
 _QUIET_S: Final = 2.0
 #: So long a request waits for the computations before it.
 _PATIENCE_S: Final = 120.0
-#: The tool that the first page shows.
-_FIRST: Final = "overview_page"
 #: Looking again may take at most this share of the time.
 _LOOKING_SHARE: Final = 0.1
 
@@ -209,8 +207,12 @@ class Store:
             self._answers.put(key, answer, cost_bytes=len(answer))
             return answer
 
-    def read_newest(self) -> None:
-        """Open the newest run, if there is one here, before anyone asks for it."""
+    def read_newest(self, tool: str) -> None:
+        """Open the newest run, if there is one here, and prepare what is asked first.
+
+        Args:
+            tool: What the first page shows.
+        """
         if not self.source.written_in_place:
             return
         # An error is told to whoever asks for the run.
@@ -218,7 +220,7 @@ class Store:
             entry = self.entry(None)
             with self._request(), self._turn(), self._working.on(entry.id, stages=2):
                 opened = self._open(entry)
-            opened.prepare(_FIRST)
+            opened.prepare(tool)
 
     def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
         """Answer what is likely to be asked next about the open run, in the background.
