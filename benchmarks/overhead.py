@@ -7,8 +7,9 @@ goes first changes from pair to pair; a pair's ratio is what the recording costs
 same is measured within one process whose stretches are recorded in turn: there a busy
 machine disturbs less. Every loop runs with short steps, where a recording weighs most,
 and with a fifth of the steps at eight times the rows, as training has them. Loops of
-frameworks run in the environments of `make frameworks`; one that is missing is passed over and said. Annotations are measured beside an empty
-context manager in the same process, in blocks that take turns.
+frameworks run in the environments of `make frameworks`; one that is missing is passed
+over and said. Annotations are measured beside an empty context manager in the same
+process, in blocks that take turns.
 """
 
 import argparse
@@ -225,8 +226,8 @@ def _measured_loop(asked: Loop, python: str, pairs: int) -> Measured:
     turns = []
     for _ in range(STRETCHED):
         with tempfile.TemporaryDirectory() as folder:
-            arguments = ("stretches", *step, folder, str(asked.steps))
-            turns.append(measured(python, *arguments))
+            stretched = ("stretches", *step, folder, str(asked.steps))
+            turns.append(measured(python, *stretched))
     return Measured(asked, sides, turns)
 
 

@@ -6,10 +6,10 @@
     overhead_program.py loop numpy|jax|torch|tensorflow BATCHES SIDE LOGDIR STEPS
     overhead_program.py stretches numpy|jax|torch|tensorflow BATCHES LOGDIR STEPS
 
-A step of BATCHES takes that many times the rows. `stretches` records some stretches of one loop and others not; a SIDE is `with`,
-`without` or `own`, the framework's own profiler alone; the last two do not import
-stepscope. Runs in an environment that has the framework, with stepscope's `src`
-on the path.
+A step takes BATCHES times the rows. `stretches` records some stretches of one loop and
+others not; a SIDE is `with`, `without` or `own`, the framework's own profiler alone;
+the last two do not import stepscope. Runs in an environment that has the framework,
+with stepscope's `src` on the path.
 """
 
 import contextlib

@@ -64,14 +64,13 @@ for tool in sys.argv[2:]:
 STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
-from stepscope.analysis import prepare
+from stepscope.analysis import answers
 from stepscope.analysis.trace_tiles import catalogue, window
 from stepscope.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame
 from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
-prepare(profile, sys.argv[2:])
 def draw(host):
     shown = catalogue(profile, host)
     bucket = -((shown.begin_ps - shown.end_ps) // {TRACE_PIXELS})
@@ -85,10 +84,10 @@ def draw(host):
             bucket_ps=bucket,
         )
         sys.stdout.buffer.write(frames.encode(*slice_frame(slices)))
-for tool in sys.argv[2:]:
+for tool, result in answers(profile, sys.argv[2:]).items():
     answer = to_json.envelope(
         tool,
-        profile.tool(tool),
+        result,
         profile=describe(profile),
         quality=doubts(profile),
     )

@@ -260,8 +260,8 @@ def growth(side: Side, profile: Path, requests: int) -> str:
         server.show(mixed(side, MANY_REQUESTS - requests))
         after = server.resident_bytes()
     return (
-        f"{side.name} holds {before / MIB:,.0f} MiB after {requests} mixed requests and "
-        f"{after / MIB:,.0f} MiB after {MANY_REQUESTS:,}."
+        f"{side.name} holds {before / MIB:,.0f} MiB after {requests} mixed requests "
+        f"and {after / MIB:,.0f} MiB after {MANY_REQUESTS:,}."
     )
 
 

@@ -10,7 +10,7 @@ from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
-from stepscope.analysis import find_tool, prepare
+from stepscope.analysis import answers
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
@@ -46,16 +46,12 @@ def opened(paths: Sequence[str], shown: Stages) -> ProfileData:
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Ask each tool of a report once, and every rule."""
     shown.stage("Working out")
-    prepare(profile, REPORTED)
-    results = {}
-    for name, field in REPORTED.items():
-        shown.stage(find_tool(name).title)
-        results[field] = profile.tool(name)
+    found = answers(profile, REPORTED, begun=lambda tool: shown.stage(tool.title))
     shown.stage("Findings")
     signals = collect(profile, THRESHOLDS)
     return Document(
         profile=describe(profile),
-        **results,
+        **{field: found[name] for name, field in REPORTED.items()},
         findings=evaluate(signals),
         quality=doubts(profile),
         silent_device=signals.device.sign,

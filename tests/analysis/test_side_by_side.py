@@ -9,13 +9,17 @@ import pytest
 
 import stepscope
 from stepscope.analysis import TOOLS
+from stepscope.analysis import answers as together
 from stepscope.compose import describe, doubts
 from stepscope.derive import DERIVATIONS, profile_data
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
+from stepscope.report.plain import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from stepscope.analysis.tool import Tool
 
 INPUTS = {one.name: {it.removesuffix("?") for it in one.inputs} for one in DERIVATIONS}
 
@@ -50,6 +54,21 @@ def answers(path: Path) -> dict[str, bytes]:
         )
         for tool in TOOLS
     }
+
+
+def test_tools_that_run_side_by_side_answer_the_same(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [tool.name for tool in TOOLS]
+    profile = stepscope.open(recorded)
+    alone = {name: profile.tool(name) for name in names}
+    for threads in (1, 4):
+        monkeypatch.setattr(profile_data, "worth_threads", lambda _, n=threads: n)
+        begun: list[Tool] = []
+        found = together(stepscope.open(recorded), names, begun=begun.append)
+        assert sorted(tool.name for tool in begun) == sorted(names)
+        assert list(found) == names
+        assert {it for it in names if plain(found[it]) != plain(alone[it])} == set()
 
 
 def test_threads_change_no_answer(

@@ -22,15 +22,16 @@ from stepscope.analysis import (
     trace_viewer,
 )
 from stepscope.analysis.tool import Tool
+from stepscope.derive.profile_data import Reader
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 
-__all__ = ["TOOLS", "analyse", "find_tool", "prepare"]
+__all__ = ["TOOLS", "analyse", "answers", "find_tool", "prepare"]
 
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
@@ -146,6 +147,34 @@ def prepare(profile: ProfileData, names: Iterable[str]) -> None:
         derivation for name in names for derivation in find_tool(name).derivations
     )
     profile.prepare([*wanted, *_DOUBTS])
+
+
+def answers(
+    profile: ProfileData,
+    names: Iterable[str],
+    *,
+    begun: Callable[[Tool], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Run several tools as they are without options, side by side if it is worth it.
+
+    Args:
+        profile: The run.
+        names: Of the tools; the answers come in this order.
+        begun: Told of each tool when its turn comes, from any thread.
+    """
+    tools = [find_tool(name) for name in names]
+    # The class of a result is declared by its tool, which is known by name only.
+    found: dict[str, Any] = {}
+
+    def reader(tool: Tool) -> Reader:
+        def run() -> None:
+            begun(tool)
+            found[tool.name] = tool.analyse(profile, tool.options())
+
+        return Reader(tool.derivations, run)
+
+    profile.prepare(_DOUBTS, readers=[reader(tool) for tool in tools])
+    return {tool.name: found[tool.name] for tool in tools}
 
 
 def analyse(

@@ -9,17 +9,18 @@ from stepscope.derive import DERIVATIONS
 from stepscope.derive.kept import Kept
 from stepscope.derive.schedule import compute_all, worth_threads
 from stepscope.errors import BadUsage
+from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import polars as pl
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["ProfileData"]
+__all__ = ["ProfileData", "Reader"]
 
 
 _BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
@@ -36,6 +37,18 @@ _LARGE = (
 _TABLE_ORDER = (*(name for name in TABLES if name not in _LARGE), *_LARGE)
 #: Inputs that are there as soon as a trace is.
 _OF_TRACE = {"trace", "strings"}
+
+
+class Reader(Frozen, frozen=True):
+    """Something that reads derivations.
+
+    Attributes:
+        needs: Their names, of every host.
+        run: Reads them.
+    """
+
+    needs: tuple[str, ...]
+    run: Callable[[], None]
 
 
 class ProfileData:
@@ -89,32 +102,48 @@ class ProfileData:
         """Whether computing side by side gains anything."""
         return worth_threads(sum(map(_events, self.traces.values()))) > 1
 
-    def prepare(self, names: Iterable[str], hosts: Iterable[str] | None = None) -> None:
+    def prepare(
+        self,
+        names: Iterable[str],
+        hosts: Iterable[str] | None = None,
+        *,
+        readers: Sequence[Reader] = (),
+    ) -> None:
         """Compute some derivations side by side, for whoever asks for them next.
 
         Args:
             names: What is wanted; with it comes what it needs.
             hosts: For which hosts; by default for all.
+            readers: Run too, each as soon as what it needs is there.
         """
-        names, chosen = tuple(names), self.hosts if hosts is None else hosts
-        traces = [self.trace(host) for host in chosen]
+        traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
+            for reader in readers:
+                reader.run()
             return
-        inputs: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        needed = dict.fromkeys(it for reader in readers for it in reader.needs)
+        inputs: dict[tuple[str, str] | Reader, set[tuple[str, str]]] = {}
         for trace in traces:
-            missing = self._missing(trace.host, names)
+            missing = self._missing(trace.host, (*names, *needed))
             # The tables of a trace are built one after the other.
             tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
             for table, before in pairwise(tables[::-1]):
                 missing[table] = [before]
             for name, wanted in missing.items():
                 inputs[trace.host, name] = {(trace.host, one) for one in wanted}
-        compute_all(
-            inputs,
-            lambda key: self._input(self.trace(key[0]), key[1]),
-            threads=threads,
-        )
+        for reader in readers:
+            every = {(trace.host, it) for trace in traces for it in reader.needs}
+            inputs[reader] = every & inputs.keys()
+
+        def compute(key: tuple[str, str] | Reader) -> None:
+            if isinstance(key, Reader):
+                key.run()
+            else:
+                host, name = key
+                self._input(self.trace(host), name)
+
+        compute_all(inputs, compute, threads=threads)
 
     def tool(self, name: str, **options: Any) -> Any:
         """The frozen result of a tool, or `Unavailable`; it declares its options."""

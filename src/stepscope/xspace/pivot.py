@@ -113,7 +113,7 @@ def pivot_rows(
             stats.length,
             slots,
             rows,
-            np.searchsorted(stats.event, rows),
+            _firsts(stats.event, rows),
             found.value,
             found.kind,
             found.length,
@@ -121,6 +121,14 @@ def pivot_rows(
         if written < 0:
             raise ValueError("the stats' columns differ in length")
     return found
+
+
+def _firsts(event: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Where the stats of each row begin; looking them up in order is far cheaper."""
+    order = np.argsort(rows, kind="stable")
+    firsts = np.empty(len(rows), np.int64)
+    firsts[order] = np.searchsorted(event, rows[order])
+    return firsts
 
 
 def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:

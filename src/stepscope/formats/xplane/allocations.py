@@ -16,6 +16,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.formats.xplane.columns import Values
     from stepscope.formats.xplane.recording import Recording
 
@@ -69,6 +71,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     rows = recording.host_rows(lambda name: name in _NAMES)
     if not len(rows):
         return _torch_allocations(recording)
+    rows = _in_time(recording, rows)
     stats = recording.values_at(_KEYS, rows)
     numbers = {
         column: nullable(column, *stats[key].integers())
@@ -104,20 +107,22 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     frame = frame.with_columns(
         fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
     )
-    frame = frame.select(
+    return frame.select(
         pl.col(column).cast(dtype)
         if column in frame.columns
         else pl.lit(None, dtype).alias(column)
         for column, dtype in ALLOCATIONS.dtypes().items()
     )
-    # Tracks follow each other in the table of events; time must not.
-    return frame[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+
+
+def _in_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tracks follow each other in the table of events; time must not."""
+    return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
 
 
 def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     """What PyTorch's allocators reported, under the names that it gave."""
-    rows = recording.host_rows(lambda name: name == _TORCH_NAME)
-    rows = rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+    rows = _in_time(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
     stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
     address, has_address = stats[_TORCH_ADDRESS].integers()
     given = pl.DataFrame(
@@ -146,6 +151,8 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
 def _memories(recording: Recording, stats: dict[str, Values]) -> pl.Series:
     """The name of the memory: its allocator, else index and device, as recorded."""
     named = recording.texts("name", recording.handles(stats["allocator_name"]))
+    if not named.null_count():
+        return named
     parts = [
         nullable(key, *stats[key].integers()).cast(pl.String)
         for key in ("index_on_host", "device_ordinal")
