@@ -1,5 +1,5 @@
 // Stacked columns, one for each step or worker, in the categories' colours.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { number } from "../format";
 import { Hatches, Legend, paint, present } from "./categories";
@@ -26,8 +26,6 @@ const HEIGHT = 220;
 const LEFT = 56;
 const BOTTOM = 22;
 const TOP = 12;
-/** Until the page has said how much room there is. */
-const WIDTH = 1000;
 const NARROWEST = 260;
 const TICKS = 4;
 const WIDEST = 90;
@@ -35,9 +33,17 @@ const WIDEST = 90;
 const MOST = 200;
 
 export function Columns(props: Props) {
-  const { stacks, unit } = props;
-  const [under, point] = useState<number | null>(null);
   const [place, room] = useRoom();
+  return (
+    <div class="columns" ref={place}>
+      {room !== null && <Drawn {...props} room={room} />}
+    </div>
+  );
+}
+
+function Drawn(props: Props & { room: number }) {
+  const { stacks, unit, room } = props;
+  const [under, point] = useState<number | null>(null);
   const shown = stacks.slice(0, MOST);
   const categories = present(shown.map((stack) => stack.parts));
   const most = Math.max(...shown.map((stack) => total(stack)), Number.MIN_VALUE);
@@ -49,7 +55,7 @@ export function Columns(props: Props) {
     props.onPoint?.(index);
   };
   return (
-    <div class="columns" ref={place}>
+    <>
       <Hatches />
       <Legend categories={categories} />
       <svg viewBox={`0 0 ${room} ${HEIGHT + 4}`} role="list" aria-label={`One column for each ${props.each}`}>
@@ -87,7 +93,7 @@ export function Columns(props: Props) {
         )}
         {stacks.length > MOST && ` The first ${MOST} of ${stacks.length} are drawn; the table has all.`}
       </p>
-    </div>
+    </>
   );
 }
 
@@ -149,14 +155,17 @@ function Axis({ top, right, y, unit }: AxisProps) {
   );
 }
 
-/** The width that is there, so that text keeps its size on narrow screens. */
+/**
+ * The width that is there, so that text keeps its size on narrow screens; null until it is
+ * known, for a chart takes long to draw and should be drawn once.
+ */
 function useRoom() {
   const place = useRef<HTMLDivElement>(null);
-  const [room, measure] = useState(WIDTH);
-  useEffect(() => {
-    const watch = new ResizeObserver(() =>
-      measure(Math.max(place.current?.clientWidth ?? WIDTH, NARROWEST)),
-    );
+  const [room, measure] = useState<number | null>(null);
+  useLayoutEffect(() => {
+    const look = () => measure(Math.max(place.current!.clientWidth, NARROWEST));
+    look();
+    const watch = new ResizeObserver(look);
     watch.observe(place.current!);
     return () => watch.disconnect();
   }, []);
