@@ -162,8 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         contenders = [stepscope(), xprof()]
         groups = the_groups(contenders[0])
-        if options.first_three:
-            groups = (replace(groups[0], is_apart=True),)
+        if options.group:
+            chosen = [group for group in groups if group.name == options.group]
+            groups = tuple(replace(group, is_apart=True) for group in chosen)
         if options.only:
             contenders = [c for c in contenders if c.name == options.only]
     except NoPeer as failure:
@@ -200,15 +201,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--only", choices=["XProf", "stepscope"])
     parser.add_argument(
-        "--first-three",
-        action="store_true",
-        help="leave out the other pages, and XProf's pages in one process",
+        "--group",
+        choices=["three", "all"],
+        help="leave out the other group, and XProf's pages in one process",
     )
     parser.add_argument(
         "--write", type=Path, metavar="PAGE", help="replace the section of this page"
     )
     options = parser.parse_args(arguments)
-    partial = options.only or options.case or options.first_three
+    partial = options.only or options.case or options.group
     if options.write and (options.runs < LEAST_RUNS or partial):
         parser.error(
             f"a page gets all cases, both sides, and {LEAST_RUNS} runs or more"
