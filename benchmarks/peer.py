@@ -59,11 +59,10 @@ for tool in sys.argv[2:]:
     data, _ = xspace_to_tool_data([sys.argv[1]], name, options)
     sys.stdout.buffer.write(data)
 """
-# What `stepscope show TOOL PATH --format json` does, for several tools side by side; of
-# the timeline also what the page draws, every track of it.
+# What `stepscope show TOOL PATH --format json` does, for several tools in turn; of the
+# timeline also what the page draws, every track of it.
 STEPSCOPE_PROGRAM = f"""
 import sys
-from concurrent.futures import ThreadPoolExecutor
 import stepscope
 from stepscope.analysis import answers
 from stepscope.analysis.trace_tiles import catalogue, window
@@ -72,7 +71,7 @@ from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame
 from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
-def drawn(host):
+def draw(host):
     shown = catalogue(profile, host)
     bucket = -((shown.begin_ps - shown.end_ps) // {TRACE_PIXELS})
     for track in range(len(shown.tracks)):
@@ -84,23 +83,18 @@ def drawn(host):
             end_ps=shown.end_ps,
             bucket_ps=bucket,
         )
-        yield frames.encode(*slice_frame(slices))
-def written(answer):
-    tool, result = answer
-    told = to_json.envelope(
+        sys.stdout.buffer.write(frames.encode(*slice_frame(slices)))
+for tool, result in answers(profile, sys.argv[2:]).items():
+    answer = to_json.envelope(
         tool,
         result,
         profile=describe(profile),
         quality=doubts(profile),
     )
-    parts = [to_json.render_envelope(told)]
+    sys.stdout.buffer.write(to_json.render_envelope(answer))
     if tool == "trace_viewer":
         for host in profile.hosts:
-            parts += drawn(host)
-    return parts
-with ThreadPoolExecutor() as pool:
-    for parts in pool.map(written, answers(profile, sys.argv[2:]).items()):
-        sys.stdout.buffer.writelines(parts)
+            draw(host)
 """
 
 
