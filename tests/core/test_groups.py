@@ -60,10 +60,15 @@ def test_sums_beyond_the_precision_of_a_real_are_exact(kernels: ModuleType) -> N
     assert out[1].tolist() == [2**60 + 2]
 
 
-@pytest.mark.parametrize("code", [-1, GROUPS])
-def test_a_code_without_a_group_is_refused(kernels: ModuleType, code: int) -> None:
+def test_a_code_beyond_the_groups_is_refused(kernels: ModuleType) -> None:
     out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-    assert kernels.totals(*columns([(code, 1)]), *out) == kernels.BAD_RANGE
+    assert kernels.totals(*columns([(GROUPS, 1)]), *out) == kernels.BAD_RANGE
+
+
+def test_a_row_of_no_group_is_left_out(kernels: ModuleType) -> None:
+    out = [np.zeros(1, np.int64) for _ in range(4)]
+    assert kernels.totals(*columns([(-1, 7), (0, 2), (-1, -7)]), *out) == 3
+    assert [column.tolist() for column in out] == [[1], [2], [2], [2]]
 
 
 def test_arrays_of_different_lengths_are_refused(kernels: ModuleType) -> None:

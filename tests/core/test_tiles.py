@@ -29,9 +29,10 @@ class Index(NamedTuple):
     start: np.ndarray
     dur: np.ndarray
     rows: np.ndarray
-    before: np.ndarray
+    lasting: np.ndarray
     longest: np.ndarray
     edges: np.ndarray
+    blocks: np.ndarray
 
 
 def columns(lanes: list[Lane]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -58,15 +59,18 @@ def indexed(
     count = np.zeros(lanes, np.int64)
     drawn = kernels.count_lanes(lane, count)
     edges = np.concatenate(([0], np.cumsum(count)))
-    rows, before = np.full(drawn, -9, np.int32), np.full(drawn, -9, np.int64)
+    blocks = np.concatenate(([0], np.cumsum(-(-count // kernels.BLOCK))))
+    rows = np.full(drawn, -9, np.int32)
+    lasting = np.full(blocks[-1], -9, np.int64)
+    longest = np.full(blocks[-1], -9, np.int32)
     state = np.full((3, lanes), -9, np.int64)
-    answer = kernels.fill_lanes(start, dur, lane, edges, state, rows, before)
+    answer = kernels.fill_lanes(
+        start, dur, lane, edges, blocks, state, rows, lasting, longest
+    )
     if answer < 0:
         return int(answer)
     assert answer == drawn
-    longest = np.full(-(-drawn // kernels.BLOCK), -9, np.int32)
-    assert kernels.find_longest(dur, rows, longest) == drawn
-    return Index(start, dur, rows, before, longest, edges)
+    return Index(start, dur, rows, lasting, longest, edges, blocks)
 
 
 def folded(
@@ -159,6 +163,7 @@ def test_the_longest_of_many_is_found_by_blocks(
         blocks = [durs[at : at + 16] for at in range(0, len(durs), 16)]
         longest = [16 * at + each.index(max(each)) for at, each in enumerate(blocks)]
         assert longest == index.longest.tolist()
+        assert [sum(each) for each in blocks] == index.lasting.tolist()
         expected = painted([lane], index, window, bucket=bucket)
         assert expected == folded(kernels, index, window, bucket=bucket)
 
@@ -273,12 +278,16 @@ def test_rows_of_one_lane_that_overlap_are_refused(kernels: ModuleType) -> None:
     assert indexed(kernels, start, dur, lane, lanes=1) == kernels.OVERLAP
 
 
+def room_for_one() -> list[np.ndarray]:
+    """Of rows, and of sums and rows of blocks."""
+    return [np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(1, np.int32)]
+
+
 def test_a_lane_beyond_the_number_of_lanes_is_refused(kernels: ModuleType) -> None:
     start, dur, lane = columns([[], [(0, 5)]])
     assert kernels.count_lanes(lane, np.zeros(1, np.int64)) == kernels.BAD_RANGE
-    filled = [np.zeros(1, np.int32), np.zeros(1, np.int64)]
     edges, state = np.array([0, 1]), np.zeros((3, 1), np.int64)
-    answer = kernels.fill_lanes(start, dur, lane, edges, state, *filled)
+    answer = kernels.fill_lanes(start, dur, lane, edges, edges, state, *room_for_one())
     assert answer == kernels.BAD_RANGE
 
 
@@ -287,22 +296,23 @@ def test_edges_that_do_not_fit_the_rows_are_refused(
     kernels: ModuleType, edges: list[int]
 ) -> None:
     start, dur, lane = columns([[(0, 5)]])
-    filled = [np.zeros(1, np.int32), np.zeros(1, np.int64)]
-    state = np.zeros((3, 1), np.int64)
-    answer = kernels.fill_lanes(start, dur, lane, np.array(edges), state, *filled)
-    assert answer == kernels.BAD_RANGE
+    one, given, state = np.array([0, 1]), np.array(edges), np.zeros((3, 1), np.int64)
+    for limits in ((given, one), (one, given)):
+        answer = kernels.fill_lanes(start, dur, lane, *limits, state, *room_for_one())
+        assert answer == kernels.BAD_RANGE
 
 
-@pytest.mark.parametrize("changed", ["dur", "before", "longest", "edges"])
+@pytest.mark.parametrize("changed", ["dur", "lasting", "longest", "edges", "blocks"])
 def test_arrays_that_do_not_belong_together_are_refused(
     kernels: ModuleType, changed: str
 ) -> None:
     index = example(kernels)
     wrong = {
         "dur": index.dur[:-1],
-        "before": index.before[:-1],
+        "lasting": index.lasting[:-1],
         "longest": index.longest[:0],
         "edges": index.edges + 1,
+        "blocks": index.blocks[:-1],
     }
     out = np.zeros((kernels.COLUMNS, 9), np.int64)
     broken = index._replace(**{changed: wrong[changed]})
@@ -318,15 +328,6 @@ def test_no_slice_is_written_beyond_the_output(kernels: ModuleType, room: int) -
     index = example(kernels)
     out = np.full((kernels.COLUMNS, room), -9, np.int64)
     assert kernels.fold(*index, 0, 100, 25, out) == kernels.NO_ROOM
-
-
-def test_a_short_table_of_the_longest_is_refused(kernels: ModuleType) -> None:
-    index = example(kernels)
-    answer = kernels.find_longest(index.dur, index.rows, np.empty(0, np.int32))
-    assert answer == kernels.NO_ROOM
-    beyond = np.array([4], np.int32)
-    answer = kernels.find_longest(index.dur, beyond, np.empty(1, np.int32))
-    assert answer == kernels.BAD_RANGE
 
 
 def test_another_thread_runs_meanwhile(

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Totals of groups whose numbers are small and dense.
 
-A row's group is a code from 0 up. One pass adds each row to its group; no row is
-moved or compared with another. Sums are exact: they are whole numbers of 64 bits,
-never reals.
+A row's group is a code from 0 up; a row with a negative code is in none. One pass adds
+each row to its group; no row is moved or compared with another. Sums are exact: they
+are whole numbers of 64 bits, never reals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if not cython.compiled:
 
 __all__ = ["BAD_RANGE", "totals"]
 
-#: Arrays of different lengths, or a code without a group.
+#: Arrays of different lengths, or a code beyond the groups.
 BAD_RANGE = -3
 
 
@@ -38,7 +38,9 @@ def _totals(
     groups: cython.longlong = count.shape[0]
     for row in range(code.shape[0]):
         group = code[row]
-        if group < 0 or group >= groups:
+        if group < 0:
+            continue
+        if group >= groups:
             return -3
         number = value[row]
         if count[group] == 0 or number < least[group]:

@@ -3,15 +3,16 @@
 
 A *lane* holds rows that ascend and do not overlap, as those of one depth of a track do.
 The lanes of all tracks stand one after the other in `rows`; a place in it is a
-*position*, and lane `k` has the positions [edges[k], edges[k + 1]). Besides, `before`
-has for each position the durations of the earlier ones of its lane added up, and
-`longest` for each block of `BLOCK` positions the one that lasts longest.
+*position*, and lane `k` has the positions [edges[k], edges[k + 1]). Each `BLOCK`
+positions of a lane, from its first on, are a *block*: lane `k` has the blocks
+[blocks[k], blocks[k + 1]). Of each, `lasting` has the durations added up, and `longest`
+the row that lasts longest.
 
 `fold` walks a window in buckets of equal width. As rows do not overlap, only the last
 of those that start in a bucket can be as wide as the bucket: it comes as it is, and
 those before it are one slice. The next bucket is found by doubling steps from a guess
-and bisection, what ran in a slice is a difference of two sums, and the longest comes
-from the blocks: the cost follows the buckets, not the rows.
+and bisection, and what ran in a slice, and the longest of it, come from the blocks: the
+cost follows the buckets and the blocks, not the rows.
 
 Times are cut at ±(2**62 - 1), so that no sum or difference can overflow. What is not of
 the contract in size gives `BAD_RANGE`.
@@ -34,7 +35,6 @@ __all__ = [
     "OVERLAP",
     "count_lanes",
     "fill_lanes",
-    "find_longest",
     "fold",
 ]
 
@@ -45,7 +45,7 @@ OVERLAP = -2
 #: Numbers beyond an array, or arrays whose lengths do not belong together.
 BAD_RANGE = -3
 
-#: Positions of a block of `longest`.
+#: Positions of a block.
 BLOCK = 16
 #: Rows of the output of `fold`.
 COLUMNS = 7
@@ -109,6 +109,32 @@ def count_lanes(
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _lanes_fit(
+    edges: cython.const[cython.longlong][::1],
+    blocks: cython.const[cython.longlong][::1],
+    rows: cython.longlong,
+    room: cython.longlong,
+) -> cython.bint:
+    """Whether all positions are rows, and each lane has blocks enough, within room."""
+    lane: cython.longlong
+    size: cython.longlong
+    if edges.shape[0] < 1 or blocks.shape[0] != edges.shape[0]:
+        return False
+    if edges[0] < 0 or blocks[0] < 0:
+        return False
+    for lane in range(edges.shape[0] - 1):
+        size = edges[lane + 1] - edges[lane]
+        if size < 0 or edges[lane + 1] > rows or blocks[lane + 1] > room:
+            return False
+        if blocks[lane + 1] - blocks[lane] < (size + 15) // 16:
+            return False
+    return True
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _fill_lanes(
@@ -116,44 +142,46 @@ def _fill_lanes(
     dur: cython.const[cython.longlong][::1],
     lane: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
+    blocks: cython.const[cython.longlong][::1],
     state: cython.longlong[:, ::1],
     rows: cython.int[::1],
-    before: cython.longlong[::1],
+    lasting: cython.longlong[::1],
+    longest: cython.int[::1],
 ) -> cython.longlong:
     row: cython.longlong
     mine: cython.longlong
-    place: cython.longlong
+    block: cython.longlong
     begins: cython.longlong
     ends: cython.longlong
     lanes: cython.longlong = edges.shape[0] - 1
     filled: cython.longlong = 0
-    # How many rows a lane has got, when the last of them ends, and how long they ran.
+    # How many rows a lane has got, when the last of them ends, and how long the
+    # longest of the last block runs.
     for mine in range(lanes):
         state[0, mine] = 0
         state[1, mine] = -0x3FFF_FFFF_FFFF_FFFF
         state[2, mine] = 0
-        if edges[mine] < 0 or edges[mine] > edges[mine + 1]:
-            return -3
-    if lanes > 0 and edges[lanes] > rows.shape[0]:
-        return -3
     for row in range(lane.shape[0]):
         mine = lane[row]
         if mine < 0:
             continue
-        if mine >= lanes:
-            return -3
-        place = edges[mine] + state[0, mine]
-        if place >= edges[mine + 1]:
+        if mine >= lanes or state[0, mine] >= edges[mine + 1] - edges[mine]:
             return -3
         begins = _from(start[row])
         if begins < state[1, mine]:
             return -2
         ends = _until(start[row], dur[row])
-        rows[place] = cython.cast(cython.int, row)
-        before[place] = state[2, mine]
+        rows[edges[mine] + state[0, mine]] = cython.cast(cython.int, row)
+        block = blocks[mine] + state[0, mine] // 16
+        if state[0, mine] % 16 == 0:
+            lasting[block] = 0
+            state[2, mine] = -1
+        lasting[block] += ends - begins
+        if ends - begins > state[2, mine]:
+            longest[block] = cython.cast(cython.int, row)
+            state[2, mine] = ends - begins
         state[0, mine] += 1
         state[1, mine] = ends
-        state[2, mine] += ends - begins
         filled += 1
     return filled
 
@@ -163,9 +191,11 @@ def fill_lanes(
     dur: cython.const[cython.longlong][::1],
     lane: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
+    blocks: cython.const[cython.longlong][::1],
     state: cython.longlong[:, ::1],
     rows: cython.int[::1],
-    before: cython.longlong[::1],
+    lasting: cython.longlong[::1],
+    longest: cython.int[::1],
 ) -> cython.longlong:
     """Put every row into its lane, in the order in which the rows stand.
 
@@ -174,9 +204,11 @@ def fill_lanes(
         dur: By row; below 1 it is an instant.
         lane: By row; -1 for a row that is not drawn.
         edges: Sums of what `count_lanes` counted, from 0 on: one more than lanes.
+        blocks: Sums of the blocks that so many rows need, likewise.
         state: The kernel's own room, three by lanes.
         rows: Receives the row of each position.
-        before: Receives for each position what its lane's earlier rows last.
+        lasting: Receives for each block how long its rows last together.
+        longest: Receives the row of each block that lasts longest, the first of equals.
 
     Returns:
         The number of positions; or `OVERLAP`, `BAD_RANGE`.
@@ -185,64 +217,21 @@ def fill_lanes(
         start.shape[0] != lane.shape[0]
         or dur.shape[0] != lane.shape[0]
         or lane.shape[0] > 0x7FFF_FFFF
-        or edges.shape[0] < 1
+        or lasting.shape[0] != longest.shape[0]
+        or not _lanes_fit(edges, blocks, rows.shape[0], longest.shape[0])
         or state.shape[0] != 3
         or state.shape[1] < edges.shape[0] - 1
-        or before.shape[0] != rows.shape[0]
     ):
         return BAD_RANGE
     if not cython.compiled:
         start, dur, lane = memoryview(start), memoryview(dur), memoryview(lane)
-        edges, state = memoryview(edges), memoryview(state)
-        rows, before = memoryview(rows), memoryview(before)
+        edges, blocks = memoryview(edges), memoryview(blocks)
+        state, rows = memoryview(state), memoryview(rows)
+        lasting, longest = memoryview(lasting), memoryview(longest)
     with cython.nogil:
         found: cython.longlong = _fill_lanes(
-            start, dur, lane, edges, state, rows, before
+            start, dur, lane, edges, blocks, state, rows, lasting, longest
         )
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _find_longest(
-    dur: cython.const[cython.longlong][::1],
-    rows: cython.const[cython.int][::1],
-    longest: cython.int[::1],
-) -> cython.longlong:
-    place: cython.longlong
-    row: cython.longlong
-    lasts: cython.longlong
-    most: cython.longlong = 0
-    for place in range(rows.shape[0]):
-        row = rows[place]
-        if row < 0 or row >= dur.shape[0]:
-            return -3
-        lasts = dur[row]
-        if place % 16 == 0 or lasts > most:
-            most = lasts
-            longest[place // 16] = cython.cast(cython.int, place)
-    return rows.shape[0]
-
-
-def find_longest(
-    dur: cython.const[cython.longlong][::1],
-    rows: cython.const[cython.int][::1],
-    longest: cython.int[::1],
-) -> cython.longlong:
-    """Write for each block of positions which lasts longest, the first of equals.
-
-    Returns:
-        The number of positions; or `NO_ROOM`, `BAD_RANGE`.
-    """
-    if rows.shape[0] > 0x7FFF_FFFF:
-        return BAD_RANGE
-    if longest.shape[0] * BLOCK < rows.shape[0]:
-        return NO_ROOM
-    if not cython.compiled:
-        dur, rows, longest = memoryview(dur), memoryview(rows), memoryview(longest)
-    with cython.nogil:
-        found: cython.longlong = _find_longest(dur, rows, longest)
     return found
 
 
@@ -292,39 +281,43 @@ def _first_from(
 
 @cython.cfunc
 @cython.nogil
+@cython.returns((cython.longlong, cython.longlong))
 @cython.exceptval(check=False)
-def _longest_of(
+def _sum_up(
+    start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    before: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][::1],
     longest: cython.const[cython.int][::1],
+    lane_begin: cython.longlong,
+    lane_block: cython.longlong,
     begin: cython.longlong,
     end: cython.longlong,
-) -> cython.longlong:
-    """The position of [begin, end), not empty and of one lane, that lasts longest.
-
-    What a position lasts is what it adds to the sums, which stand side by side; only
-    the last one has to be looked up.
-    """
-    candidate: cython.longlong
+) -> tuple[cython.longlong, cython.longlong]:
+    """How long the positions [begin, end) of a lane last, and which row the longest."""
+    row: cython.longlong
+    block: cython.longlong
     lasts: cython.longlong
-    best: cython.longlong = end - 1
-    most: cython.longlong = max(0, dur[rows[best]])
+    busy: cython.longlong = 0
+    most: cython.longlong = -1
+    main: cython.longlong = -1
     place: cython.longlong = begin
     while place < end:
-        candidate = place
-        if place % 16 == 0 and place + 16 <= end:
-            candidate = longest[place // 16]
+        if (place - lane_begin) % 16 == 0 and place + 16 <= end:
+            block = lane_block + (place - lane_begin) // 16
+            row = longest[block]
+            lasts = _until(start[row], dur[row]) - _from(start[row])
+            busy += lasting[block]
             place += 16
         else:
+            row = rows[place]
+            lasts = _until(start[row], dur[row]) - _from(start[row])
+            busy += lasts
             place += 1
-        if candidate == end - 1:
-            continue
-        lasts = before[candidate + 1] - before[candidate]
-        if lasts > most or (lasts == most and candidate < best):
+        if lasts > most:
             most = lasts
-            best = candidate
-    return best
+            main = row
+    return busy, main
 
 
 @cython.cfunc
@@ -335,9 +328,11 @@ def _write(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    before: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][::1],
     longest: cython.const[cython.int][::1],
     lane: cython.longlong,
+    lane_begin: cython.longlong,
+    lane_block: cython.longlong,
     begin: cython.longlong,
     end: cython.longlong,
     out: cython.longlong[:, ::1],
@@ -346,19 +341,20 @@ def _write(
     """One slice of the positions [begin, end), not empty."""
     first: cython.longlong = rows[begin]
     last: cython.longlong = rows[end - 1]
-    main: cython.longlong = begin
-    ends: cython.longlong = _until(start[last], dur[last])
+    busy: cython.longlong
+    main: cython.longlong
     if count >= out.shape[1]:
         return -1
-    if end - begin > 1:
-        main = _longest_of(dur, rows, before, longest, begin, end)
+    busy, main = _sum_up(
+        start, dur, rows, lasting, longest, lane_begin, lane_block, begin, end
+    )
     out[0, count] = lane
     out[1, count] = begin
     out[2, count] = end - begin
-    out[3, count] = rows[main]
+    out[3, count] = main
     out[4, count] = _from(start[first])
-    out[5, count] = ends
-    out[6, count] = before[end - 1] - before[begin] + (ends - _from(start[last]))
+    out[5, count] = _until(start[last], dur[last])
+    out[6, count] = busy
     return count + 1
 
 
@@ -370,9 +366,10 @@ def _fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    before: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][::1],
     longest: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
+    blocks: cython.const[cython.longlong][::1],
     begin: cython.longlong,
     end: cython.longlong,
     bucket: cython.longlong,
@@ -411,7 +408,18 @@ def _fold(
                 if _until(start[row], dur[row]) - _from(start[row]) >= bucket:
                     after -= 1
             count = _write(
-                start, dur, rows, before, longest, lane, place, after, out, count
+                start,
+                dur,
+                rows,
+                lasting,
+                longest,
+                lane,
+                edges[lane],
+                blocks[lane],
+                place,
+                after,
+                out,
+                count,
             )
             place = after
         if count < 0:
@@ -423,9 +431,10 @@ def fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    before: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][::1],
     longest: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
+    blocks: cython.const[cython.longlong][::1],
     begin: cython.longlong,
     end: cython.longlong,
     bucket: cython.longlong,
@@ -442,9 +451,10 @@ def fold(
         start: By row.
         dur: By row.
         rows: From `fill_lanes`.
-        before: From `fill_lanes`.
-        longest: From `find_longest`.
+        lasting: From `fill_lanes`.
+        longest: From `fill_lanes`.
         edges: The part of `edges` that the lanes have, one more than there are lanes.
+        blocks: The same part of `blocks`.
         begin: Of the window; cut as all times are.
         end: Likewise.
         bucket: At least 0 and below 2**62.
@@ -457,30 +467,25 @@ def fold(
         The number of slices, of which a lane has at most two for each bucket and one
         more, and never more than rows; or `NO_ROOM`, `BAD_RANGE`.
     """
-    lane: cython.longlong
     if (
         dur.shape[0] != start.shape[0]
-        or before.shape[0] != rows.shape[0]
-        or longest.shape[0] * BLOCK < rows.shape[0]
-        or edges.shape[0] < 1
-        or edges[0] < 0
+        or lasting.shape[0] != longest.shape[0]
+        or not _lanes_fit(edges, blocks, rows.shape[0], longest.shape[0])
         or bucket < 0
         or bucket > 0x3FFF_FFFF_FFFF_FFFF
         or out.shape[0] != COLUMNS
     ):
         return BAD_RANGE
-    for lane in range(edges.shape[0] - 1):
-        if edges[lane] > edges[lane + 1] or edges[lane + 1] > rows.shape[0]:
-            return BAD_RANGE
     if not cython.compiled:
         start, dur, rows = memoryview(start), memoryview(dur), memoryview(rows)
-        before, longest = memoryview(before), memoryview(longest)
-        edges, out = memoryview(edges), memoryview(out)
+        lasting, longest = memoryview(lasting), memoryview(longest)
+        edges, blocks = memoryview(edges), memoryview(blocks)
+        out = memoryview(out)
     begin, end = _from(begin), _from(end)
     if end <= begin:
         return 0
     with cython.nogil:
         found: cython.longlong = _fold(
-            start, dur, rows, before, longest, edges, begin, end, bucket, out
+            start, dur, rows, lasting, longest, edges, blocks, begin, end, bucket, out
         )
     return found

@@ -25,15 +25,21 @@ def null_paths(value: object, path: str = "") -> Iterator[str]:
     """Dotted names of the nulls of a result; members of a list share one name."""
     if value is None:
         yield path
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            yield from null_paths(getattr(value, name), f"{path}.{name}".lstrip("."))
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from null_paths(each, f"{path}.{name}")
-    elif isinstance(value, tuple | list):
-        for each in value:
-            yield from null_paths(each, path)
+    for name, inner in _inside(value):
+        # Nearly all that there is inside of anything is a number or a text.
+        if not isinstance(inner, float | int | str):
+            yield from null_paths(inner, f"{path}.{name}".strip("."))
+
+
+def _inside(value: object) -> Iterable[tuple[str, object]]:
+    """What a value consists of, each with its name; members of a list have none."""
+    if isinstance(value, msgspec.Struct):
+        return [(name, getattr(value, name)) for name in value.__struct_fields__]
+    if isinstance(value, dict):
+        return value.items()
+    if isinstance(value, tuple | list):
+        return [("", inner) for inner in value]
+    return ()
 
 
 def with_every_null(

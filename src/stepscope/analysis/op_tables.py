@@ -142,8 +142,7 @@ def _class_sums(
     """Sums by class of the activities that lasted, of the calls alone."""
     activity = recorded(profile, work.host, "device_activity")
     dur_ps = ints(activity, "dur_ps")[work.activity]
-    lasts = dur_ps > 0
-    sums = totals_by(code[work.activity][lasts], dur_ps[lasts], count=count)
+    sums = totals_by(code[work.activity], dur_ps, count=count, where=dur_ps > 0)
     rows = np.flatnonzero(sums.count).astype(np.int32)
     return pl.DataFrame(
         {

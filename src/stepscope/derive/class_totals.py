@@ -50,13 +50,13 @@ def class_totals(
     timed = everything
     lasts = dur_ps > 0
     if not lasts.all():
-        timed = totals_by(code[lasts], dur_ps[lasts], count=count)
+        timed = totals_by(code, dur_ps, count=count, where=lasts)
     step_ps = None
     if not isinstance(activity_steps, Unavailable):
         inside = activity_steps >= 0
         if inside.all():
             step_ps = everything.total
         elif inside.any():
-            step_ps = totals_by(code[inside], dur_ps[inside], count=count).total
+            step_ps = totals_by(code, dur_ps, count=count, where=inside).total
     alone = totals_by(code, exposure.alone_ps, count=count).total
     return ClassTotals(everything, timed, alone, step_ps)

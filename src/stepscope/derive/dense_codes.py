@@ -122,9 +122,22 @@ def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) ->
 
 
 def totals_by(
-    code: NDArray[np.int32], values: NDArray[np.int64], *, count: int
+    code: NDArray[np.int32],
+    values: NDArray[np.int64],
+    *,
+    count: int,
+    where: NDArray[np.bool_] | None = None,
 ) -> Totals:
-    """Sum values by code; codes lie in [0, count)."""
+    """Sum values by code.
+
+    Args:
+        code: Below `count`; -1 for a row that is left out.
+        values: By row.
+        count: How many codes there are.
+        where: Which rows count; by default all.
+    """
+    if where is not None:
+        code = np.where(where, code, np.int32(-1))
     found = Totals(*(np.zeros(count, np.int64) for _ in range(4)))
     answer = groups.totals(
         np.ascontiguousarray(code, np.int32),

@@ -224,7 +224,7 @@ class _Found:
         nested = nest_subset(start_ps, dur_ps, track=track)
         own = totals_by(number, nested.self_ps, count=len(ops))
         outer = _outermost(nested.parent, number)
-        total = totals_by(number[outer], dur_ps[outer], count=len(ops)).total
+        total = totals_by(number, dur_ps, count=len(ops), where=outer).total
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         summed = ops.with_columns(

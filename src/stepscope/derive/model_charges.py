@@ -123,9 +123,8 @@ def host_charges(
     distinct = combined([op, where])
     count = distinct.count
     flops = costs.flops[rows]
-    known = np.flatnonzero(flops >= 0)
     own = totals_by(distinct.code, found.self_ps[rows], count=count)
-    work = totals_by(distinct.code[known], flops[known], count=count)
+    work = totals_by(distinct.code, flops, count=count, where=flops >= 0)
     ops = found.ops[op[distinct.first]]
     # Ops of compiled programs go by the name that the program's author gave them.
     named = ops.select(
@@ -204,7 +203,7 @@ def device_charges(
         per_run = work.flops_of_op[op[instruction.first]]
         of_charge = charge.code[instruction.first]
         some = per_run >= 0
-        flops = totals_by(of_charge[some], (per_run * runs)[some], count=charge.count)
+        flops = totals_by(of_charge, per_run * runs, count=charge.count, where=some)
         known = _known_runs(of_charge, some, occurrences)
     named = ops.ops[op[charge.first]].select("name", "type", source=_source())
     return named.with_columns(

@@ -356,13 +356,13 @@ def _own_executions(
         return np.full(len(ops.op), -1, np.int32)
     names = _names(host)
     both = pl.concat([names, ops.ops["name"]]).fill_null("").rank("dense")
-    number = both.to_numpy().astype(np.int64)
+    number = both.cast(pl.Int32).to_numpy()
     of_host, of_device = number[: len(names)], number[len(names) :]
     launch = correlation.launch_of_activity
     nothing = np.int32(-1)
     execution = np.append(launching_ops.execution, nothing)[launch]
     around = np.append(launching_ops.op, nothing)[launch]
-    mine = np.append(of_host, -1)[around] == of_device[ops.op]
+    mine = np.append(of_host, nothing)[around] == of_device[ops.op]
     found: NDArray[np.int32] = np.where(mine, execution, nothing)
     return found
 

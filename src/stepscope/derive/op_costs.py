@@ -153,7 +153,7 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
         ("accessed_bytes", costs.accessed_bytes),
     ):
         some = candidates & (of_execution >= 0)
-        sums = totals_by(owner[some], of_execution[some], count=count)
+        sums = totals_by(owner, of_execution, count=count, where=some)
         known = (sums.count == complete) & (complete > 0)
         columns[name] = nullable(name, sums.total, known)
     return pl.DataFrame(columns)
@@ -305,7 +305,6 @@ def _with_inner(costs: ExecutionCosts, calls: NDArray[np.bool_]) -> NDArray[np.i
 def _known_sums(
     name: str, op: NDArray[np.int32], values: NDArray[np.int64], count: int
 ) -> pl.Series:
-    known = values >= 0
-    sums = totals_by(op[known], values[known], count=count)
+    sums = totals_by(op, values, count=count, where=values >= 0)
     runs = np.bincount(op, minlength=count)
     return nullable(name, sums.total, (sums.count == runs) & (runs > 0))

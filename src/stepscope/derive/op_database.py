@@ -156,12 +156,11 @@ def _host_sums(
     """Columns of sums by op, and how many steps the last of them is of."""
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
-    is_eager = found.eager == 1
-    eager = totals_by(found.op[is_eager], found.self_ps[is_eager], count=count)
+    eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
     in_steps, step_count = _in_steps(found.start_ps, windows)
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
     if in_steps is not None:
-        inside = totals_by(found.op[in_steps], found.self_ps[in_steps], count=count)
+        inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
     columns = {
@@ -199,10 +198,7 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _outermost_totals(found: HostOpEvents, count: int) -> NDArray[np.int64]:
     """Durations by op, of recursive calls the outermost only."""
-    everything = totals_by(found.op, found.dur_ps, count=count).total
-    inner = np.flatnonzero(~found.outermost)
-    nested = totals_by(found.op[inner], found.dur_ps[inner], count=count).total
-    return everything - nested
+    return totals_by(found.op, found.dur_ps, count=count, where=found.outermost).total
 
 
 def _coverage(

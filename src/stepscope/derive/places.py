@@ -59,16 +59,23 @@ def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
 
 
 class _Children(Frozen, frozen=True):
+    """Items by their parents.
+
+    Attributes:
+        order: Items inside others, those inside one side by side.
+        begin: int32 by item; where in the order those inside it begin.
+        count: int32 by item; how many there are.
+    """
+
     order: NDArray[np.int64]
-    begin: NDArray[np.int64]
+    begin: NDArray[np.int32]
+    count: NDArray[np.int32]
 
     def of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """The items inside some others."""
-        begin = self.begin[items]
-        count = self.begin[items + 1] - begin
         # Most hold nothing.
-        some = np.flatnonzero(count)
-        begin, count = begin[some], count[some]
+        some = items[self.count[items] > 0]
+        begin, count = self.begin[some], self.count[some]
         ends = np.cumsum(count)
         total = int(ends[-1]) if len(ends) else 0
         within = np.arange(total) - np.repeat(ends - count, count)
@@ -77,10 +84,7 @@ class _Children(Frozen, frozen=True):
 
 
 def _children(parent: NDArray[np.int32]) -> _Children:
-    """Items by their parents."""
     inner = np.flatnonzero(parent >= 0)
-    counts = np.bincount(parent[inner], minlength=len(parent))
     order = inner[np.argsort(parent[inner], kind="stable")]
-    begin = np.zeros(len(parent) + 1, np.int64)
-    np.cumsum(counts, out=begin[1:])
-    return _Children(order, begin)
+    count = np.bincount(parent[inner], minlength=len(parent)).astype(np.int32)
+    return _Children(order, np.cumsum(count, dtype=np.int32) - count, count)

@@ -143,7 +143,7 @@ class ProfileData:
                 host, name = key
                 self._input(self.trace(host), name)
 
-        compute_all(inputs, compute, threads=threads)
+        compute_all(inputs, compute, threads=threads, one_by_one=readers)
 
     def tool(self, name: str, **options: Any) -> Any:
         """The frozen result of a tool, or `Unavailable`; it declares its options."""

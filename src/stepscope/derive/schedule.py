@@ -10,7 +10,7 @@ from stepscope._core import wire
 from stepscope.cores import core_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 __all__ = ["compute_all", "worth_threads"]
 
@@ -32,12 +32,21 @@ def compute_all(
     compute: Callable[[_Name], object],
     *,
     threads: int,
+    one_by_one: Collection[_Name] = (),
 ) -> None:
     """Call `compute` for every name, for its inputs before; the calling thread helps.
 
     An error ends the rest and is raised when all have stopped.
+
+    Args:
+        inputs: By name: what is computed before it.
+        compute: Computes one.
+        threads: How many may compute side by side.
+        one_by_one: Those that keep the interpreter to themselves: side by side they
+            would only wait for each other. Each comes as early as it can, beside
+            something else.
     """
-    queue = _Queue(inputs)
+    queue = _Queue(inputs, one_by_one)
     helpers = [
         threading.Thread(target=queue.work, args=(compute,))
         for _ in range(min(threads, len(inputs)) - 1)
@@ -54,9 +63,15 @@ def compute_all(
 class _Queue(Generic[_Name]):
     """What is to be computed, for several threads."""
 
-    def __init__(self, inputs: Mapping[_Name, Iterable[_Name]]) -> None:
+    def __init__(
+        self,
+        inputs: Mapping[_Name, Iterable[_Name]],
+        one_by_one: Collection[_Name],
+    ) -> None:
         self.errors: list[BaseException] = []
-        self._chain = _chains(inputs)
+        self._urgency = _urgencies(inputs)
+        self._one_by_one = frozenset(one_by_one)
+        self._one_runs = False
         self._order = TopologicalSorter(inputs)
         self._order.prepare()
         self._ready = list(self._order.get_ready())
@@ -68,6 +83,7 @@ class _Queue(Generic[_Name]):
             while (name := self._next()) is not None:
                 compute(name)
                 with self._changed:
+                    self._one_runs &= name not in self._one_by_one
                     self._order.done(name)
                     self._ready.extend(self._order.get_ready())
                     self._changed.notify_all()
@@ -78,21 +94,39 @@ class _Queue(Generic[_Name]):
 
     def _next(self) -> _Name | None:
         with self._changed:
-            while not self._ready and self._order.is_active() and not self.errors:
+            while not (able := self._able()):
+                if self.errors or not self._order.is_active():
+                    return None
                 self._changed.wait()
-            if not self._ready or self.errors:
-                return None
-            # What the longest chain waits for first, so that no thread has it at last.
-            first = max(self._ready, key=self._chain.__getitem__)
+            first = max(able, key=self._rank)
             self._ready.remove(first)
+            self._one_runs |= first in self._one_by_one
             return first
 
+    def _able(self) -> list[_Name]:
+        """What could be computed now."""
+        if self.errors:
+            return []
+        if self._one_runs:
+            return [name for name in self._ready if name not in self._one_by_one]
+        return self._ready
 
-def _chains(inputs: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
-    """How many computations wait for each name, one after another."""
+    def _rank(self, name: _Name) -> tuple[bool, int, int]:
+        return name in self._one_by_one, *self._urgency[name]
+
+
+def _urgencies(
+    inputs: Mapping[_Name, Iterable[_Name]],
+) -> dict[_Name, tuple[int, int]]:
+    """How many computations wait for each name, one after another and in all.
+
+    What the longest chain waits for comes first, so that no thread has it at last.
+    """
     order = [*TopologicalSorter(inputs).static_order()]
     chain = dict.fromkeys(order, 0)
+    waiting: dict[_Name, set[_Name]] = {name: set() for name in order}
     for name in reversed(order):
         for wanted in inputs.get(name, ()):
             chain[wanted] = max(chain[wanted], chain[name] + 1)
-    return chain
+            waiting[wanted] |= {name, *waiting[name]}
+    return {name: (chain[name], len(waiting[name])) for name in order}

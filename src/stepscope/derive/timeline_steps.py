@@ -155,17 +155,23 @@ def _launch_totals(
         places=places.count,
         executions=len(launches),
     )
-    own = np.flatnonzero(found.owner >= 0)
-    place = np.concatenate((found.owner[own], found.further[0].astype(np.int32)))
-    at = np.concatenate((own, found.further[1]))
-    start_ps, dur_ps = ints(launches, "start_ps")[at], ints(launches, "dur_ps")[at]
+    further_place, further = found.further
+    # As a rule no call puts work in several places.
+    place = found.owner
+    start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
+    events = handles(launches, "event")
+    if len(further):
+        place = np.concatenate((place, further_place.astype(np.int32)))
+        start_ps = np.concatenate((start_ps, start_ps[further]))
+        dur_ps = np.concatenate((dur_ps, dur_ps[further]))
+        events = np.concatenate((events, events[further]))
     count = places.count
     begin = totals_by(place, start_ps, count=count).least
     calls = totals_by(place, dur_ps, count=count)
-    first = np.flatnonzero(start_ps == begin[place])[::-1]
+    first = np.flatnonzero((place >= 0) & (start_ps == begin[place]))[::-1]
     event = np.full(count, -1, np.int32)
     # Of several first ones that one which stands first in the table of calls.
-    event[place[first]] = handles(launches, "event")[at[first]]
+    event[place[first]] = events[first]
     return (
         pl.DataFrame(
             {

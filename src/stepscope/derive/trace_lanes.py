@@ -1,7 +1,7 @@
 """`trace_lanes`: the timeline by lane, so that any window of it is soon drawn.
 
 A lane is one row of one track of the viewer: its spans ascend and do not overlap. The
-index of a track names spans by their numbers and adds 12 bytes a span; it holds no
+index of a track names spans by their numbers and adds five bytes a span; it holds no
 second copy of them. How a window becomes slices is told in `_core/tiles.py`.
 """
 
@@ -55,18 +55,20 @@ class LaneIndex(Frozen, frozen=True):
         start_ps: int64 by span, as given.
         dur_ps: int64 by span, as given.
         rows: int32 by position; the row of the span in these arrays.
-        before_ps: int64 by position; how long the earlier spans of the lane last.
-        longest: int32 by block of positions; the one that lasts longest.
+        lasting_ps: int64 by block of positions; how long its spans last together.
+        longest: int32 by block; the row of the span that lasts longest.
         edges: int64; lane `k` has the positions from `edges[k]` to `edges[k + 1]`.
+        blocks: int64; likewise the blocks of each lane.
         first_item: The item in row 0; the others follow.
     """
 
     start_ps: NDArray[np.int64]
     dur_ps: NDArray[np.int64]
     rows: NDArray[np.int32]
-    before_ps: NDArray[np.int64]
+    lasting_ps: NDArray[np.int64]
     longest: NDArray[np.int32]
     edges: NDArray[np.int64]
+    blocks: NDArray[np.int64]
     first_item: int
 
     def slices(
@@ -78,7 +80,8 @@ class LaneIndex(Frozen, frozen=True):
         before the window and runs into it. Shorter ones that start in one bucket are
         one slice. A bucket of 0 folds nothing.
         """
-        edges = self.edges[lanes.start : lanes.stop + 1]
+        limits = slice(lanes.start, lanes.stop + 1)
+        edges = self.edges[limits]
         spans = int(edges[-1] - edges[0]) if len(edges) else 0
         room = spans
         if bucket_ps:
@@ -90,9 +93,10 @@ class LaneIndex(Frozen, frozen=True):
             self.start_ps,
             self.dur_ps,
             self.rows,
-            self.before_ps,
+            self.lasting_ps,
             self.longest,
             edges,
+            self.blocks[limits],
             begin_ps,
             end_ps,
             bucket_ps,
@@ -159,13 +163,26 @@ def index_lanes(
     placed = kernels.count_lanes(lane, count)
     if placed < 0:
         raise ValueError(f"a span has a lane beyond the {lanes} there are")
-    edges = np.concatenate((np.zeros(1, np.int64), np.cumsum(count)))
-    rows, before_ps = np.empty(placed, np.int32), np.empty(placed, np.int64)
+    edges, blocks = _sums(count), _sums(-(-count // kernels.BLOCK))
+    rows = np.empty(placed, np.int32)
+    lasting_ps = np.empty(blocks[-1], np.int64)
+    longest = np.empty(blocks[-1], np.int32)
     starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
-    state = np.empty((3, lanes), np.int64)
-    answer = kernels.fill_lanes(starts, durs, lane, edges, state, rows, before_ps)
+    answer = kernels.fill_lanes(
+        starts,
+        durs,
+        lane,
+        edges,
+        blocks,
+        np.empty((3, lanes), np.int64),
+        rows,
+        lasting_ps,
+        longest,
+    )
     if answer < 0:
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
-    longest = np.empty(-(-placed // kernels.BLOCK), np.int32)
-    kernels.find_longest(durs, rows, longest)
-    return LaneIndex(starts, durs, rows, before_ps, longest, edges, first_item)
+    return LaneIndex(starts, durs, rows, lasting_ps, longest, edges, blocks, first_item)
+
+
+def _sums(count: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(count)))

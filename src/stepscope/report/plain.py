@@ -46,9 +46,12 @@ def plain(value: object) -> Plain:
 
 
 def _object(value: msgspec.Struct | dict[object, object]) -> Plain:
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
-    return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    members = value if isinstance(value, dict) else msgspec.structs.asdict(value)
+    return {
+        # The call is dear where a hundred thousand numbers stay as they are.
+        str(name): one if type(one) is float and math.isfinite(one) else plain(one)
+        for name, one in members.items()
+    }
 
 
 def rows(frame: pl.DataFrame) -> list[Plain]:

@@ -49,6 +49,38 @@ def test_what_does_not_wait_for_each_other_is_computed_side_by_side() -> None:
     assert not met.broken
 
 
+def test_of_equal_chains_that_comes_first_for_which_most_wait() -> None:
+    done: list[str] = []
+    inputs = {"a": (), "b": (), "x": ("a",), "y": ("b",), "z": ("b",)}
+    compute_all(inputs, done.append, threads=1)
+    assert done[:2] == ["b", "a"]
+
+
+def test_what_needs_the_interpreter_comes_early_and_beside_something_else() -> None:
+    done: list[str] = []
+    inputs = {**INPUTS, "read": ("a",), "tell": ("a",)}
+    compute_all(inputs, done.append, threads=1, one_by_one=("read", "tell"))
+    assert done[:3] in (["a", "read", "tell"], ["a", "tell", "read"])
+
+
+def test_of_what_needs_the_interpreter_one_runs_at_a_time() -> None:
+    running: list[str] = []
+    together: list[list[str]] = []
+    beside = threading.Barrier(2, timeout=30)
+
+    def compute(name: str) -> None:
+        running.append(name)
+        if name in {"read", "work"}:
+            beside.wait()
+        together.append([*running])
+        running.remove(name)
+
+    inputs: dict[str, tuple[str, ...]] = {"read": (), "tell": (), "work": ()}
+    compute_all(inputs, compute, threads=3, one_by_one=("read", "tell"))
+    assert len(together) == 3
+    assert not any({"read", "tell"} <= set(names) for names in together)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_ends_the_rest_and_is_raised(threads: int) -> None:
     done: list[str] = []

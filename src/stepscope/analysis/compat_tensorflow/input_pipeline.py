@@ -85,8 +85,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     chosen = (dataset | infeed).fill_null(value=False).to_numpy()
     count = len(ops)
     own = totals_by(found.op, found.self_ps, count=count)
-    outer = np.flatnonzero(found.outermost)
-    total = totals_by(found.op[outer], found.dur_ps[outer], count=count).total
+    outer = totals_by(found.op, found.dur_ps, count=count, where=found.outermost)
     pairs = combined([found.op, track[found.event]])
     threads = np.bincount(found.op[pairs.first], minlength=count)
     name = pl.col("name")
@@ -102,7 +101,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     return (
         ops.with_columns(
             pl.Series("count", own.count),
-            pl.Series("total_ps", total),
+            pl.Series("total_ps", outer.total),
             pl.Series("self_ps", own.total),
             pl.Series("threads", threads),
             category.alias("category"),
