@@ -136,37 +136,31 @@ def run(form: ModuleType, rows: list[Piece], *, bounded: bool) -> Any:
     for code, (names, _) in enumerate(PATHS):
         path[code, : len(names)] = names
     room = len(rows) * LEVELS
-    found = np.empty((3, room), np.int32)
-    until = np.empty(room, np.int64)
+    found, times = np.empty((4, room), np.int32), np.empty((2, room), np.int64)
     happened = np.zeros(len(rows), np.uint8)
     count = form.open_spans(
         column("code", np.int32),
+        np.arange(len(rows), dtype=np.int32),
         column("step", np.int32),
         start,
         start + column("dur", np.int64),
         np.array([within for _, within in PATHS], np.uint8),
         path.ravel(),
+        np.arange(6, dtype=np.int32),
         column("change", np.uint8),
         int(bounded),
         np.empty((5, LEVELS), np.int64),
         happened,
         found,
-        until,
+        times,
     )
-    begin, dur = np.empty(count, np.int64), np.empty(count, np.int64)
-    ordered = form.close_spans(
-        found,
-        until,
-        start,
-        UNIT,
-        np.zeros((3, LEVELS), np.int64),
-        begin,
-        dur,
-    )
-    first, level, key = found
-    columns = (each[:count].tolist() for each in (level, first, until, key))
+    level, key, first, step = found[:, :count]
+    assert step.tolist() == [rows[at].step for at in first]
+    assert times[0, :count].tolist() == [rows[at].start for at in first]
+    columns = (each.tolist() for each in (level, first, times[1, :count], key))
     spans = [Span(*each) for each in zip(*columns, strict=True)]
-    shown = list(zip(begin.tolist(), dur.tolist(), strict=True))
+    ordered = form.close_spans(level, times, UNIT, np.zeros((3, LEVELS), np.int64))
+    shown = list(zip(*times[:, :count].tolist(), strict=True))
     return spans, happened.tolist(), shown, ordered
 
 
@@ -213,13 +207,17 @@ def test_arrays_that_do_not_fit_are_refused(
     narrow, wide = np.zeros(2, np.int32), np.zeros(2, np.int64)
     marks, room = np.zeros(2, np.uint8), np.zeros((5, 1), np.int64)
     for form in kernel_forms("extend").values():
-        full = [narrow, narrow, wide, wide, np.ones(1, np.uint8), narrow[:1], marks, 0]
-        into = [room, marks, np.zeros((3, 2), np.int32), wide.copy()]
+        within, one = np.ones(1, np.uint8), narrow[:1]
+        full = [narrow, narrow, narrow, wide, wide, within, one, one, marks, 0]
+        into = [room, marks, np.zeros((4, 2), np.int32), np.zeros((2, 2), np.int64)]
         assert form.open_spans(*full, *into) == 1
-        short = [*into[:3], wide[:1]]
+        short = [*into[:3], into[3][:, :1].copy()]
         assert form.open_spans(*full, *short) == form.BAD_RANGE
         beyond = [narrow + 1, *full[1:]]
         assert form.open_spans(*beyond, *into) == form.BAD_RANGE
+        unnamed = [*full[:7], narrow[:0], *full[8:]]
+        assert form.open_spans(*unnamed, *into) == form.BAD_RANGE
         around = np.zeros((3, 1), np.int64)
-        answer = form.close_spans(*into[2:], wide, 1, around, wide, wide[:1])
+        answer = form.close_spans(narrow, short[3], 1, around)
         assert answer == form.BAD_RANGE
+        assert form.close_spans(narrow + 1, into[3], 1, around) == form.BAD_RANGE

@@ -4,6 +4,9 @@
 `open_spans` passes once over the pieces of a stream in order of time and forms the
 spans of all levels of a line; `close_spans` passes over those and says how they are
 shown (spec: tools, section 6e). Times lie within 62 bits.
+
+`spans` has a row each for the level of a span, its name, and the event and step of its
+first piece; `times` has one for starts, and one for ends, which become durations.
 """
 
 from __future__ import annotations
@@ -26,17 +29,19 @@ BAD_RANGE = -3
 @cython.exceptval(check=False)
 def _open_spans(
     code: cython.const[cython.int][::1],
+    event: cython.const[cython.int][::1],
     step: cython.const[cython.int][::1],
     start: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
     within: cython.const[cython.uchar][::1],
     path: cython.const[cython.int][::1],
+    name: cython.const[cython.int][::1],
     changes: cython.const[cython.uchar][::1],
     bounded: cython.longlong,
     open_: cython.longlong[:, ::1],
     happened: cython.uchar[::1],
     spans: cython.int[:, ::1],
-    until: cython.longlong[::1],
+    times: cython.longlong[:, ::1],
 ) -> cython.longlong:
     row: cython.longlong
     at: cython.longlong
@@ -78,18 +83,22 @@ def _open_spans(
                 if same:
                     if end[row] > open_[3, at]:
                         open_[3, at] = end[row]
-                        until[open_[4, at]] = end[row]
+                        times[1, open_[4, at]] = end[row]
                 else:
+                    if here >= name.shape[0]:
+                        return -3
                     opened = 1
                     open_[0, at] = here
                     open_[1, at] = step[row]
                     open_[2, at] = start[row]
                     open_[3, at] = end[row]
                     open_[4, at] = count
-                    spans[0, count] = cython.cast(cython.int, row)
-                    spans[1, count] = cython.cast(cython.int, at)
-                    spans[2, count] = cython.cast(cython.int, here)
-                    until[count] = end[row]
+                    spans[0, count] = cython.cast(cython.int, at)
+                    spans[1, count] = name[here]
+                    spans[2, count] = event[row]
+                    spans[3, count] = step[row]
+                    times[0, count] = start[row]
+                    times[1, count] = end[row]
                     count += 1
             if at == 0 and opened:
                 happened[row] = 1
@@ -98,17 +107,19 @@ def _open_spans(
 
 def open_spans(
     code: cython.const[cython.int][::1],
+    event: cython.const[cython.int][::1],
     step: cython.const[cython.int][::1],
     start: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
     within: cython.const[cython.uchar][::1],
     path: cython.const[cython.int][::1],
+    name: cython.const[cython.int][::1],
     changes: cython.const[cython.uchar][::1],
     bounded: cython.longlong,
     open_: cython.longlong[:, ::1],
     happened: cython.uchar[::1],
     spans: cython.int[:, ::1],
-    until: cython.longlong[::1],
+    times: cython.longlong[:, ::1],
 ) -> cython.longlong:
     """Form the spans of all levels of one line.
 
@@ -120,21 +131,22 @@ def open_spans(
 
     Args:
         code: What each piece is: a row of the table of paths; below 0: nothing.
+        event: Its event.
         step: Its step; below 0: none.
         start: Starts, ascending.
         end: Ends.
         within: By code: nonzero if such pieces are within the line.
         path: (codes, levels) row by row: what a piece is on each level; below 0:
             nothing, then on all inner levels too.
+        name: The name of each entry of `path`.
         changes: By piece: nonzero where an outer line opened or closed a span.
         bounded: Nonzero: pieces without a step extend a span only if they start
             within twice its length after its end.
         open_: (5, levels), for the spans that are open.
         happened: By piece; receives 1 where the outermost level opened or closed a
             span, or an outer line did.
-        spans: (3, pieces x levels); receives the first piece of each span, its level,
-            and what it is there, an entry of `path`.
-        until: Receives the end of each span, with as much room.
+        spans: (4, pieces x levels); receives the spans.
+        times: (2, as many); receives their starts and ends.
 
     Returns:
         How many spans there are, in the order of their first pieces and then of
@@ -143,37 +155,41 @@ def open_spans(
     count: cython.longlong = code.shape[0]
     room: cython.longlong = count * open_.shape[1]
     if (
-        step.shape[0] != count
+        event.shape[0] != count
+        or step.shape[0] != count
         or start.shape[0] != count
         or end.shape[0] != count
         or changes.shape[0] != count
         or happened.shape[0] != count
         or path.shape[0] != within.shape[0] * open_.shape[1]
         or open_.shape[0] != 5
-        or spans.shape[0] != 3
+        or spans.shape[0] != 4
         or spans.shape[1] < room
-        or until.shape[0] < room
+        or times.shape[0] != 2
+        or times.shape[1] < room
     ):
         return BAD_RANGE
     if not cython.compiled:
-        code, step = memoryview(code), memoryview(step)
+        code, event, step = memoryview(code), memoryview(event), memoryview(step)
         start, end = memoryview(start), memoryview(end)
-        within, path = memoryview(within), memoryview(path)
+        within, path, name = memoryview(within), memoryview(path), memoryview(name)
         changes, open_ = memoryview(changes), memoryview(open_)
     with cython.nogil:
         found: cython.longlong = _open_spans(
             code,
+            event,
             step,
             start,
             end,
             within,
             path,
+            name,
             changes,
             bounded,
             open_,
             happened,
             spans,
-            until,
+            times,
         )
     return found
 
@@ -182,43 +198,45 @@ def open_spans(
 @cython.nogil
 @cython.exceptval(check=False)
 def _close_spans(
-    spans: cython.const[cython.int][:, ::1],
-    until: cython.const[cython.longlong][::1],
-    start: cython.const[cython.longlong][::1],
+    level: cython.const[cython.int][::1],
+    times: cython.longlong[:, ::1],
     unit: cython.longlong,
     around: cython.longlong[:, ::1],
-    begin: cython.longlong[::1],
-    dur: cython.longlong[::1],
 ) -> cython.longlong:
     row: cython.longlong
     at: cython.longlong
+    begin: cython.longlong
+    until: cython.longlong
     shown: cython.longlong
     least: cython.longlong
     outer: cython.longlong
     ordered: cython.longlong = 1
-    for row in range(begin.shape[0]):
-        at = spans[1, row]
-        begin[row] = start[spans[0, row]]
-        shown = until[row]
+    for row in range(level.shape[0]):
+        at = level[row]
+        if at < 0 or at >= around.shape[1]:
+            return -3
+        begin = times[0, row]
+        until = times[1, row]
+        shown = until
         if at > 0:
             outer = around[2, at - 1]
-            if around[0, at - 1] == begin[row] and around[1, at - 1] == until[row]:
+            if around[0, at - 1] == begin and around[1, at - 1] == until:
                 shown = min(shown, outer - unit)
             else:
                 shown = min(shown, outer)
-            least = begin[row] + min(until[row] - begin[row], unit)
+            least = begin + min(until - begin, unit)
             shown = max(shown, min(least, outer))
-        around[0, at] = begin[row]
-        around[1, at] = until[row]
+        around[0, at] = begin
+        around[1, at] = until
         around[2, at] = shown
-        dur[row] = shown - begin[row]
+        times[1, row] = shown - begin
         if row > 0 and (
-            begin[row] < begin[row - 1]
+            begin < times[0, row - 1]
             or (
-                begin[row] == begin[row - 1]
+                begin == times[0, row - 1]
                 and (
-                    dur[row] > dur[row - 1]
-                    or (dur[row] == dur[row - 1] and spans[1, row] < spans[1, row - 1])
+                    times[1, row] > times[1, row - 1]
+                    or (times[1, row] == times[1, row - 1] and at < level[row - 1])
                 )
             )
         ):
@@ -227,46 +245,31 @@ def _close_spans(
 
 
 def close_spans(
-    spans: cython.const[cython.int][:, ::1],
-    until: cython.const[cython.longlong][::1],
-    start: cython.const[cython.longlong][::1],
+    level: cython.const[cython.int][::1],
+    times: cython.longlong[:, ::1],
     unit: cython.longlong,
     around: cython.longlong[:, ::1],
-    begin: cython.longlong[::1],
-    dur: cython.longlong[::1],
 ) -> cython.longlong:
-    """Give spans starts, and durations that tell levels of equal length apart.
+    """Turn the ends of spans into durations that tell levels of equal length apart.
 
     A span as long as the one around it ends a unit before it does, but lasts at least
     one; whatever else lies in a shortened span ends with it.
 
     Args:
-        spans: As `open_spans` filled it.
-        until: Likewise.
-        start: Starts of pieces.
+        level: Of each span, as `open_spans` wrote it.
+        times: As `open_spans` filled it, at least as long.
         unit: What a span is shortened by.
         around: (3, levels), for the spans around.
-        begin: Receives the start of each span; as long as there are spans.
-        dur: Receives its duration; likewise.
 
     Returns:
         1 if the spans lie by start, then duration descending, then level; 0 if not;
         or `BAD_RANGE`.
     """
-    count: cython.longlong = begin.shape[0]
-    if (
-        until.shape[0] < count
-        or spans.shape[0] != 3
-        or spans.shape[1] < count
-        or dur.shape[0] != count
-        or around.shape[0] != 3
-    ):
+    if times.shape[0] != 2 or times.shape[1] < level.shape[0] or around.shape[0] != 3:
         return BAD_RANGE
     if not cython.compiled:
-        spans, until, start = memoryview(spans), memoryview(until), memoryview(start)
-        around, begin, dur = memoryview(around), memoryview(begin), memoryview(dur)
+        level, times = memoryview(level), memoryview(times)
+        around = memoryview(around)
     with cython.nogil:
-        found: cython.longlong = _close_spans(
-            spans, until, start, unit, around, begin, dur
-        )
+        found: cython.longlong = _close_spans(level, times, unit, around)
     return found

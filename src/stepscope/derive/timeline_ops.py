@@ -209,47 +209,35 @@ def _spans(
     if not depth or not within.any():
         return no_spans(), happened
     room = len(code) * depth
-    found = np.empty((3, room), np.int32)
-    until = np.empty(room, np.int64)
+    # Pages of these that no span reaches are never made.
+    spans, times = np.empty((4, room), np.int32), np.empty((2, room), np.int64)
     count: int = kernels.open_spans(
         code,
+        pieces.event,
         pieces.step,
         pieces.start_ps,
         pieces.end_ps,
         within,
         paths.level.ravel(),
+        paths.name,
         changes,
         int(bounded),
         np.empty((5, depth), np.int64),
         happened,
-        found,
-        until,
+        spans,
+        times,
     )
     if count < 0:
         raise ValueError(f"the kernel refused its arrays ({count})")
-    begin, dur = np.empty(count, np.int64), np.empty(count, np.int64)
+    level, name, event, step = spans[:, :count]
     ordered: int = kernels.close_spans(
-        found,
-        until,
-        pieces.start_ps,
-        PS_PER_NS,
-        np.zeros((3, depth), np.int64),
-        begin,
-        dur,
+        level, times, PS_PER_NS, np.zeros((3, depth), np.int64)
     )
     if ordered < 0:
         raise ValueError(f"the kernel refused its arrays ({ordered})")
-    first, level, key = found[:, :count]
-    # A copy of the levels, so that the room for all that could be is given back.
-    spans = LineSpans(
-        begin,
-        dur,
-        level.copy(),
-        paths.name[key],
-        pieces.event[first],
-        pieces.step[first],
-    )
-    return spans if ordered else spans.ordered(), happened
+    start_ps, dur_ps = times[:, :count]
+    found = LineSpans(start_ps, dur_ps, level, name, event, step)
+    return found if ordered else found.ordered(), happened
 
 
 def _numbered(
