@@ -124,17 +124,16 @@ def open_spans(
     """Form the spans of all levels of one line.
 
     A piece extends the open span of a level if it is the same there and has the same
-    step (both may be none), and no outer level opened or closed a span at it; else it
-    opens one. Where a piece is nothing on a level, the span there is closed. A piece
-    that is not within the line does neither; a change that falls on it takes effect
-    at the next piece of the line.
+    step (or both none), and no outer level opened or closed a span at it; else it opens
+    one. Where a piece is nothing, the span is closed. One that is not within the line
+    does neither; a change that falls on it takes effect at the line's next piece.
 
     Args:
-        code: What each piece is: a row of the table of paths; below 0: nothing.
-        event: Its event.
-        step: Its step; below 0: none.
-        start: Starts, ascending.
-        end: Ends.
+        code: By piece: a row of the table of paths; below 0: nothing.
+        event: By piece.
+        step: By piece; below 0: none.
+        start: By piece, ascending.
+        end: By piece.
         within: By code: nonzero if such pieces are within the line.
         path: (codes, levels) row by row: what a piece is on each level; below 0:
             nothing, then on all inner levels too.
@@ -145,8 +144,8 @@ def open_spans(
         open_: (5, levels), for the spans that are open.
         happened: By piece; receives 1 where the outermost level opened or closed a
             span, or an outer line did.
-        spans: (4, pieces x levels); receives the spans.
-        times: (2, as many); receives their starts and ends.
+        spans: (4, pieces x levels), to be filled.
+        times: (2, pieces x levels), likewise.
 
     Returns:
         How many spans there are, in the order of their first pieces and then of
@@ -154,26 +153,20 @@ def open_spans(
     """
     count: cython.longlong = code.shape[0]
     room: cython.longlong = count * open_.shape[1]
+    by_piece = {start.shape[0], end.shape[0], event.shape[0], step.shape[0]}
+    by_piece |= {changes.shape[0], happened.shape[0]}
     if (
-        event.shape[0] != count
-        or step.shape[0] != count
-        or start.shape[0] != count
-        or end.shape[0] != count
-        or changes.shape[0] != count
-        or happened.shape[0] != count
+        by_piece != {count}
         or path.shape[0] != within.shape[0] * open_.shape[1]
-        or open_.shape[0] != 5
-        or spans.shape[0] != 4
-        or spans.shape[1] < room
-        or times.shape[0] != 2
-        or times.shape[1] < room
+        or (open_.shape[0], spans.shape[0], times.shape[0]) != (5, 4, 2)
+        or min(spans.shape[1], times.shape[1]) < room
     ):
         return BAD_RANGE
     if not cython.compiled:
         code, event, step = memoryview(code), memoryview(event), memoryview(step)
-        start, end = memoryview(start), memoryview(end)
+        start, end, changes = memoryview(start), memoryview(end), memoryview(changes)
         within, path, name = memoryview(within), memoryview(path), memoryview(name)
-        changes, open_ = memoryview(changes), memoryview(open_)
+        open_ = memoryview(open_)
     with cython.nogil:
         found: cython.longlong = _open_spans(
             code,
