@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,23 @@ CALLED_OPS = (
 )
 
 
+def united(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The time within any of some spans, as spans that ascend and do not meet."""
+    found: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
+
+
+def near(spans: list[tuple[float, float]], time: float) -> list[tuple[float, float]]:
+    """The last of ascending spans that begins at a time or before it, if any does."""
+    after = bisect_right(spans, (time, float("inf")))
+    return spans[max(0, after - 1) : after]
+
+
 def without_op(path: Path) -> dict[str, list[float]]:
     """By the standard library: why kernels have no op → how many, and their µs.
 
@@ -48,13 +66,14 @@ def without_op(path: Path) -> dict[str, list[float]]:
     given = by_json(path)
     operators = [it for it in given if it.get("cat") in ("cpu_op", "Operator")]
     ids = {it.get("args", {}).get("External id") for it in operators} - {None}
-    spans = {}
+    spans: dict[str, list[tuple[float, float]]] = {}
     for it in operators:
         name = it["name"]
         if not name.startswith(("ProfilerStep#", "Optimizer.", "enumerate(")):
             spans.setdefault(str(it["tid"]), []).append(
                 (it["ts"], it["ts"] + it["dur"])
             )
+    busy = {thread: united(found) for thread, found in spans.items()}
     calls = {
         it["args"]["correlation"]: it
         for it in given
@@ -70,7 +89,8 @@ def without_op(path: Path) -> dict[str, list[float]]:
         reason = "named"
         if args.get("External id") not in ids - {args["correlation"]}:
             around = call is not None and any(
-                begin <= call["ts"] < end for begin, end in spans[str(call["tid"])]
+                begin <= call["ts"] < end
+                for begin, end in near(busy[str(call["tid"])], call["ts"])
             )
             reason = "named" if around else "no call" if call is None else "outside"
         for key in ("all", reason):
