@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 
-__all__ = ["TOOLS", "analyse", "answers", "find_tool", "prepare"]
+__all__ = ["TOOLS", "analyse", "answers", "find_tool", "needs"]
 
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
@@ -141,12 +141,9 @@ def find_tool(name: str) -> Tool:
     raise BadUsage.unknown_name("tool", name, known)
 
 
-def prepare(profile: ProfileData, names: Iterable[str]) -> None:
-    """Work out side by side what several tools need, for who asks them next."""
-    wanted = dict.fromkeys(
-        derivation for name in names for derivation in find_tool(name).derivations
-    )
-    profile.prepare([*wanted, *_DOUBTS])
+def needs(name: str) -> tuple[str, ...]:
+    """Derivations that a tool reads, and those that tell of doubts about the run."""
+    return *find_tool(name).derivations, *_DOUBTS
 
 
 def answers(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis import find_tool, prepare
+from stepscope.advice.signals.collect import DERIVATIONS
+from stepscope.analysis import find_tool, needs
 from stepscope.compose import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.cache import Bounded
@@ -97,11 +98,12 @@ class Opened:
         return not self._all.is_worth_threads
 
     def prepare(self, tool: str) -> None:
-        """Compute what a tool needs; also while something else is being computed.
+        """Compute what a tool and the findings need, which stand beside it.
 
-        Who needs one of the same derivations meanwhile waits for that one alone.
+        Also while something else is being computed: who needs one of the same
+        derivations meanwhile waits for that one alone.
         """
-        prepare(self._all, (tool,))
+        self._all.prepare((*needs(tool), *DERIVATIONS))
 
     def _known(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         for host in hosts:

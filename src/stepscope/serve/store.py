@@ -240,6 +240,7 @@ class Store:
             for asked in questions:
                 # An error is told to whoever asks for the same.
                 with suppress(Exception):
+                    self._wait_for_requests()
                     opened.prepare(asked.tool)
                     self._answer_ahead(entry, opened, asked)
 
@@ -247,12 +248,15 @@ class Store:
 
     def _answer_ahead(self, entry: Entry, opened: Opened, asked: Question) -> None:
         key = (entry.id, entry.version, asked.question)
-        with self._no_request:
-            self._no_request.wait_for(lambda: self._requests == 0)
+        self._wait_for_requests()
         with self._turn():
             if self._ahead_of is opened and self._answers.get(key) is None:
                 answer = asked.compute(opened)
                 self._answers.put(key, answer, cost_bytes=len(answer))
+
+    def _wait_for_requests(self) -> None:
+        with self._no_request:
+            self._no_request.wait_for(lambda: self._requests == 0)
 
     def forget(self) -> None:
         """Let go of everything that was computed, and of the open profile."""
