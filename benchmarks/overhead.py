@@ -44,13 +44,17 @@ KINDS = (
     "Trace(name, step_num=i, _r=1)",
     "mark_step(i)",
 )
-#: The loops compute on the CPU, NumPy's on one thread, and nobody talks.
+#: The loops compute on the CPU, NumPy's on one thread, and nobody talks. Memory that is
+#: freed stays with the process: where glibc gives it back, PyTorch's loop runs at speeds
+#: that differ by a fifth from process to process, whoever records.
 SURROUNDINGS = {
     "PYTHONPATH": str(ROOT / "src"),
     "CUDA_VISIBLE_DEVICES": "-1",
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(2**32),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
 }
 SLOWED = (
     *("loop", "step, ms", "recorded, wall", "recorded, CPU"),
