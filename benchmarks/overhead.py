@@ -45,8 +45,8 @@ KINDS = (
     "mark_step(i)",
 )
 #: The loops compute on the CPU, NumPy's on one thread, and nobody talks. Memory that is
-#: freed stays with the process: where glibc gives it back, PyTorch's loop runs at speeds
-#: that differ by a fifth from process to process, whoever records.
+#: freed stays with the process: where glibc gives it back, PyTorch's loop runs at
+#: speeds that differ by a fifth from process to process, whoever records.
 SURROUNDINGS = {
     "PYTHONPATH": str(ROOT / "src"),
     "CUDA_VISIBLE_DEVICES": "-1",
