@@ -168,7 +168,9 @@ def _launch_totals(
     count = places.count
     begin = totals_by(place, start_ps, count=count).least
     calls = totals_by(place, dur_ps, count=count)
-    first = np.flatnonzero((place >= 0) & (start_ps == begin[place]))[::-1]
+    # The number at the end stands for calls of no place.
+    of_call = np.append(begin, 0)[place]
+    first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
     # Of several first ones that one which stands first in the table of calls.
     event[place[first]] = events[first]

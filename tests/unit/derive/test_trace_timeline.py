@@ -11,6 +11,9 @@ import pytest
 import blueprint
 import stepscope as ss
 from stepscope.derive.arrays import ints
+from stepscope.derive.correlate import Correlation
+from stepscope.derive.timeline_lines import Names
+from stepscope.derive.timeline_steps import launch_lines
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -106,6 +109,32 @@ def test_the_step_track_has_the_hulls_and_the_window_track_the_wall_time() -> No
     steps, windows = spans(found, "Steps"), spans(found, "Step windows")
     assert steps == [(f"train {100 + i}", 1000 * i + 300, 400, 0) for i in range(8)]
     assert [dur for _, _, dur, _ in windows] == [1000.0] * 7 + [900.0]
+
+
+def test_calls_that_put_no_work_anywhere_are_of_no_line() -> None:
+    trace = blueprint.a1()
+    launches, activity = trace.table("launches"), trace.table("device_activity")
+    types = trace.table("event_types")
+    assert isinstance(launches, pl.DataFrame)
+    assert isinstance(activity, pl.DataFrame)
+    assert isinstance(types, pl.DataFrame)
+    nothing = np.empty(0, np.int32)
+    found = launch_lines(
+        launches,
+        Correlation(
+            launch_of_activity=nothing,
+            activity_count_of_launch=np.zeros(len(launches), np.int32),
+            queue_empty=np.empty(0, np.bool_),
+            latency_ps=np.empty(0, np.int64),
+            notes=(),
+        ),
+        activity.clear(),
+        activity_steps=nothing,
+        steps=blueprint.profile(trace).derived(trace.host, "steps"),
+        names=Names(types),
+    )
+    assert found.lines == []
+    assert found.totals.is_empty()
 
 
 def test_launch_stats_cover_the_calls_of_each_step() -> None:
