@@ -1,6 +1,7 @@
 """Measures what recording costs: a call of each kind, a training loop, memory, bytes.
 
     python benchmarks/overhead.py [--pairs 5] [--steps 100] [--write docs/overhead.md]
+    python benchmarks/overhead.py --gpu [--python torch=/path/to/python]...
 
 Each training loop runs in fresh processes, with and without stepscope in turn, and who
 goes first changes from pair to pair; a pair's ratio is what the recording costs. The
@@ -10,6 +11,9 @@ and with a fifth of the steps at eight times the rows, as training has them. Loo
 frameworks run in the environments of `make frameworks`; one that is missing is passed
 over and said. Annotations are measured beside an empty context manager in the same
 process, in blocks that take turns.
+
+With `--gpu` the loops of JAX and PyTorch run on this machine's GPU, with more rows, and
+nothing else is measured.
 """
 
 import argparse
@@ -38,24 +42,29 @@ LOOPS = {
 REFERENCE = "an empty context manager"
 #: Times the rows of a step → the part of the steps that such a loop has.
 BATCHES = {1: 1, 8: 5}
+GPU_BATCHES = {64: 1, 1024: 5}
+GPU_LOOPS = {
+    "jax": LOOPS["jax"],
+    "torch": "PyTorch, a small CNN",
+}
 KINDS = (
     REFERENCE,
     "Trace(name)",
     "Trace(name, step_num=i, _r=1)",
     "mark_step(i)",
 )
-#: The loops compute on the CPU, NumPy's on one thread, and nobody talks. Memory that is
-#: freed stays with the process: where glibc gives it back, PyTorch's loop runs at
-#: speeds that differ by a fifth from process to process, whoever records.
+PATHS = (str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")]))
+#: NumPy computes on one thread, and nobody talks. Memory that is freed stays with the
+#: process: where glibc gives it back, PyTorch's loop runs at speeds that differ by a
+#: fifth from process to process, whoever records.
 SURROUNDINGS = {
-    "PYTHONPATH": str(ROOT / "src"),
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "JAX_PLATFORMS": "cpu",
+    "PYTHONPATH": os.pathsep.join(PATHS),
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(2**32),
     "MALLOC_TRIM_THRESHOLD_": str(2**33),
 }
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 SLOWED = (
     *("loop", "step, ms", "recorded, wall", "recorded, CPU"),
     *("its own profiler alone, wall", "its own profiler alone, CPU"),
@@ -79,16 +88,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--write", type=Path, metavar="PAGE")
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PYTHON")
     options = parser.parse_args(arguments)
+    pythons = dict(it.split("=", 1) for it in options.python)
     lines = [machine(), ""]
-    lines += [*annotation_table(options.pairs), ""]
-    lines += [*loop_tables(options.pairs, options.steps), ""]
-    lines += memory_lines()
+    if options.gpu:
+        words, sizes, section = GPU_LOOPS, GPU_BATCHES, "overhead on a GPU"
+    else:
+        words, sizes, section = LOOPS, BATCHES, "overhead"
+        os.environ.update(NO_GPU)
+        lines += [*annotation_table(options.pairs), ""]
+    loops = [
+        Loop(named, framework, batches, options.steps // parts)
+        for framework, named in words.items()
+        for batches, parts in sizes.items()
+    ]
+    lines += [*loop_tables(loops, options.pairs, pythons), ""]
+    if not options.gpu:
+        lines += memory_lines()
     lines += [f"Load after the end: {os.getloadavg()[0]:.2f}."]
     text = "\n".join(lines)
     sys.stdout.write(text + "\n")
     if options.write is not None:
-        replace_section(options.write, "overhead", text)
+        replace_section(options.write, section, text)
     return 0
 
 
@@ -111,16 +134,22 @@ class Loop:
     """What is to be measured.
 
     Attributes:
-        words: What it is.
+        named: What it is.
         framework: Of `LOOPS`.
         batches: Times the rows of the shortest step.
         steps: How many it has.
     """
 
-    words: str
+    named: str
     framework: str
     batches: int
     steps: int
+
+    @property
+    def words(self) -> str:
+        """What it is, and how much of it."""
+        more = f", {self.batches} times the rows"
+        return self.named if self.batches == 1 else self.named + more
 
 
 @dataclass(frozen=True)
@@ -156,19 +185,20 @@ class Measured:
         return f"{percent:+.1f} %"
 
 
-def loop_tables(pairs: int, steps: int) -> list[str]:
+def loop_tables(
+    asked: Sequence[Loop], pairs: int, pythons: Mapping[str, str]
+) -> list[str]:
     """Each loop with and without, and what a recording of it leaves."""
     loops: list[Measured] = []
     missing: list[str] = []
-    for framework, words in LOOPS.items():
-        python = interpreter(framework)
+    for one in asked:
+        python = pythons.get(one.framework) or interpreter(one.framework)
         if python is None:
-            missing.append(f"Not measured: {words}. Run `make frameworks`.")
+            missing.append(f"Not measured: {one.words}. Run `make frameworks`.")
         else:
-            for batches, parts in BATCHES.items():
-                said = words if batches == 1 else f"{words}, {batches} times the rows"
-                asked = Loop(said, framework, batches, steps // parts)
-                loops.append(_measured_loop(asked, python, pairs))
+            loops.append(_measured_loop(one, python, pairs))
+    counts = sorted({one.steps for one in asked}, reverse=True)
+    steps = " or ".join(map(str, counts))
     slowed = [
         (
             one.loop.words,
@@ -192,21 +222,17 @@ def loop_tables(pairs: int, steps: int) -> list[str]:
         for one in loops
     ]
     return [
-        f"Fresh processes: {_steps(steps)} a loop, {pairs} pairs; the median pair,",
+        f"Fresh processes: {steps} steps a loop, fewer where they are longer; {pairs}",
+        "pairs; the median pair,",
         "and the middle half of them.",
         "",
         *_table(SLOWED, slowed),
         "",
-        f"Stretches of {_steps(steps)} that take turns in one process; medians.",
+        f"Stretches of {steps} steps that take turns in one process; medians.",
         "",
         *_table(STRETCHES, stretches),
         *missing,
     ]
-
-
-def _steps(steps: int) -> str:
-    short, long = (steps // parts for parts in BATCHES.values())
-    return f"{short} short or {long} longer steps"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

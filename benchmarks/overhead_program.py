@@ -294,11 +294,12 @@ def jax_step(batches: int) -> Step:
 
 
 def torch_step(batches: int) -> Step:
-    """A small convolutional network."""
+    """A small convolutional network, on a GPU where there is one to be seen."""
     torch: Any = importlib.import_module("torch")
     nn: Any = importlib.import_module("torch.nn")
     torch.manual_seed(1)
     torch.set_num_threads(1)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     network = nn.Sequential(
         nn.Conv2d(3, 16, 3),
         nn.ReLU(),
@@ -307,9 +308,9 @@ def torch_step(batches: int) -> Step:
         nn.ReLU(),
         nn.Flatten(),
         nn.LazyLinear(10),
-    )
-    rows = torch.randn(64 * batches, 3, 32, 32)
-    labels = torch.randint(0, 10, (64 * batches,))
+    ).to(device)
+    rows = torch.randn(64 * batches, 3, 32, 32, device=device)
+    labels = torch.randint(0, 10, (64 * batches,), device=device)
     network(rows)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import stepscope as ss
 from stepscope.capture.collectors.kineto_activities import exported_activities
-from stepscope.capture.collectors.kineto_planes import planes_of
+from stepscope.capture.collectors.kineto_planes import forwarded_name, planes_of
 from torch_tables import assert_same_tables
 
 if TYPE_CHECKING:
@@ -67,3 +69,40 @@ def test_a_recorded_training_run_fills_the_same_tables(
     }
     planes = written(document, process, tmp_path)
     assert_same_tables(ss.open(path), ss.open(planes))
+
+
+def test_annotations_come_back_from_names_that_pytorch_leaves_alone(
+    repository: Path, tmp_path: Path
+) -> None:
+    """What is no plain letter becomes "unknown" in its exports, or breaks them."""
+    name, stats = 'Schritt "1"\n\\ü', {"step_num": 3, "what": 'a "b"'}
+    handed_on = forwarded_name(name, stats)
+    assert re.fullmatch(r"[A-Za-z0-9_.=-]+", handed_on)
+    _, document = exported(repository / "tests/data/torch_train")
+    activities = exported_activities(document)
+    row = activities.category.index("cpu_op")
+    # One that only begins like ours stays what it is.
+    names = list(activities.name)
+    names[row], names[row + 1] = handed_on, "stepscope.mine"
+    planes = planes_of(
+        replace(activities, name=names),
+        hostname="host",
+        process=int(activities.place[row]),
+        start_ns=2**62,
+        stop_ns=2**62,
+    )
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(planes.to_bytes())
+    profile = ss.open(path)
+    (host,) = profile.hosts
+    types = profile.table(host, "event_types")
+    (type_,) = [at for at, it in enumerate(types["name"]) if it == name]
+    (event,) = [
+        at for at, it in enumerate(profile.table(host, "events")["type"]) if it == type_
+    ]
+    trace = profile.trace(host)
+    own = trace.table("stats")
+    own = own.filter(own["event"] == event)
+    keys = [trace.strings[key] for key in own["key"]]
+    assert sorted(keys) == sorted(stats)
+    assert "stepscope.mine" in types["name"].to_list()

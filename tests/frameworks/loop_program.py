@@ -3,6 +3,7 @@
     loop_program.py record tensorflow|jax|torch FOLDER [OPTIONS]
     loop_program.py faults tensorflow|jax|torch FOLDER
     loop_program.py nested tensorflow|jax|torch FOLDER
+    loop_program.py exported torch FOLDER [OPTIONS]
     loop_program.py planes torch FOLDER [OPTIONS]
 
 `record` trains a few steps without recording, then some while `ss.Profile` records
@@ -13,6 +14,9 @@ their losses, and what the run warned of. OPTIONS are those of the profiler, as 
 of the framework's collector failing each time. It writes the losses of every time.
 
 `nested` records while the framework's own profiler does.
+
+`exported` records as `record` does where PyTorch hands out no events, as older versions
+do not, but only exports them.
 
 `planes` records with PyTorch's collector alone and has PyTorch export the same.
 """
@@ -30,6 +34,7 @@ import numpy as np
 
 import stepscope as ss
 from stepscope.capture.clock import ClockPair
+from stepscope.capture.collectors import torch as torch_collector
 from stepscope.capture.collectors.torch import TorchCollector
 
 if TYPE_CHECKING:
@@ -214,6 +219,12 @@ def record(framework: str, folder: Path, options: dict[str, Any]) -> dict[str, A
     }
 
 
+def exported(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Record one training with a PyTorch that only exports."""
+    with mock.patch.object(torch_collector, "live_activities", return_value=None):
+        return record("torch", folder, options)
+
+
 def planes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Record with PyTorch's collector alone, and export what PyTorch itself has."""
     step = torch_step()()
@@ -304,6 +315,8 @@ def main(arguments: Sequence[str]) -> None:
         truth = record(framework, folder, options)
     elif what == "nested":
         truth = nested(framework, folder)
+    elif what == "exported":
+        truth = exported(folder, options)
     elif what == "planes":
         truth = planes(folder, options)
     else:

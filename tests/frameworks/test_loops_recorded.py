@@ -227,6 +227,16 @@ def test_pytorch_fills_the_tables_that_its_own_trace_fills(
     assert ours.table(host, "iterators").height == len(STEPS)
 
 
+def test_annotations_survive_a_pytorch_that_only_exports(tmp_path: Path) -> None:
+    """Its export makes "unknown" of names with anything but plain letters in them."""
+    truth = ran("exported", "torch", tmp_path)
+    assert truth["warnings"] == []
+    profile = ss.open(truth["path"])
+    assert steps_of(profile) == [("train", number) for number in STEPS]
+    assert "unknown" not in event_names(profile).to_list()
+    check_every_tool(profile)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_no_failure_of_a_collector_changes_the_training(
     framework: str, tmp_path: Path

@@ -132,7 +132,12 @@ def check(
         *(["--pretend-cpu"] if pretend else []),
     ]
     hidden = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"} if pretend else {}
-    source = {"PYTHONPATH": str(ROOT / "src"), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    # What the interpreter lacks may stand on a path of the user's.
+    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    source = {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     done = subprocess.run(
         command,
         env={**os.environ, **source, **hidden},

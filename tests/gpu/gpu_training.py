@@ -13,7 +13,9 @@ environment that has the framework, with stepscope's `src` on the path.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +27,13 @@ import stepscope as ss
 from stepscope.capture.collectors import COLLECTORS, make_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Step = Callable[[np.ndarray], float]
 
 SEED, ROWS, FEATURES, HIDDEN = 20, 256, 512, 1024
 WARM_UP, STEPS = 5, 6
+OWN_TRACE = "own.pt.trace.json"
 
 
 class NoDevice(Exception):
@@ -135,13 +138,14 @@ def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
     """Record with stepscope, and keep what the framework handed over to it."""
     kind = type(make_collector(framework))
     assert kind.__module__ == COLLECTORS[framework][0]
-    kept: list[Any] = []
     stop = kind.stop
 
     def stop_and_keep(collector: Any) -> Any:
         profiler = getattr(getattr(collector, "_recording", None), "_profiler", None)
-        collected = stop(collector)
-        kept.append(profiler if framework == "torch" else collected.xspace)
+        with exports_kept(folder / OWN_TRACE, profiler):
+            collected = stop(collector)
+        if profiler is None:
+            (folder / "own.xplane.pb").write_bytes(collected.xspace)
         return collected
 
     with (
@@ -149,12 +153,28 @@ def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
         ss.Profile(folder / "ours") as run,
     ):
         losses = marked(step)
-    (own,) = kept
-    if framework == "torch":
-        own.export_chrome_trace(str(folder / "own.pt.trace.json"))
-    else:
-        (folder / "own.xplane.pb").write_bytes(own)
     return {"losses": losses, "warnings": list(run.warnings), "path": str(run.path)}
+
+
+@contextlib.contextmanager
+def exports_kept(path: Path, profiler: Any) -> Iterator[None]:
+    """Keep the trace that PyTorch's profiler exports, which it does once.
+
+    Of a version that hands out its events nobody has exported one by then.
+    """
+    if profiler is None:
+        yield
+        return
+    export = profiler.export_chrome_trace
+
+    def export_and_keep(asked: str) -> None:
+        export(asked)
+        shutil.copy(asked, path)
+
+    with mock.patch.object(profiler, "export_chrome_trace", export_and_keep):
+        yield
+    if not path.exists():
+        export(str(path))
 
 
 def key_averages(folder: Path, step: Step) -> None:

@@ -66,8 +66,8 @@ def _of_trace(trace: dict[str, Any]) -> Iterable[tuple[str, str, float]]:
     groups["cpu_op"] = HOST_OPS
     for event in trace["traceEvents"]:
         group = groups.get(event.get("cat", ""))
-        # The export writes "unknown" for the annotations that we hand on.
-        ours = event["name"] == "unknown"
+        # Annotations that we hand on; what we wrote of them stands under their names.
+        ours = event["name"].startswith("stepscope.")
         if group is not None and event.get("ph") == "X" and not ours:
             yield group, event["name"], event["dur"] * 1000
 

@@ -31,8 +31,11 @@ PASCAL = {"compute_cap_major": 6, "compute_cap_minor": 1}
         ("volta_fp16_s884gemm_fp16_128x64", True, TensorCoreEvidence.NAME),
         ("turing_h1688gemm_256x128", True, TensorCoreEvidence.NAME),
         ("sm86_xmma_gemm_f16f16_f16f32_f32", True, TensorCoreEvidence.NAME),
-        ("nvjet_hsh_128x256", True, TensorCoreEvidence.NAME_UNCONFIRMED),
-        ("void flash_fwd_kernel<...>", True, TensorCoreEvidence.NAME_UNCONFIRMED),
+        ("nvjet_hsh_128x256", True, TensorCoreEvidence.NAME),
+        ("void flash_fwd_kernel<...>", True, TensorCoreEvidence.NAME),
+        ("void flash_bwd_kernel<...>", True, TensorCoreEvidence.NAME_UNCONFIRMED),
+        # On vector lanes, whatever the rest of the name says.
+        ("sm80_xmma_gemm_f32f32_ffma_aligna4", False, TensorCoreEvidence.NAME),
         (
             "Cijk_Ailk_Bljk_BBS_BH_MT256x224x64_MI16x16x16x1_SN",
             True,

@@ -1,8 +1,8 @@
 """What PyTorch's tracer (Kineto) recorded, as columns.
 
 A live result hands out each activity with its arguments, as they would stand in an
-exported trace. Versions that do not are read from the trace that they export. Nothing
-ran live on a GPU yet: its activities were read from exported traces only.
+exported trace. Versions that do not (2.11 is one) are read from the trace that they
+export.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Device(NamedTuple):
     minor: int | None = None
     cores: int | None = None
     memory_bytes: int | None = None
+    clock_khz: int | None = None
+    memory_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,14 @@ copies, correlation ids, and the op that an activity ran for.
 
 from __future__ import annotations
 
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Raw
 
 from stepscope.capture.collectors.kineto_stats import decoded_arguments, stat_columns
 from stepscope.xspace.op_links import innermost_around, last_with_id
@@ -28,10 +31,11 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.kineto_stats import Values
     from stepscope.xspace.write import LineBuilder, PlaneBuilder
 
-__all__ = ["forwarded_name", "planes_of"]
+__all__ = ["CALLS", "ON_STREAM", "forwarded_name", "planes_of"]
 
-#: Names of annotations that we forwarded begin so, then come their values.
-_FORWARDED: Final = "stepscope\x1f"
+#: Names of annotations that we forwarded begin so, then come name and values.
+_FORWARDED: Final = "stepscope."
+_NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000
@@ -51,8 +55,10 @@ _MEMORY: Final = "[memory]"
 _ON_THREAD: Final = frozenset(
     {OP_CATEGORY, _ANNOTATION, "python_function", "cpu_instant_event"}
 )
-_ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-_CALLS: Final = ("_runtime", "_driver")
+#: Categories of what runs on a device.
+ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+#: How the categories of calls of a device's runtime or driver end.
+CALLS: Final = ("_runtime", "_driver")
 #: Events are encoded so many at a time, which bounds the columns beside them.
 _BATCH: Final = 2**15
 
@@ -74,9 +80,13 @@ class _Place(NamedTuple):
 
 
 def forwarded_name(name: str, stats: Mapping[str, object]) -> str:
-    """The name under which PyTorch records an annotation of ours with its values."""
-    values = msgspec.json.encode(stats, enc_hook=_plain).decode()
-    return f"{_FORWARDED}{values}\x1f{name}"
+    """The name under which PyTorch records an annotation of ours with its values.
+
+    Letters and digits only: of anything else PyTorch's export makes "unknown", or a
+    document that nobody can read (2.11 and 2.13).
+    """
+    both = msgspec.json.encode((name, stats), enc_hook=_plain)
+    return f"{_FORWARDED}{urlsafe_b64encode(both).decode()}"
 
 
 def planes_of(
@@ -146,8 +156,8 @@ class _Writing:
         values = decoded_arguments([given.arguments[it] for it in chosen], category)
         if category == OP_CATEGORY:
             values["fwdbwd"] = [it or None for it in given.gradient[rows].tolist()]
-        elif category in _ON_STREAM or category == "cpu_instant_event":
-            values.update(self._ops_of(chosen, shapes=category in _ON_STREAM))
+        elif category in ON_STREAM or category == "cpu_instant_event":
+            values.update(self._ops_of(chosen, shapes=category in ON_STREAM))
         line.events(
             [self._type(plane, given.name[it], category) for it in chosen],
             self._offset[rows],
@@ -184,11 +194,21 @@ def _unwrapped(activities: Activities) -> Activities:
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
     for row, name in enumerate(names):
-        if name.startswith(_FORWARDED):
-            _, values, own = name.split("\x1f", 2)
-            names[row], categories[row] = own, _ANNOTATION
-            arguments[row] = values.encode()
+        ours = _name_and_values(name) if name.startswith(_FORWARDED) else None
+        if ours is not None:
+            names[row], categories[row] = ours[0], _ANNOTATION
+            arguments[row] = bytes(ours[1])
     return replace(activities, name=names, category=categories, arguments=arguments)
+
+
+def _name_and_values(forwarded: str) -> tuple[str, Raw] | None:
+    """What was forwarded; None of a name that only begins like ours."""
+    try:
+        return _NAME_AND_VALUES.decode(
+            urlsafe_b64decode(forwarded.removeprefix(_FORWARDED))
+        )
+    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, ValueError):
+        return None
 
 
 def _by_place(
@@ -222,7 +242,7 @@ def _place(
 ) -> _Place:
     """The line of a category's events on a place (process, device) and a lane."""
     shown = names.get((place, lane))
-    if category in _ON_THREAD or category.endswith(_CALLS):
+    if category in _ON_THREAD or category.endswith(CALLS):
         # No program has process number 0 or less: the tracer did not know it.
         own = place in (0, -1, process)
         name = shown or names.get((process, lane)) or f"thread {lane}"
@@ -239,7 +259,7 @@ def _place(
         name = f"{stream}: synchronisation" if known else "synchronisation"
     elif category == "cuda_profiler_range":
         line, name = _COUNTERS, "_counters_"
-    elif category not in _ON_STREAM:
+    elif category not in ON_STREAM:
         plane = f"/device:CUSTOM:{category}"
     return _Place(1, plane, line, name)
 
@@ -262,8 +282,8 @@ def _ops(activities: Activities) -> NDArray[np.int64]:
     found[carries] = np.where(at >= 0, np.append(op_rows, -1)[at], -1)
     around = _around(activities, is_op)
     found = np.where(found >= 0, found, around)
-    launched = np.flatnonzero(np.isin(category, list(_ON_STREAM)) & (found < 0))
-    calls = np.flatnonzero([text.endswith(_CALLS) for text in activities.category])
+    launched = np.flatnonzero(np.isin(category, list(ON_STREAM)) & (found < 0))
+    calls = np.flatnonzero([text.endswith(CALLS) for text in activities.category])
     if len(launched) and len(calls):
         at = last_with_id(
             _correlations(activities, calls), _correlations(activities, launched)
@@ -275,7 +295,7 @@ def _ops(activities: Activities) -> NDArray[np.int64]:
 def _around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
     """By event of a thread: the innermost op around it, -1 for none."""
     concerned = [
-        kind == OP_CATEGORY or kind.endswith(_CALLS) or name == _MEMORY
+        kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
         for kind, name in zip(activities.category, activities.name, strict=True)
     ]
     rows = np.flatnonzero(concerned)
@@ -328,7 +348,7 @@ def _numbered(activities: Activities) -> dict[int, Device]:
         for category, place in zip(
             activities.category, activities.place.tolist(), strict=True
         )
-        if category in _ON_STREAM
+        if category in ON_STREAM
     }
     listed = {device.ordinal: device for device in activities.devices}
     if len(used) == 1 and len(listed) == 1 and not used & listed.keys():
@@ -345,6 +365,8 @@ def _describe(plane: PlaneBuilder, device: Device, ordinal: int) -> None:
         ("compute_cap_minor", device.minor),
         ("core_count", device.cores),
         ("memory_size", device.memory_bytes),
+        ("clock_rate", device.clock_khz),
+        ("memory_bandwidth", device.memory_bytes_per_s),
         (PROGRAM_ORDINAL, device.ordinal if device.ordinal != ordinal else None),
     ):
         if value is not None:

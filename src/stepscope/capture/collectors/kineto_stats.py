@@ -53,15 +53,11 @@ def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
     if "correlation" in values:
         renamed["correlation_id"] = values["correlation"]
     if category == "kernel":
-        occupancy = values.get("est. achieved occupancy %")
         renamed["kernel_details"] = _details(
             ("regs", values.get("registers per thread")),
             ("shm", values.get("shared memory")),
             ("grid", _triples(values.get("grid"))),
             ("block", _triples(values.get("block"))),
-            ("occ_pct", occupancy),
-            # 0 means unknown to readers of the former, here less than half a percent.
-            ("est_occ_pct", occupancy),
         )
     elif category == "gpu_memcpy":
         renamed["memcpy_details"] = _details(("size", values.get("bytes")))

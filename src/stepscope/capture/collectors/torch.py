@@ -1,8 +1,7 @@
 """What PyTorch's own profiler (Kineto) records: ops, kernels, copies, memory, shapes.
 
 Its result is turned into planes of the profile message (`kineto_planes`). All threads
-are recorded where PyTorch can do that. Kernels, copies and allocations of a GPU follow
-the same path, but nothing was recorded live on one yet (spec: capture, section 4.7).
+are recorded where PyTorch can do that (spec: capture, section 4.7).
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,12 @@ from stepscope.capture.collectors.kineto_activities import (
     exported_activities,
     live_activities,
 )
-from stepscope.capture.collectors.kineto_planes import forwarded_name, planes_of
+from stepscope.capture.collectors.kineto_planes import (
+    CALLS,
+    ON_STREAM,
+    forwarded_name,
+    planes_of,
+)
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.unavailable import Unavailable
@@ -42,9 +48,15 @@ _OPEN: Final = OpenRecordings()
 #: PyTorch knows no levels of the host: it records ops or it does not.
 _OPS: Final = 2
 _TASKS: Final = Path("/proc/self/task")
+_ONE_CYCLE: Final = "Warning: Profiler clears events at the end of each cycle"
 _ONE_THREAD: Final = (
     "PyTorch reports allocations only of the thread that starts the recording: ops of "
     "other threads were not recorded"
+)
+_NO_DEVICE_EVENTS: Final = (
+    "PyTorch's profiler recorded nothing of the GPU, not even a call of its runtime: "
+    "another profiler has it (of two frameworks that record one GPU the second loses "
+    "it), or users of this machine may not profile"
 )
 _NO_MEMORY: Final = (
     "allocations were not recorded: PyTorch reports them of one thread only, and the "
@@ -155,6 +167,8 @@ class _Recording:
                 "PyTorch handed over nothing: no op ran, or another of its profilers "
                 "was started meanwhile"
             )
+        elif self._levels.device and given.devices and not _saw_a_device(given):
+            self._warnings.append(_NO_DEVICE_EVENTS)
         planes = planes_of(
             given,
             hostname=socket.gethostname(),
@@ -190,7 +204,10 @@ class _Recording:
             **settings,
         )
         _OPEN.add(profiler.stop)
-        profiler.start()
+        with warnings.catch_warnings():
+            # 2.11 warns everybody of what a second cycle would lose; there is none.
+            warnings.filterwarnings("ignore", message=_ONE_CYCLE)
+            profiler.start()
         self._profiler = profiler
         return config is not None
 
@@ -204,7 +221,9 @@ class _Recording:
         with tempfile.TemporaryDirectory(prefix="stepscope-torch-") as folder:
             path = Path(folder) / "trace.json"
             self._profiler.export_chrome_trace(str(path))
-            return exported_activities(path.read_bytes())
+            exported = exported_activities(path.read_bytes())
+            # The export lists what the machine has, used or not.
+            return replace(exported, devices=_devices())
 
 
 class _Forward:
@@ -285,6 +304,17 @@ def _thread_names() -> dict[tuple[int, int], str]:
     return found
 
 
+def _saw_a_device(given: Activities) -> bool:
+    """Whether anything ran on a device, or a call of its runtime was recorded.
+
+    PyTorch itself waits for the device when a recording ends, so a tracer that works
+    has at least that call.
+    """
+    return any(
+        category in ON_STREAM or category.endswith(CALLS) for category in given.category
+    )
+
+
 def _devices() -> tuple[Device, ...]:
     """The GPUs that the program uses; nothing is initialised for it."""
     import torch  # noqa: PLC0415 - the user's
@@ -304,6 +334,20 @@ def _devices() -> tuple[Device, ...]:
                 minor=said.minor,
                 cores=said.multi_processor_count,
                 memory_bytes=said.total_memory,
+                clock_khz=getattr(said, "clock_rate", None),
+                memory_bytes_per_s=_memory_rate(said) if vendor == "Nvidia" else None,
             )
         )
     return tuple(found)
+
+
+def _memory_rate(said: Any) -> int | None:
+    """Bytes per second of an NVIDIA GPU's memory, which moves data twice a cycle.
+
+    AMD's clock is not that of the transfers.
+    """
+    clock_khz = getattr(said, "memory_clock_rate", None)
+    width_bits = getattr(said, "memory_bus_width", None)
+    if not clock_khz or not width_bits:
+        return None
+    return int(2 * clock_khz * 1000 * width_bits // 8)

@@ -26,16 +26,17 @@ class Packed(torch.utils.data.Dataset):
         return pixels.float() / 32, labels[at]
 
 
+device = "cuda" if torch.cuda.is_available() else "cpu"
 model = torch.nn.Sequential(
     torch.nn.Linear(PIXELS, HIDDEN),
     torch.nn.ReLU(),
     torch.nn.Linear(HIDDEN, CLASSES),
-)
+).to(device)
 loss_of = torch.nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in torch.utils.data.DataLoader(Packed(), batch_size=BATCH):
     optimizer.zero_grad()
-    loss = loss_of(model(x), y)
+    loss = loss_of(model(x.to(device)), y.to(device))
     loss.backward()
     optimizer.step()
 print(f"trained {STEPS} steps with PyTorch, loss {loss.item():.3f}")

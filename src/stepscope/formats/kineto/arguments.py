@@ -49,7 +49,6 @@ DEVICE: Final[dict[str, pl.DataType]] = {
     **CALLS,
     "registers": pl.Int64(),
     "shared": pl.Int64(),
-    "occupancy": pl.Float64(),
     "bytes": pl.Int64(),
     "kind": pl.String(),
     **dict.fromkeys(_AXES, pl.Int64()),
@@ -83,9 +82,6 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
             _external(activities),
             integers("registers", [it.registers for it in activities]),
             integers("shared", [it.shared for it in activities]),
-            pl.Series(
-                "occupancy", [it.occupancy for it in activities], dtype=pl.Float64
-            ),
             integers("bytes", [it.bytes for it in activities]),
             pl.Series("kind", [it.kind for it in activities], dtype=pl.String),
             *(

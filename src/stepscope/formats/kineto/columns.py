@@ -58,8 +58,8 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         place: int64; place in `EventColumns`, ascending.
         frame: `device`, `stream`, `correlation`, `external` (Int64), and of device
-            events `registers`, `shared`, `occupancy`, `bytes`, `kind`, `grid_x` …
-            `block_z`; null where not recorded.
+            events `registers`, `shared`, `bytes`, `kind`, `grid_x` … `block_z`; null
+            where not recorded.
     """
 
     place: NDArray[np.int64]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["geometries_of"]
 
-_WHOLE: Final = 100.0
-
 _GRID: Final = ("grid_x", "grid_y", "grid_z")
 _BLOCK: Final = ("block_x", "block_y", "block_z")
 
@@ -46,8 +44,9 @@ def geometries_of(
         dynamic_shared_memory_bytes=pl.lit(None),
         shared_memory_bytes="shared",
         **{name: name for name in (*_BLOCK, *_GRID)},
-        # A whole number: 0 stands for less than half a percent, not for unknown.
-        occupancy_percent="occupancy",
+        # PyTorch estimates what the grid achieves, and says 0 of every kernel with
+        # more than 48 KiB of shared memory: no theoretical occupancy.
+        occupancy_percent=pl.lit(None),
     )
     columns = columns.select(
         pl.col(name).cast(dtype) for name, dtype in GEOMETRIES.dtypes().items()
@@ -78,14 +77,12 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         "block": pl.all_horizontal(pl.col(_BLOCK).is_between(1, MOST_THREADS))
         & (threads <= MOST_THREADS),
         "grid": pl.all_horizontal(pl.col(_GRID).is_between(1, MOST_GRID)),
-        "occupancy": pl.col("occupancy").is_between(0.0, _WHOLE),
     }
     of_field = {
         "registers": ("registers",),
         "shared memory": ("shared",),
         "block": _BLOCK,
         "grid": _GRID,
-        "occupancy": ("occupancy",),
     }
     # Null where not recorded, which is no refusal.
     verdict = frame.select(**{f"{name}?": test for name, test in fine.items()})

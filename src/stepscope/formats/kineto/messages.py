@@ -135,7 +135,6 @@ class DeviceArgs(msgspec.Struct, gc=False):
     block: tuple[int, int, int] | None = None
     registers: int | None = field(default=None, name="registers per thread")
     shared: int | None = field(default=None, name="shared memory")
-    occupancy: float | None = field(default=None, name="est. achieved occupancy %")
     bytes: int | None = None
     kind: str | None = None
 

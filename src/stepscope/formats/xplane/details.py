@@ -131,17 +131,8 @@ def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] 
 
 
 def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
-    """Zero stands for "not available" (spec: tools, section 2.4).
-
-    Not so in an estimate: that is a whole number, and 0 is less than half a percent.
-    """
-    estimate = _percent(pairs.get("est_occ_pct"), refused)
-    if estimate is not None:
-        return estimate
-    return _percent(pairs.get("occ_pct"), refused) or None
-
-
-def _percent(text: str | None, refused: list[str]) -> float | None:
+    """Zero stands for "not available" (spec: tools, section 2.4)."""
+    text = pairs.get("occ_pct")
     if text is None:
         return None
     try:
@@ -151,4 +142,4 @@ def _percent(text: str | None, refused: list[str]) -> float | None:
     if not 0.0 <= value <= 100.0:
         refused.append("occupancy")
         return None
-    return value
+    return value or None
