@@ -42,11 +42,15 @@ def instruction(
     return sized(2, body)
 
 
-def module(*computations: tuple[int, bytes], frames: bytes = b"") -> bytes:
+def module(
+    *computations: tuple[int, bytes], frames: bytes = b"", schedule: bytes = b""
+) -> bytes:
     body = sized(1, b"jit_step") + sized(2, b"main") + number_field(5, 77)
     for number, instructions in computations:
         inner = sized(1, b"c") + instructions + number_field(5, number)
         body += sized(3, inner)
+    if schedule:
+        body += sized(7, schedule)
     if frames:
         body += sized(17, frames)
     return sized(1, body)
@@ -66,6 +70,16 @@ def test_a_dot_takes_the_widest_type_of_its_operands() -> None:
     assert found["dot"].matmul is True
     assert found["p0"].operand_type is None
     assert found["p0"].matmul is False
+
+
+def test_instructions_stand_as_the_schedule_has_them() -> None:
+    body = b"".join(instruction(it, f"i{it}", "add") for it in (1, 2, 3, 4))
+    other = b"".join(instruction(it, f"i{it}", "add") for it in (5, 6))
+    # An entry of the map: computation 9, whose sequence leaves out what is not run.
+    order = sized(1, b"".join(varint(it) for it in (3, 1, 4)))
+    entry = sized(1, number_field(1, 9) + sized(2, order))
+    _, found = parse_module(module((9, body), (8, other), schedule=entry))
+    assert [it.name for it in found] == ["i3", "i1", "i4", "i2", "i5", "i6"]
 
 
 def test_a_fusion_is_a_product_if_a_computation_it_calls_holds_one() -> None:

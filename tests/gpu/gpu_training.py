@@ -191,6 +191,8 @@ def key_averages(folder: Path, step: Step) -> None:
             "device_us": getattr(row, "self_device_time_total", 0.0),
         }
         for row in profiler.key_averages()
+        # A range of the program's that spans kernels is none.
+        if not getattr(row, "is_user_annotation", False)
     ]
     (folder / "averages.json").write_text(json.dumps(rows), encoding="utf-8")
 

@@ -179,7 +179,14 @@ DERIVATIONS: Final[tuple[Derivation, ...]] = (
     ),
     Derivation(
         "activity_ops",
-        ("device_activity", "strings", "hlo_ops?", "correlation?", "launching_ops?"),
+        (
+            "device_activity",
+            "event_types",
+            "strings",
+            "hlo_ops?",
+            "correlation?",
+            "launching_ops?",
+        ),
         activity_ops,
     ),
     Derivation(

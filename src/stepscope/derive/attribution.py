@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.derive.arrays import codes, handles, present
 from stepscope.derive.dense_codes import combined, dense
+from stepscope.derive.graph_instructions import graph_instructions
 from stepscope.derive.hlo import HLO_TEXTS, resolve_hlo
 from stepscope.derive.op_names import (
     COPY_OPS,
@@ -83,8 +84,9 @@ class ActivityOps(Frozen, frozen=True):
     no_op: NDArray[np.uint8]
 
 
-def activity_ops(
+def activity_ops(  # noqa: PLR0917 - a derivation's inputs come in order
     device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -97,7 +99,7 @@ def activity_ops(
     execution on the host encloses the launch call names it (section 12.1).
     """
     found = _Found(len(device_activity))
-    _by_hlo(found, device_activity, strings, hlo_ops)
+    _by_hlo(found, device_activity, event_types, strings, hlo_ops)
     _by_annotation(found, device_activity, strings)
     _by_kind(found, device_activity)
     no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
@@ -161,6 +163,7 @@ def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame
 def _by_hlo(
     found: _Found,
     activity: pl.DataFrame,
+    event_types: pl.DataFrame,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> None:
@@ -180,7 +183,48 @@ def _by_hlo(
         ],
         programs=activity["program"][at],
     )
-    named = resolved.with_columns(
+    code = distinct.code
+    if not isinstance(hlo_ops, Unavailable):
+        listed = resolved["program"].is_in(hlo_ops["program"].unique().implode())
+        graphs = (resolved["hlo"].is_null() & listed).fill_null(value=False).to_numpy()
+        if graphs.any():
+            alone = resolved["hlo"].drop_nulls().unique().to_numpy()
+            _by_graph(found, activity, event_types, hlo_ops, rows[graphs[code]], alone)
+            left = found.op[rows] == 0
+            rows, code = rows[left], code[left]
+    found.add(rows, code, _instructions(resolved))
+
+
+def _by_graph(  # noqa: PLR0917 - what is known so far
+    found: _Found,
+    activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    hlo_ops: pl.DataFrame,
+    rows: NDArray[np.int64],
+    alone: NDArray[np.int32],
+) -> None:
+    """Where the recorded instruction is a graph, the instructions inside of it.
+
+    Those of `alone` ran outside of graphs.
+    """
+    inside = graph_instructions(rows, activity, event_types, hlo_ops, alone)
+    rows, inside = rows[inside >= 0], inside[inside >= 0]
+    if not len(rows):
+        return
+    used = dense(inside)
+    taken = hlo_ops[inside[used.first]]
+    resolved = resolve_hlo(
+        hlo_ops,
+        instructions=taken["name"].to_list(),
+        modules=taken["module"].to_list(),
+        programs=taken["program"],
+    )
+    found.add(rows, used.code, _instructions(resolved))
+
+
+def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `ops` of instructions, known to a program or not."""
+    return resolved.with_columns(
         pl.coalesce("framework_op", "hlo_op").alias("name"),
         pl.coalesce("framework_type", "opcode").alias("type"),
         pl.col("opcode").alias("category"),
@@ -190,7 +234,6 @@ def _by_hlo(
         .otherwise(pl.lit(int(OpEvidence.HLO_NAME), pl.UInt8))
         .alias("evidence"),
     ).select(name for name in OPS_SCHEMA if name != "group")
-    found.add(rows, distinct.code, named)
 
 
 def _by_annotation(

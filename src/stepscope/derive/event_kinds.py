@@ -243,7 +243,8 @@ _TORCH_OP: Final = (
 )
 #: Text that stands before a colon without being an op's name.
 _NOT_AN_OP: Final = (
-    r"^NVTX:|^XlaModule:|^XlaCompile:|^\$|^end: |^(?:nccl|gloo|hccl|mpi|ucc|xccl):"
+    r"^NVTX:|^ThenExecuteCallback:|^XlaModule:|^XlaCompile:|^\$|^end: "
+    r"|^(?:nccl|gloo|hccl|mpi|ucc|xccl):"
 )
 _EAGER_OP: Final = r"^EagerLocalExecute: (.+)$"
 

@@ -77,14 +77,15 @@ _ELEMENTS: Final = {
 
 #: Parts of lower-case kernel names, one list after the other; the first part that is
 #: found decides. The narrow parts come first because mixed kernels name their wider
-#: accumulator too. Names of nvjet kernels and of Blackwell are not yet confirmed on
-#: such a device.
+#: accumulator too. Names of Blackwell are not yet confirmed on such a device.
 _NARROW_PARTS: Final = (
     *("half", "fp16", "f16", "bf16", "bfloat16", "fp8", "e4m3", "e5m2", "f8f6f4"),
     *("mxf8", "nvf4", "int8", "_s8_", "i8816", "i16832", "hgemm", "h884", "h1688"),
     *("h16816", "s884gemm_fp16", "nvjet_hsh", "nvjet_hss", "nvjet_tst", "nvjet_tss"),
     "nvjet_q",
 )
+#: The architecture stands between the name of the library and its types.
+_NVJET: Final = re.compile(r"nvjet_sm\d+_")
 #: Shapes of matrix instructions; 16-bit operands unless the name says `tf32`.
 _MATRIX_SHAPES: Final = ("s884", "s1688", "s16816")
 _WIDE_PARTS: Final = ("sgemm", "f32", "float", "nvjet_sss")
@@ -162,6 +163,9 @@ def precision(
             )
             if width is not None
         )
+        if width == _WIDE and by_name.get(type_) == _TF32:
+            # The operands are 32 bits wide; that they are cut stands in the name alone.
+            width = _TF32
         of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
     code = activity_classes.code
     bits, fp64, tf32, by = (of_class[:, column][code] for column in range(4))
@@ -191,7 +195,7 @@ def width_of_name(name: str) -> Width | None:
     tensile = _TENSILE.search(name)
     if tensile:
         return _TENSILE_TYPES.get(tensile[1])
-    lowered = name.lower()
+    lowered = _NVJET.sub("nvjet_", name.lower())
     tf32 = "tf32" in lowered
     if any(part in lowered for part in _NARROW_PARTS):
         return _NARROW

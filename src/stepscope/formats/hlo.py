@@ -2,7 +2,8 @@
 
 Field numbers are those of XLA's `hlo.proto` and `xla_data.proto` (HloProto,
 HloModuleProto, HloComputationProto, HloInstructionProto, OpMetadata, ShapeProto,
-StackFrameIndexProto). Every length is checked against the end of its message.
+HloScheduleProto, StackFrameIndexProto). Every length is checked against the end of its
+message.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from stepscope.formats.hlo_shapes import (
 from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["HloInstruction", "parse_module"]
 
@@ -113,8 +114,9 @@ _NO_METADATA: Final = (None, None, None, 0, 0)
 def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     """Read a serialized HloProto: the module's name and all its instructions.
 
-    Instructions of called computations (fusions, loop bodies) are listed too, in
-    stored order.
+    Instructions of called computations (fusions, loop bodies) are listed too. Those of
+    one computation stand in the order in which they run, where the module has a
+    schedule, else as they are stored.
 
     Raises:
         MalformedMessage: A length or a number runs beyond its message.
@@ -123,6 +125,7 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     computations: dict[int, list[_Raw]] = {}
     names: dict[int, str] = {}
     frames: list[_Frame] = []
+    schedule: dict[int, list[int]] = {}
     for number, value in fields_of(data):
         if number == 1 and isinstance(value, memoryview):
             for inner, part in fields_of(value):
@@ -132,13 +135,15 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
                     computation, called, instructions = _computation(part)
                     computations[computation] = instructions
                     names[computation] = called
+                elif inner == 7 and isinstance(part, memoryview):
+                    schedule = dict(_sequences(part))
                 elif inner == 17 and isinstance(part, memoryview):
                     frames = _stack_frames(part)
     resolver = _Resolver(computations, names, frames)
     return name, [
         resolver.resolve(raw, computation)
         for computation, instructions in computations.items()
-        for raw in instructions
+        for raw in _as_scheduled(instructions, schedule.get(computation, ()))
     ]
 
 
@@ -223,6 +228,27 @@ def _multiplies(raw: _Raw) -> bool:
     if raw.opcode in _PRODUCTS:
         return True
     return bool(raw.custom_call and _PRODUCT_CALL.search(raw.custom_call))
+
+
+def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
+    """Computation and the ids of its instructions in the order of the schedule."""
+    for _, entry in fields_of(view):
+        if not isinstance(entry, memoryview):
+            continue
+        computation, order = 0, list[int]()
+        for field, value in fields_of(entry):
+            if field == 1 and isinstance(value, int):
+                computation = value
+            elif field == 2 and isinstance(value, memoryview):
+                for _, ids in fields_of(value):
+                    order.extend(packed(ids))
+        yield computation, order
+
+
+def _as_scheduled(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
+    """The instructions as the schedule lists them; those it leaves out come last."""
+    place = {number: at for at, number in enumerate(order)}
+    return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
 
 
 def _computation(view: memoryview) -> tuple[int, str, list[_Raw]]:

@@ -63,6 +63,7 @@ def test_an_op_is_read_from_its_name(
         "end: fusion.1",
         "$file.py:12 next",
         "NVTX:text",
+        "ThenExecuteCallback:GetEventForComputeStreamSyncPoint",
         "XlaModule:",
         "jit_dot:XLA GPU module",
         "",

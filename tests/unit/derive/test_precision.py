@@ -44,6 +44,8 @@ DOUBLE, TF32 = Width(32, fp64=True), Width(32, tf32=True)
         ("Cijk_Ailk_Bljk_I8II_BH_MT64x64x16", NARROW),
         ("nvjet_hsh_128x256_64x4", NARROW),
         ("nvjet_sss_128x256", WIDE),
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", NARROW),
+        ("nvjet_sm90_qqtst_64x128_128x8_2x1_v_bz_algo2_TNN", NARROW),
         ("loop_add_fusion", None),
     ],
 )
