@@ -196,7 +196,10 @@ def loop_tables(
         if python is None:
             missing.append(f"Not measured: {one.words}. Run `make frameworks`.")
         else:
-            loops.append(_measured_loop(one, python, pairs))
+            found = _measured_loop(one, python, pairs)
+            loops.append(found)
+            slower = found.slowed("with", "loop_s")
+            sys.stderr.write(f"{one.words}: {slower}\n")
     counts = sorted({one.steps for one in asked}, reverse=True)
     steps = " or ".join(map(str, counts))
     slowed = [

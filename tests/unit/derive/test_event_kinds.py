@@ -104,6 +104,7 @@ def test_copies_are_no_ops_of_the_program(name: str, category: OpCategory) -> No
         ("cuModuleLoadData", HostClass.COMPILE),
         ("PyLoadedExecutable::Compile", HostClass.COMPILE),
         ("cudaStreamSynchronize", HostClass.SYNC),
+        ("np.asarray(jax.Array)", HostClass.SYNC),
         ("ExecutorState::Process", HostClass.EXECUTOR),
         ("Iterator::Root", HostClass.DATASET),
         ("PjRtCpuExecutable::Execute", HostClass.EXECUTABLE),
