@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -95,6 +96,36 @@ def test_what_differs_is_named(modules: tuple[ModuleType, ModuleType]) -> None:
     # Another recording of the same steps has other times.
     slower = {"kernels": {**theirs["kernels"], "gemm": results.Sums(3, 310.0)}}
     assert check.compared(theirs, slower, times=False)[0]["ok"]
+
+
+@pytest.mark.parametrize("framework", ["jax", "torch"])
+def test_what_was_recorded_on_an_h100_is_what_its_framework_handed_over(
+    modules: tuple[ModuleType, ModuleType],
+    framework: str,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    """The archive that `make gpu-check` wrote there, compared again."""
+    import stepscope as ss  # noqa: PLC0415 - what is compared
+
+    check, results = modules
+    folder = repository / "tests" / "data" / "gpu" / f"check_{framework}"
+    for stored in folder.glob("*.gz"):
+        (tmp_path / stored.stem).write_bytes(gzip.decompress(stored.read_bytes()))
+    (own,) = tmp_path.glob("own.*")
+    theirs = results.own(own)
+    profile = ss.open(folder)
+    mine = results.ours(profile, host_ops=theirs[results.HOST_OPS])
+    lines = check.compared(theirs, mine, times=True)
+    assert {line["group"] for line in lines} == {"kernels", "copies", "host ops"}
+    assert all(line["ok"] for line in lines), lines
+    assert min(line["ours"]["events"] for line in lines) >= 18
+    if framework == "torch":
+        averages = results.averages(tmp_path / "averages.json")
+        assert sum(it.count for it in averages["kernels"].values()) == 96
+        assert all(it["ok"] for it in check.compared(averages, mine, times=False))
+    answers = check.tools_of(profile, needed=check.DEVICE_TOOLS)
+    assert not [it for it in answers.values() if it.startswith("WRONG")]
 
 
 def test_kernels_and_copies_of_real_gpus_are_those_of_their_files(
