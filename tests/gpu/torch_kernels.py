@@ -12,67 +12,42 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Case = Callable[[], object]
+
 __all__ = ["each"]
 
 SIDE = 1024
 
 
-def cases() -> dict[str, Callable[[], object]]:
-    """Name → a small computation of a few kernels."""
-    torch.manual_seed(20)
+def ones(*shape: int, dtype: Any = torch.float16) -> Any:
+    return torch.randn(*shape, device="cuda").to(dtype)
 
-    def ones(*shape: int, dtype: Any = torch.float16) -> Any:
-        return torch.randn(*shape, device="cuda").to(dtype)
 
-    def product(dtype: Any, rows: int = SIDE, columns: int = SIDE) -> Any:
-        one, other = ones(rows, columns, dtype=dtype), ones(columns, rows, dtype=dtype)
-        return lambda: one @ other
+def tf32(run: Case, *, allowed: bool) -> Case:
+    """The case with TF32 switched on or off."""
 
-    def tf32(run: Callable[[], object], *, allowed: bool) -> Callable[[], object]:
-        def case() -> object:
-            torch.backends.cuda.matmul.allow_tf32 = allowed
-            torch.backends.cudnn.allow_tf32 = allowed
-            return run()
+    def case() -> object:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed
+        return run()
 
-        return case
+    return case
 
-    def attention(backend: Any, dtype: Any = torch.float16) -> Callable[[], object]:
-        query, key, value = (
-            ones(4, 8, 256, 64, dtype=dtype).requires_grad_() for _ in range(3)
-        )
 
-        def case() -> object:
-            with sdpa_kernel(backend):
-                found = nn.functional.scaled_dot_product_attention(query, key, value)
-                found.sum().backward()
-            return found
+def product(dtype: Any, rows: int = SIDE, columns: int = SIDE) -> Case:
+    one, other = ones(rows, columns, dtype=dtype), ones(columns, rows, dtype=dtype)
+    return lambda: one @ other
 
-        return case
 
-    def convolution(dtype: Any, *, channels: int = 64, **given: Any) -> Any:
-        layer = nn.Conv2d(channels, 64, device="cuda", dtype=dtype, **given)
-        layer = layer.to(memory_format=torch.channels_last)
-        images = ones(16, channels, 56, 56, dtype=dtype)
-        images = images.to(memory_format=torch.channels_last).requires_grad_()
-        return lambda: layer(images).sum().backward()
-
+def products() -> dict[str, Case]:
+    """Matrix products at all widths."""
     bytes8 = torch.ones(SIDE, SIDE, device="cuda", dtype=torch.int8)
     narrow = ones(SIDE, SIDE).to(torch.float8_e4m3fn)
     scale = torch.ones((), device="cuda")
-    recurrent = nn.LSTM(256, 256, device="cuda", dtype=torch.float16)
-    sequence = ones(16, 32, 256)
-    rows, table = ones(4096, 1024), nn.Embedding(1000, 256, device="cuda")
-    numbers = torch.randint(0, 1000, (4096,), device="cuda")
-    weights = [ones(SIDE, 64, dtype=torch.float32).requires_grad_() for _ in range(4)]
-    for it in weights:
-        it.grad = torch.ones_like(it)
-    adam, fused = torch.optim.Adam(weights), torch.optim.Adam(weights, fused=True)
-    norm = nn.BatchNorm2d(64, device="cuda")
-    images = ones(16, 64, 28, 28, dtype=torch.float32)
-    single = torch.float32
+    rows = ones(4096, SIDE)
     return {
-        "fp32 matmul": tf32(product(single), allowed=False),
-        "tf32 matmul": tf32(product(single), allowed=True),
+        "fp32 matmul": tf32(product(torch.float32), allowed=False),
+        "tf32 matmul": tf32(product(torch.float32), allowed=True),
         "fp16 matmul": product(torch.float16),
         "fp16 matmul, odd sides": product(torch.float16, 1021, 1019),
         "fp16 matmul, small": product(torch.float16, 64, 64),
@@ -83,24 +58,74 @@ def cases() -> dict[str, Callable[[], object]]:
             narrow, narrow.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16
         ),
         "fp16 matrix and vector": lambda: rows @ rows[0],
-        "fp16 batched matmul": lambda: rows.view(4, SIDE, 1024) @ rows[:1024],
+        "fp16 batched matmul": lambda: rows.view(4, SIDE, SIDE) @ rows[:SIDE],
+    }
+
+
+def attention(backend: Any, dtype: Any = torch.float16) -> Case:
+    query, key, value = (
+        ones(4, 8, 256, 64, dtype=dtype).requires_grad_() for _ in range(3)
+    )
+
+    def case() -> object:
+        with sdpa_kernel(backend):
+            found = nn.functional.scaled_dot_product_attention(query, key, value)
+            found.sum().backward()
+        return found
+
+    return case
+
+
+def attentions() -> dict[str, Case]:
+    """Attention, forward and backward, by each of its backends."""
+    efficient = SDPBackend.EFFICIENT_ATTENTION
+    return {
         "flash attention": attention(SDPBackend.FLASH_ATTENTION),
-        "memory-efficient attention": attention(SDPBackend.EFFICIENT_ATTENTION),
+        "memory-efficient attention": attention(efficient),
         "fp32 memory-efficient attention": tf32(
-            attention(SDPBackend.EFFICIENT_ATTENTION, single), allowed=False
+            attention(efficient, torch.float32), allowed=False
         ),
         "cuDNN attention": attention(SDPBackend.CUDNN_ATTENTION),
         "attention by parts": attention(SDPBackend.MATH),
-        "fp16 convolution": convolution(torch.float16, kernel_size=3),
-        "fp16 convolution, 1x1": convolution(torch.float16, kernel_size=1),
+    }
+
+
+def convolution(dtype: Any, *, channels: int = 64, **given: Any) -> Case:
+    layer = nn.Conv2d(channels, 64, device="cuda", dtype=dtype, **given)
+    layer = layer.to(memory_format=torch.channels_last)
+    images = ones(16, channels, 56, 56, dtype=dtype)
+    images = images.to(memory_format=torch.channels_last).requires_grad_()
+    return lambda: layer(images).sum().backward()
+
+
+def convolutions() -> dict[str, Case]:
+    """Convolutions, forward and backward."""
+    half, single = torch.float16, torch.float32
+    return {
+        "fp16 convolution": convolution(half, kernel_size=3),
+        "fp16 convolution, 1x1": convolution(half, kernel_size=1),
         "fp16 convolution, 3 channels": convolution(
-            torch.float16, channels=3, kernel_size=7, stride=2
+            half, channels=3, kernel_size=7, stride=2
         ),
-        "fp16 depthwise convolution": convolution(
-            torch.float16, kernel_size=3, groups=64
-        ),
+        "fp16 depthwise convolution": convolution(half, kernel_size=3, groups=64),
         "fp32 convolution": tf32(convolution(single, kernel_size=3), allowed=False),
         "tf32 convolution": tf32(convolution(single, kernel_size=3), allowed=True),
+    }
+
+
+def others() -> dict[str, Case]:
+    """What a training step has beside its products."""
+    recurrent = nn.LSTM(256, 256, device="cuda", dtype=torch.float16)
+    sequence = ones(16, 32, 256)
+    rows, table = ones(4096, 1024), nn.Embedding(1000, 256, device="cuda")
+    numbers = torch.randint(0, 1000, (4096,), device="cuda")
+    weights = [ones(SIDE, 64, dtype=torch.float32).requires_grad_() for _ in range(4)]
+    for it in weights:
+        it.grad = torch.ones_like(it)
+    adam, fused = torch.optim.Adam(weights), torch.optim.Adam(weights, fused=True)
+    norm = nn.BatchNorm2d(64, device="cuda")
+    images = ones(16, 64, 28, 28, dtype=torch.float32)
+    return {
         "fp16 LSTM": lambda: recurrent(sequence),
         "layer norm": lambda: nn.functional.layer_norm(rows, (1024,)),
         "softmax": lambda: rows.softmax(-1),
@@ -113,11 +138,10 @@ def cases() -> dict[str, Callable[[], object]]:
         "dropout": lambda: nn.functional.dropout(rows, 0.5),
         "cross entropy": lambda: nn.functional.cross_entropy(rows, numbers % 1024),
         "concatenate": lambda: torch.cat([rows, rows]),
-        **triton_cases(),
     }
 
 
-def triton_cases() -> dict[str, Callable[[], object]]:
+def generated() -> dict[str, Case]:
     """Kernels that `torch.compile` generates: names of generated code say little."""
     rows = torch.randn(SIDE, SIDE, device="cuda").half()
     beside = torch.compile(lambda it: (it.sin() * 2 + 1).softmax(-1))
@@ -129,10 +153,12 @@ def triton_cases() -> dict[str, Callable[[], object]]:
     }
 
 
-def each(run: Callable[[str, Callable[[], object]], None]) -> None:
+def each(run: Callable[[str, Case], object]) -> None:
     """Every case, after a warm-up that loads and tunes what it needs."""
+    torch.manual_seed(20)
+    kinds = (products, attentions, convolutions, others, generated)
     working = {}
-    for name, case in cases().items():
+    for name, case in [it for kind in kinds for it in kind().items()]:
         try:
             for _ in range(2):
                 case()
