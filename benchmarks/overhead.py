@@ -225,8 +225,7 @@ def loop_tables(
         for one in loops
     ]
     return [
-        f"Fresh processes: {steps} steps a loop, fewer where they are longer; {pairs}",
-        "pairs; the median pair,",
+        f"Fresh processes, {steps} steps, {pairs} pairs; the median pair,",
         "and the middle half of them.",
         "",
         *_table(SLOWED, slowed),

@@ -28,6 +28,7 @@ __all__ = ["graph_instructions"]
 
 #: A kernel's name has no other letters; what an instruction's has beside them is "_".
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
+_NUMBERS: Final = re.compile(r"(?:_\d+)+$")
 #: Instructions that put nothing on a device, or only what they call does.
 _SILENT: Final = frozenset(
     {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
@@ -70,12 +71,14 @@ def graph_instructions(
     types = handles(device_activity, "type")[rows]
     fills = codes(device_activity, "kind")[rows] == _FILL
     start = device_activity["start_ps"].to_numpy()[rows]
-    order = np.lexsort((start, launch, programs))
+    # Correlation ids are those of a process.
+    process = device_activity["process"].fill_null(_NONE).to_numpy()[rows]
+    order = np.lexsort((start, launch, process, programs))
     order = order[launch[order] != _NONE]
-    begins = np.flatnonzero(
-        np.diff(programs[order], prepend=_NONE - 1)
-        | np.diff(launch[order], prepend=_NONE - 1)
-    )
+    changes = [
+        np.diff(it[order], prepend=_NONE - 1) for it in (programs, process, launch)
+    ]
+    begins = np.flatnonzero(np.any(changes, axis=0))
     outside = set(alone.tolist())
     names = event_types["name"]
     known: dict[int, _Program] = {}
@@ -125,6 +128,7 @@ class _Program:
             listed.append(row)
             named.setdefault(_NOT_IN_NAMES.sub("_", name), []).append(row)
         self._by_name = {name: it[0] for name, it in named.items() if len(it) == 1}
+        self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
     def instructions_of(self, kernels: Sequence[str | None]) -> list[int]:
         """Row of each kernel of one graph, in order of time; None is a memset."""
@@ -141,8 +145,18 @@ class _Program:
             before = found[begin - 1] if begin else _NONE
             after = found[end] if end < len(found) else _NONE
             between = [it for it in self._between(before, after) if it not in used]
-            found[begin:end] = _shared_out(kernels[begin:end], between)
+            rows = _shared_out(kernels[begin:end], between)
+            # Kernels that fit nowhere (a loop in the graph, say) make all doubtful.
+            if all(map(self._may_be, kernels[begin:end], rows)):
+                found[begin:end] = rows
         return found
+
+    def _may_be(self, kernel: str | None, row: int) -> bool:
+        """Whether a kernel can carry out an instruction, as far as its name tells."""
+        if kernel is None or kernel not in self._by_name or row == _NONE:
+            return True
+        instruction = _NOT_IN_NAMES.sub("_", self._names[row])
+        return _stem(kernel) == _stem(instruction)
 
     def _between(self, before: int, after: int) -> list[int]:
         """What the schedule has between two instructions of one computation."""
@@ -153,6 +167,11 @@ class _Program:
         first = 0 if before == _NONE else self._place[before][1] + 1
         last = len(listed) if after == _NONE else self._place[after][1]
         return [row for row in listed[first:last] if row not in self._outside]
+
+
+def _stem(name: str) -> str:
+    """What instructions that are compiled once have in common of their names."""
+    return _NUMBERS.sub("", name)
 
 
 def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:

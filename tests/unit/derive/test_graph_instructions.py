@@ -49,6 +49,7 @@ def instructions(
     listed = [
         {
             "program": program,
+            "process": 1,
             "correlation": number,
             "type": names.index(name),
             "kind": "memset" if name == "-" else "kernel",
@@ -111,6 +112,16 @@ def test_each_replay_has_its_own_order() -> None:
     ]
 
 
+def test_a_loop_inside_of_a_graph_is_not_taken_for_what_comes_after_it() -> None:
+    """Its kernels run again and again; only the first ones can be told."""
+    turn = ["loop_add_fusion", "reduce_fusion_1"]
+    (found,) = instructions([*turn, *turn, *turn])
+    assert found == ["loop_add_fusion", "reduce_fusion.1", *[NOTHING] * 4]
+    # As many kernels as instructions are left, but not theirs.
+    (found,) = instructions([*turn, turn[1], turn[1]])
+    assert found == ["loop_add_fusion", "reduce_fusion.1", *[NOTHING] * 2]
+
+
 @pytest.mark.parametrize("launch", [["a"], ["a", "b"], ["-"]])
 def test_without_any_named_kernel_nothing_is_known(launch: list[str]) -> None:
     assert instructions(launch) == [[NOTHING] * len(launch)]
@@ -120,6 +131,7 @@ def test_kernels_of_an_unknown_launch_stay_unknown() -> None:
     activity = pl.DataFrame(
         {
             "program": [7],
+            "process": [1],
             "correlation": [None],
             "type": [0],
             "kind": ["kernel"],
@@ -127,7 +139,14 @@ def test_kernels_of_an_unknown_launch_stay_unknown() -> None:
         },
         schema={
             name: DEVICE_ACTIVITY.dtypes()[name]
-            for name in ("program", "correlation", "type", "kind", "start_ps")
+            for name in (
+                "program",
+                "process",
+                "correlation",
+                "type",
+                "kind",
+                "start_ps",
+            )
         },
     )
     found = graph_instructions(
