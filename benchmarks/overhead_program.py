@@ -175,8 +175,10 @@ def loop(step: Step, framework: str, side: str, logdir: Path, steps: int) -> Fig
         found["start_s"] = time.perf_counter() - began
     stop_own: Callable[[], object] = int
     if side == "own":
-        # Likewise a first one before.
-        OWN[framework](logdir / "first")()
+        # Likewise a first one before, of a step too.
+        stop_own = OWN[framework](logdir / "first")
+        step()
+        stop_own()
         stop_own = OWN[framework](logdir / "measured")
     began, used = time.perf_counter(), time.process_time()
     for number in range(steps):
