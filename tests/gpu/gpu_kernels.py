@@ -53,25 +53,10 @@ DEVICE = (
 )
 
 
-class Recorded:
-    """Runs cases; recording begins with the first one, after all have warmed up."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._recording: ss.Profile | None = None
-
-    def __call__(self, name: str, case: Callable[[], object]) -> None:
-        if self._recording is None:
-            options = ss.ProfilerOptions(record_shapes=True)
-            self._recording = ss.Profile(self._folder, options)
-            self._recording.__enter__()
-        with ss.Trace(name):
-            case()
-            torch.cuda.synchronize()
-
-    def end(self) -> None:
-        if self._recording is not None:
-            self._recording.__exit__(None, None, None)
+def annotated(name: str, case: Callable[[], object]) -> None:
+    with ss.Trace(name):
+        case()
+        torch.cuda.synchronize()
 
 
 def counted() -> dict[str, Any]:
@@ -125,9 +110,8 @@ def main(arguments: list[str]) -> int:
     """Record, then count."""
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
-    recorded = Recorded(folder)
-    each(recorded)
-    recorded.end()
+    options = ss.ProfilerOptions(record_shapes=True)
+    each(annotated, begin=lambda: ss.start(folder, options), end=ss.stop)
     path = folder / "counters.json"
     path.write_text(json.dumps(counted()), encoding="utf-8")
     return 0

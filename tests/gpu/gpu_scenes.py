@@ -82,8 +82,9 @@ def main() -> int:
     chosen = options.scene or list(scenes.SCENES)
     if len(chosen) > 1:
         for name in chosen:
-            command = [sys.executable, __file__, *sys.argv[1:3], "--scene", name]
-            subprocess.run(command, check=True)
+            command = [__file__, options.framework, options.folder, "--scene", name]
+            flags = ["--without-graphs"] if options.without_graphs else []
+            subprocess.run([sys.executable, *command, *flags], check=True)
         return 0
     suffix = "_without_graphs" if options.without_graphs else ""
     folder = options.folder / f"{options.framework}_{chosen[0]}{suffix}"

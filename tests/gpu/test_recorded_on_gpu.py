@@ -174,6 +174,16 @@ def test_products_of_half_precision_use_the_matrix_units() -> None:
         assert set(rows["precision"]) == {"16"}
 
 
+def test_cut_operands_are_told_from_whole_ones() -> None:
+    """The operands of both are recorded as 32 bits wide."""
+    rows = kernels(ss.open(DATA / "kernels"))
+    products = rows.filter(pl.col("op_name") == "aten::mm")
+    cut = products["kernel_name"].str.contains("tf32f32")
+    assert set(products.filter(cut)["precision"]) == {"tf32"}
+    whole = products["kernel_name"].str.contains("_ffma_")
+    assert set(products.filter(whole)["precision"]) == {"32"}
+
+
 def test_a_replayed_graph_runs_the_products_of_its_step() -> None:
     counts = [
         kernels(opened(scene)[0])

@@ -153,8 +153,16 @@ def generated() -> dict[str, Case]:
     }
 
 
-def each(run: Callable[[str, Case], object]) -> None:
-    """Every case, after a warm-up that loads and tunes what it needs."""
+def each(
+    run: Callable[[str, Case], object],
+    *,
+    begin: Callable[[], object],
+    end: Callable[[], object],
+) -> None:
+    """Every case, after a warm-up that loads and tunes what it needs.
+
+    `begin` and `end` are called before the first and behind the last.
+    """
     torch.manual_seed(20)
     kinds = (products, attentions, convolutions, others, generated)
     working = {}
@@ -168,12 +176,16 @@ def each(run: Callable[[str, Case], object]) -> None:
             sys.stderr.write(f"left out: {name}: {reason}\n")
             continue
         working[name] = case
-    torch.cuda.profiler.start()
+    begin()
     for name, case in working.items():
         run(name, case)
     torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
+    end()
 
 
 if __name__ == "__main__":
-    each(lambda _, case: case())
+    each(
+        lambda _, case: case(),
+        begin=torch.cuda.profiler.start,
+        end=torch.cuda.profiler.stop,
+    )

@@ -42,7 +42,7 @@ class TensorCoreEvidence(IntEnum):
 
 
 #: Parts of lower-case kernel names (spec: tools, section 12.2), those that counters of
-#: an H100 found to use matrix units among them (tests/data/gpu_kernels).
+#: an H100 found to use matrix units among them (tests/data/gpu/kernels).
 _PARTS: Final = (
     *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
     *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
@@ -57,7 +57,7 @@ _UNCONFIRMED_PARTS: Final = (
 #: Parts of names that hold one of the above, but whose kernels a counter saw to execute
 #: no matrix instruction: on vector lanes, or beside the product.
 _WITHOUT: Final = (
-    *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "split_k_kernel"),
+    *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
     *("flash_bwd_convert", "flash_bwd_dot_do_o"),
 )
 #: Generated kernels are named after the program, not after their instructions.
