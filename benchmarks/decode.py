@@ -27,7 +27,8 @@ import numpy as np
 from pages import machine, replace_section
 from profiles import CASES, NoProfile
 from stepscope._core import wire
-from stepscope.xspace import XSpace, decode
+from stepscope.xspace.reading.columns import XSpace
+from stepscope.xspace.reading.decode import decode
 
 SOURCE = Path(__file__).with_name("reference_decoder.c")
 #: Column → its type, in the order of the C struct.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pages import machine, replace_section
 from stepscope._core import nesting as kernels
-from stepscope.derive.spans import Spans
+from stepscope.derive.intervals.spans import Spans
 
 Array = NDArray[np.int64]
 Codes = NDArray[np.uint8]

@@ -19,7 +19,7 @@ import numpy as np
 from gpu_device import add_streams
 from gpu_host import add_threads
 from gpu_timeline import simulate
-from stepscope.xspace.write import XSpaceBuilder
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 DEFAULT_EVENTS = 5_300_000
 DEFAULT_SEED = 20

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stepscope.xspace.fields import DOUBLE, INT, REF, UINT
-from stepscope.xspace.write import LineBuilder, PlaneBuilder, StatColumn
+from stepscope.xspace.writing.write import LineBuilder, PlaneBuilder, StatColumn
 
 PS_PER_NS = 1000
 

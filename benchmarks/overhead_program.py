@@ -125,7 +125,7 @@ def ring() -> Figures:
 def stored() -> Figures:
     """What it takes to store annotations while recording, and to stop after them."""
     ss: Any = importlib.import_module("stepscope")
-    session: Any = importlib.import_module("stepscope.capture.session")
+    session: Any = importlib.import_module("stepscope.capture.recording.session")
     flushes, a_flush = 20, 10_000
     store_s = 0.0
     with tempfile.TemporaryDirectory() as folder:

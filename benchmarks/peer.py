@@ -245,7 +245,9 @@ def xprof() -> Contender:
 
 def the_groups(ours: Contender) -> tuple[Group, ...]:
     """The first three pages against the same three; all six against all our tools."""
-    program = "from stepscope.analysis import TOOLS; print(*(t.name for t in TOOLS))"
+    program = (
+        "from stepscope.analysis.tools import TOOLS; print(*(t.name for t in TOOLS))"
+    )
     tools = tuple(printed_by(ours, program).split())
     first = PAGES[:3]
     return (

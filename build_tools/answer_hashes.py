@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 
 import stepscope as ss
-from stepscope.analysis import TOOLS
-from stepscope.analysis.trace_events import all_spans
-from stepscope.analysis.trace_processes import host_traces
+from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.trace_viewer import TraceViewerResult
+from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.compose import compose, describe, doubts
 from stepscope.errors import StepscopeError
 from stepscope.report import to_json, to_trace_json

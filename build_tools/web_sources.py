@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
-from stepscope.analysis import TOOLS
-from stepscope.report.colours import CATEGORIES, MEMORY, TOKENS
-from stepscope.report.words import CATEGORY_NAMES, DETAIL_NAMES
+from stepscope.analysis.tools import TOOLS
+from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
+from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.analysis import TOOLS
+from stepscope.analysis.tools import TOOLS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import CODES
 

@@ -150,7 +150,7 @@ def test_a_tool_imports_no_other_tool() -> None:
         for tool in tools
         for name in imported_modules(SOURCE / "analysis" / f"{tool}.py")
         for other in tools - {tool}
-        if name.startswith(f"stepscope.analysis.{other}")
+        if name.startswith(f"stepscope.analysis.tools.{other}")
     }
     assert crossings == set()
 

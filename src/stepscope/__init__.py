@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stepscope.capture import keras
-    from stepscope.capture.annotate import (
+    from stepscope.capture.ground.annotate import (
         StepTrace,
         Trace,
         mark_step,
         trace_function,
     )
-    from stepscope.capture.describing import announce as describe
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.describing import announce as describe
+    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.profile import Profile, start, stop
     from stepscope.capture.schedule import schedule
     from stepscope.derive.profile_data import ProfileData
@@ -51,19 +51,19 @@ _PUBLIC = {
     "Profile": ("stepscope.capture.profile", "Profile"),
     "ProfileData": ("stepscope.derive.profile_data", "ProfileData"),
     "Profiler": ("stepscope.profiler", "Profiler"),
-    "ProfilerOptions": ("stepscope.capture.options", "ProfilerOptions"),
-    "StepTrace": ("stepscope.capture.annotate", "StepTrace"),
-    "Trace": ("stepscope.capture.annotate", "Trace"),
+    "ProfilerOptions": ("stepscope.capture.ground.options", "ProfilerOptions"),
+    "StepTrace": ("stepscope.capture.ground.annotate", "StepTrace"),
+    "Trace": ("stepscope.capture.ground.annotate", "Trace"),
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
-    "describe": ("stepscope.capture.describing", "announce"),
+    "describe": ("stepscope.capture.ground.describing", "announce"),
     "keras": ("stepscope.capture.keras", None),
-    "mark_step": ("stepscope.capture.annotate", "mark_step"),
+    "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
     "schedule": ("stepscope.capture.schedule", "schedule"),
     "start": ("stepscope.capture.profile", "start"),
     "stop": ("stepscope.capture.profile", "stop"),
     "tables": ("stepscope.report.tables", "tables"),
-    "trace_function": ("stepscope.capture.annotate", "trace_function"),
+    "trace_function": ("stepscope.capture.ground.annotate", "trace_function"),
 }
 
 

@@ -10,7 +10,7 @@ from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
-from stepscope.analysis import answers
+from stepscope.analysis.tools import answers
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.analysis.model_views import ModelViewsResult
-from stepscope.capture.annotate import StepTrace
-from stepscope.capture.session import Session
-from stepscope.derive.model_work import VIEWS
+from stepscope.capture.ground.annotate import StepTrace
+from stepscope.capture.recording.session import Session
+from stepscope.derive.model.work import VIEWS
 from stepscope.errors import BadUsage
-from stepscope.report import text_model, to_table
+from stepscope.report import to_table
+from stepscope.report.text import model as text_model
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
-    from stepscope.capture.options import ProfilerOptions
-    from stepscope.capture.session import Run
-    from stepscope.derive.model_work import View
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.recording.session import Run
+    from stepscope.derive.model.work import View
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 

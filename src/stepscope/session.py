@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis import analyse
+from stepscope.analysis.tools import analyse
 from stepscope.derive.profile_data import ProfileData
-from stepscope.formats import open_hosts, open_run
+from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import stepscope as ss
-from stepscope.analysis import TOOLS
+from stepscope.analysis.tools import TOOLS
 from stepscope.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.plain import plain
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from stepscope.analysis.tool import Tool
+    from stepscope.analysis.results.tool import Tool
     from stepscope.derive.profile_data import ProfileData
 
 ENVELOPE = ["schema", "tool", "profile", "unavailable", "missing", "quality"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from tests.support.traces import blueprint
 
-import blueprint
 from stepscope.analysis import kernel_stats
 from stepscope.analysis.kernel_stats import KERNEL_ROWS, KernelStatsResult, Options
 from stepscope.unavailable import Unavailable

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope
-from stepscope.analysis import TOOLS
-from stepscope.analysis import answers as together
+from stepscope.analysis.tools import TOOLS
+from stepscope.analysis.tools import answers as together
 from stepscope.compose import describe, doubts
-from stepscope.derive import DERIVATIONS, profile_data
+from stepscope.derive import profile_data
+from stepscope.derive.derivations import DERIVATIONS
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
 from stepscope.report.plain import plain
@@ -19,7 +20,7 @@ from stepscope.report.plain import plain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.analysis.tool import Tool
+    from stepscope.analysis.results.tool import Tool
 
 INPUTS = {one.name: {it.removesuffix("?") for it in one.inputs} for one in DERIVATIONS}
 

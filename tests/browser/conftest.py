@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from browser_site import SHARED, Server, whole_server, why_no_browser
-from browser_view import View
-from conftest import ROOT, profile_path
+from tests.conftest import ROOT, profile_path
+from tests.support.sites.browser import SHARED, Server, whole_server, why_no_browser
+from tests.support.sites.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

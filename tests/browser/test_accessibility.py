@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_view import PAGES
+from tests.support.sites.view import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browser_view import View
+    from tests.support.sites.view import View
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN = """async (rules) => (await axe.run(document, {runOnly: rules})).violations.map(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_site import COMMITTED
-from browser_view import PAGES
+from tests.support.sites.browser import COMMITTED
+from tests.support.sites.view import PAGES
 
 if TYPE_CHECKING:
-    from browser_site import Server
-    from browser_view import View
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
 
 TOOLS = {page: tool for page, tool in PAGES.items() if tool is not None}
 RUNS = [*COMMITTED, "two_hosts", "allocator", "vector"]

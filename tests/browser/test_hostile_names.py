@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_site import HOSTILE_HOST, HOSTILE_RUN, MARKUP, SCRIPT
-from browser_view import PAGES
+from tests.support.sites.browser import HOSTILE_HOST, HOSTILE_RUN, MARKUP, SCRIPT
+from tests.support.sites.view import PAGES
 
 if TYPE_CHECKING:
-    from browser_view import View
+    from tests.support.sites.view import View
 
 #: Elements that no page of ours makes, or only with names of ours.
 FOREIGN = """() => [...document.querySelectorAll(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_view import drawn_heights
+from tests.support.sites.view import drawn_heights
 
 if TYPE_CHECKING:
-    from browser_site import Server
-    from browser_view import View
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
 
 TOOL = "input_pipeline_analyzer"
 KINDS = (

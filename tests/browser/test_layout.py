@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_view import PAGES
+from tests.support.sites.view import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from browser_view import View
+    from tests.support.sites.view import View
 
 WIDTHS = (1400, 1100, 760)
 #: Boxes whose content sticks out; those that scroll by design may.

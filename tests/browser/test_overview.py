@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_view import drawn_heights
+from tests.support.sites.view import drawn_heights
 
 if TYPE_CHECKING:
-    from browser_site import Server
-    from browser_view import View
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
 
 #: Where each millisecond of the step of the first acceptance vector goes.
 VECTOR = {

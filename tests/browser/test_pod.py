@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from browser_site import Server
-    from browser_view import View
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
 
 TOOL = "pod_viewer"
 

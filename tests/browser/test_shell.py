@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-
-from browser_site import COMMITTED, ROOT, Server, fill_run, serving
-from browser_view import View
+from tests.support.sites.browser import COMMITTED, ROOT, Server, fill_run, serving
+from tests.support.sites.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable

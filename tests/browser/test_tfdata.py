@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from browser_site import Server
-    from browser_view import View
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
 
 TOOL = "tf_data_bottleneck_analysis"
 

@@ -6,16 +6,16 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.sites.browser import Server
+from tests.support.sites.view import PAGES, View
 from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from browser_site import Server
-from browser_view import PAGES, View
 from stepscope.serve.app import App
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
-from stepscope.serve.source import source_of
-from stepscope.serve.store import Store
+from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from faults import Faults
 
 import stepscope as ss
 from stepscope._core import recorder
-from stepscope.capture import session
+from stepscope.capture.recording import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.capture import collectors
+from stepscope.capture.collectors import registry as collectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import stepscope as ss
-from stepscope.capture.flushing import FLUSH_S
+from stepscope.capture.recording.flushing import FLUSH_S
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
 

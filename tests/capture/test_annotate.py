@@ -10,8 +10,8 @@ import pytest
 
 import stepscope as ss
 from stepscope._core import recorder
-from stepscope.capture import annotate
-from stepscope.capture.clock import ClockPair, drift_ns
+from stepscope.capture.ground import annotate
+from stepscope.capture.ground.clock import ClockPair, drift_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

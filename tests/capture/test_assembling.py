@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.xspace.proto import XSpaceMessage, values_of_message
 
-from stepscope.capture.assembling import Recording, assemble, spool_head
-from stepscope.capture.clock import ClockPair, drift_ns
 from stepscope.capture.collectors.levels import TracerLevels
-from stepscope.xspace import XSpaceBuilder
+from stepscope.capture.ground.clock import ClockPair, drift_ns
+from stepscope.capture.recording.assembling import Recording, assemble, spool_head
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.wire import fields_of
-from xspace_proto import XSpaceMessage, values_of_message
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 #: The recording began at 2 s after this; frameworks began a little before or after.
 ZERO_NS = 1_800_000_000_000_000_000

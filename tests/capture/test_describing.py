@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 import stepscope as ss
-from stepscope.capture.describing import Parameter, describe, described_space
+from stepscope.capture.ground.describing import Parameter, describe, described_space
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
-from stepscope.xspace import XSpaceBuilder
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ import types
 
 import pytest
 
-from stepscope.capture import annotate
-from stepscope.capture.clock import ClockPair
-from stepscope.capture.collectors import COLLECTORS, make_collector
 from stepscope.capture.collectors.left_over import OpenRecordings
-from stepscope.capture.options import ProfilerOptions
+from stepscope.capture.collectors.registry import COLLECTORS, make_collector
+from stepscope.capture.ground import annotate
+from stepscope.capture.ground.clock import ClockPair
+from stepscope.capture.ground.options import ProfilerOptions
 
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 

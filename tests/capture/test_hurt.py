@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.programs.frameworks import ROOT, interpreter
 
 import stepscope as ss
-from framework_runs import ROOT, interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

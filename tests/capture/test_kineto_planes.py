@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.traces.torch_tables import assert_same_tables
 
 import stepscope as ss
-from stepscope.capture.collectors.kineto_activities import exported_activities
-from stepscope.capture.collectors.kineto_planes import forwarded_name, planes_of
-from torch_tables import assert_same_tables
+from stepscope.capture.collectors.torch.activities import exported_activities
+from stepscope.capture.collectors.torch.planes import forwarded_name, planes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

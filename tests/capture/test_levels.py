@@ -13,8 +13,8 @@ from stepscope.capture.collectors.levels import (
     levels_in_force,
     recorded_messages,
 )
-from stepscope.capture.options import ProfilerOptions
-from stepscope.xspace import XSpaceBuilder
+from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

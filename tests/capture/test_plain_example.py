@@ -6,8 +6,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.support.programs.frameworks import (
+    check_every_tool,
+    only_file,
+    run_program,
+    steps_of,
+)
+
 import stepscope as ss
-from framework_runs import check_every_tool, only_file, run_program, steps_of
 
 if TYPE_CHECKING:
     from pathlib import Path

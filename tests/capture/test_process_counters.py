@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 import stepscope as ss
-from stepscope.capture.clock import ClockPair
 from stepscope.capture.collectors import process
 from stepscope.capture.collectors.process import ProcessCollector
+from stepscope.capture.ground.clock import ClockPair
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.programs.frameworks import check_every_tool, steps_of
 
 import stepscope as ss
-from framework_runs import check_every_tool, steps_of
-from stepscope.capture.session import Session, current
+from stepscope.capture.recording.session import Session, current
 from stepscope.errors import AlreadyRecording, BadUsage
 from stepscope.rundir import traces_in
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope.capture.session import current
+from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.xspace.wire import sized
 
 import stepscope as ss
-from stepscope.capture.spool import Fragment, Spool
-from stepscope.xspace import Unsigned, XSpaceBuilder
-from xspace_wire import sized
+from stepscope.capture.ground.spool import Fragment, Spool
+from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stepscope.cli import main
+from stepscope.cli.main import main
 
 
 def report(*arguments: str) -> Result:

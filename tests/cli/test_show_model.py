@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stepscope.cli import main
+from stepscope.cli.main import main
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from stepscope.cli import main
+from stepscope.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable

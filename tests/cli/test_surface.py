@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from stepscope.cli import COMMANDS, main
+from stepscope.cli.main import COMMANDS, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,7 +174,7 @@ def test_a_defect_is_one_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr("stepscope.cli.reporting.answer", broken)
+    monkeypatch.setattr("stepscope.cli.report.answer", broken)
     monkeypatch.delenv("STEPSCOPE_DEBUG", raising=False)
     result = CliRunner().invoke(main, ["report", "x"])
     assert result.exit_code == 2
@@ -189,7 +189,7 @@ def test_a_defect_shows_its_traceback_when_asked(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("stepscope.cli.reporting.answer", broken)
+    monkeypatch.setattr("stepscope.cli.report.answer", broken)
     monkeypatch.setenv("STEPSCOPE_DEBUG", "1")
     result = CliRunner().invoke(main, ["report", "x"])
     assert "Traceback" in result.stderr
@@ -199,7 +199,7 @@ def test_an_interruption_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stepscope.cli.reporting.answer", interrupted)
+    monkeypatch.setattr("stepscope.cli.report.answer", interrupted)
     result = CliRunner().invoke(main, ["report", "x"])
     assert (result.exit_code, result.stderr.strip()) == (130, "stepscope: interrupted")
 

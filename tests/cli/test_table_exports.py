@@ -14,7 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import stepscope as ss
-from stepscope.analysis import TOOLS
+from stepscope.analysis.tools import TOOLS
 from stepscope.report import to_csv, to_json, to_parquet
 from stepscope.report.document import Profile
 from stepscope.report.tables import SUMMARY, flat

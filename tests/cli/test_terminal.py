@@ -41,7 +41,7 @@ def test_a_report_on_a_terminal_has_colours_and_the_same_words(
 ) -> None:
     recorded = str(repository / "tests" / "data" / "tf_keras_fit")
     drawn = on_a_terminal(
-        f"from stepscope.cli import main; main(['report', {recorded!r}])"
+        f"from stepscope.cli.main import main; main(['report', {recorded!r}])"
     )
     assert "\x1b[" in drawn
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r", "")

@@ -8,8 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-
-from kernel_modules import uncompiled
+from tests.support.xspace.kernels import uncompiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.xspace.kernels import uncompiled
+from tests.support.xspace.wire import INT64, number_field, sized, tag
 
-from kernel_modules import uncompiled
 from stepscope._core import encode as installed
-from xspace_wire import INT64, number_field, sized, tag
 
 if TYPE_CHECKING:
     from types import ModuleType

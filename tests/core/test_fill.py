@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-
-from xspace_wire import double, event, number_field, sized, stat, tag
+from tests.support.xspace.wire import double, event, number_field, sized, stat, tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable

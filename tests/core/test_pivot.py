@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.xspace.kernels import uncompiled
 
-from kernel_modules import uncompiled
 from stepscope._core import pivot as installed
-from stepscope.xspace import Stats, intern_places, pivot
-from stepscope.xspace.pivot import pivot_rows
+from stepscope.xspace.reading.columns import Stats
+from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
 FORMS = {"installed": installed, "plain": uncompiled("pivot")}
-DRIVER = "stepscope.xspace.pivot.kernels"
+DRIVER = "stepscope.xspace.reading.pivot.kernels"
 
 Row = tuple[int, int, int, int, int]
 ROWS = st.lists(

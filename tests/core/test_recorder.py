@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.xspace.kernels import uncompiled
 
-from kernel_modules import uncompiled
 from stepscope._core import recorder as installed
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.support.xspace.wire import double, event, number_field, sized, tag, varint
 
 from stepscope.xspace import fields
-from xspace_wire import double, event, number_field, sized, tag, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.xspace.proto import values_of_space
 
 import stepscope as ss
 from stepscope.report.plain import plain
-from stepscope.xspace import decode
-from xspace_proto import values_of_space
+from stepscope.xspace.reading.decode import decode
 
 TESTS = Path(__file__).resolve().parents[1]
 RECORDING = "data/jax_marked"

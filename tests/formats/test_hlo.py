@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from tests.support.xspace.wire import number_field, sized, varint
 
-from stepscope.formats import read
 from stepscope.formats.hlo import parse_module
+from stepscope.formats.opening import read
 from stepscope.xspace.wire import MalformedMessage
-from xspace_wire import number_field, sized, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

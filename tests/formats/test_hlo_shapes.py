@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.xspace.wire import number_field, sized, varint
 
 from stepscope.formats.hlo import parse_module
-from xspace_wire import number_field, sized, varint
 
 NESTED_CONFIG = (
     b'{"gemm_backend_config":{"dot_dimension_numbers":'

@@ -5,11 +5,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.errors import BadInput, UnknownFormat
-from stepscope.formats import open_hosts, read
-from stepscope.xspace.write import XSpaceBuilder
-from xspace_literal import event, line, plane, space
+from stepscope.formats.opening import open_hosts, read
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,10 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.errors import BadInput, UnknownFormat
 from stepscope.formats.sniff import FOREIGN, detect, foreign
-from xspace_literal import event, line, plane, space
 
 if TYPE_CHECKING:
     from collections.abc import Callable

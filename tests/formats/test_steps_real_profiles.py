@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 import pytest
+from tests.support.traces import blueprint
 
-import blueprint
-from stepscope.derive.steps import Steps
-from stepscope.formats import read
+from stepscope.derive.steps.chosen import Steps
+from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

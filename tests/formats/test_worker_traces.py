@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.sites.serve import OLD, put, running
+from tests.support.traces import blueprint
 
-import blueprint
 import stepscope
-from serve_site import OLD, put, running
-from stepscope.cli import main
+from stepscope.cli.main import main
 from stepscope.errors import BadInput
-from stepscope.formats import find
+from stepscope.formats.opening import find
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.rundir import Run, runs_of_listing, scan
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import kineto_blueprint as kb
-from stepscope.formats import open_hosts
-from xspace_literal import event, line, plane, space
+from tests.support.traces import kineto as kb
+from tests.support.xspace.literal import event, line, plane, space
+
+from stepscope.formats.opening import open_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

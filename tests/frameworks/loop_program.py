@@ -33,9 +33,9 @@ from unittest import mock
 import numpy as np
 
 import stepscope as ss
-from stepscope.capture.clock import ClockPair
-from stepscope.capture.collectors import torch as torch_collector
-from stepscope.capture.collectors.torch import TorchCollector
+from stepscope.capture.collectors.torch import collector as torch_collector
+from stepscope.capture.collectors.torch.collector import TorchCollector
+from stepscope.capture.ground.clock import ClockPair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,31 +47,40 @@ WARM_UP, STEPS, FIRST = 2, 6, 40
 #: Calls that a recording makes: module and name in it.
 CALLS = {
     "tensorflow": (
-        ("stepscope.capture.collectors.tensorflow", "TensorFlowCollector.available"),
-        ("stepscope.capture.collectors.tensorflow", "TensorFlowCollector.start"),
-        ("stepscope.capture.collectors.tensorflow", "TensorFlowCollector.stop"),
-        ("stepscope.capture.collectors.tensorflow", "_InProcess.__init__"),
-        ("stepscope.capture.collectors.tensorflow", "_InProcess.stop"),
-        ("stepscope.capture.collectors.tensorflow", "_annotation"),
-        ("stepscope.capture.collectors.tensorflow", "levels_in_force"),
+        (
+            "stepscope.capture.collectors.tensorflow.collector",
+            "TensorFlowCollector.available",
+        ),
+        (
+            "stepscope.capture.collectors.tensorflow.collector",
+            "TensorFlowCollector.start",
+        ),
+        (
+            "stepscope.capture.collectors.tensorflow.collector",
+            "TensorFlowCollector.stop",
+        ),
+        ("stepscope.capture.collectors.tensorflow.collector", "_InProcess.__init__"),
+        ("stepscope.capture.collectors.tensorflow.collector", "_InProcess.stop"),
+        ("stepscope.capture.collectors.tensorflow.collector", "_annotation"),
+        ("stepscope.capture.collectors.tensorflow.collector", "levels_in_force"),
     ),
     "jax": (
-        ("stepscope.capture.collectors.jax", "JaxCollector.available"),
-        ("stepscope.capture.collectors.jax", "JaxCollector.start"),
-        ("stepscope.capture.collectors.jax", "JaxCollector.stop"),
-        ("stepscope.capture.collectors.jax", "_Session.__init__"),
-        ("stepscope.capture.collectors.jax", "_Session.stop"),
-        ("stepscope.capture.collectors.jax", "_annotation"),
-        ("stepscope.capture.collectors.jax", "levels_in_force"),
+        ("stepscope.capture.collectors.jax.collector", "JaxCollector.available"),
+        ("stepscope.capture.collectors.jax.collector", "JaxCollector.start"),
+        ("stepscope.capture.collectors.jax.collector", "JaxCollector.stop"),
+        ("stepscope.capture.collectors.jax.collector", "_Session.__init__"),
+        ("stepscope.capture.collectors.jax.collector", "_Session.stop"),
+        ("stepscope.capture.collectors.jax.collector", "_annotation"),
+        ("stepscope.capture.collectors.jax.collector", "levels_in_force"),
     ),
     "torch": (
-        ("stepscope.capture.collectors.torch", "TorchCollector.available"),
-        ("stepscope.capture.collectors.torch", "TorchCollector.start"),
-        ("stepscope.capture.collectors.torch", "TorchCollector.stop"),
-        ("stepscope.capture.collectors.torch", "_Recording._begin"),
-        ("stepscope.capture.collectors.torch", "_Recording._handed_over"),
-        ("stepscope.capture.collectors.torch", "_Forward.__call__"),
-        ("stepscope.capture.collectors.torch", "planes_of"),
+        ("stepscope.capture.collectors.torch.collector", "TorchCollector.available"),
+        ("stepscope.capture.collectors.torch.collector", "TorchCollector.start"),
+        ("stepscope.capture.collectors.torch.collector", "TorchCollector.stop"),
+        ("stepscope.capture.collectors.torch.collector", "_Recording._begin"),
+        ("stepscope.capture.collectors.torch.collector", "_Recording._handed_over"),
+        ("stepscope.capture.collectors.torch.collector", "_Forward.__call__"),
+        ("stepscope.capture.collectors.torch.collector", "planes_of"),
     ),
 }
 CALLS_OF_ALL = (

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
-from framework_runs import interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-import stepscope as ss
-from framework_runs import (
+from tests.support.programs.frameworks import (
     check_every_tool,
     interpreter,
     only_file,
@@ -16,6 +14,8 @@ from framework_runs import (
     steps_of,
     xprof_steps,
 )
+
+import stepscope as ss
 
 pytestmark = pytest.mark.framework
 

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import stepscope as ss
-from framework_runs import (
+from tests.support.programs.frameworks import (
     check_every_tool,
     interpreter,
     only_file,
@@ -17,6 +15,8 @@ from framework_runs import (
     steps_of,
     xprof_steps,
 )
+
+import stepscope as ss
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData

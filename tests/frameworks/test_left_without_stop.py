@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.programs.frameworks import (
+    interpreter,
+    only_file,
+    run_program,
+    steps_of,
+)
 
 import stepscope as ss
-from framework_runs import interpreter, only_file, run_program, steps_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import stepscope as ss
-from framework_runs import (
+from tests.support.programs.frameworks import (
     check_every_tool,
     interpreter,
     only_file,
@@ -17,7 +15,9 @@ from framework_runs import (
     steps_of,
     xprof_events,
 )
-from torch_tables import assert_same_tables
+from tests.support.traces.torch_tables import assert_same_tables
+
+import stepscope as ss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

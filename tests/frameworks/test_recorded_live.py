@@ -14,9 +14,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
-from framework_runs import interpreter
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
-from framework_runs import interpreter
 from stepscope.rundir import scan
 
 pytestmark = pytest.mark.framework

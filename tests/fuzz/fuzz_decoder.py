@@ -26,17 +26,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1]
-if str(TESTS) not in sys.path:
-    sys.path.insert(0, str(TESTS))
+if str(TESTS.parent) not in sys.path:
+    sys.path.insert(0, str(TESTS.parent))
 
-from kernel_modules import uncompiled_xspace  # noqa: E402 - needs the path above
-from stepscope.errors import BadInput  # noqa: E402
-from stepscope.xspace import (  # noqa: E402
-    Unsigned,
-    XSpace,
-    XSpaceBuilder,
-    decode_bytes,
+from tests.support.xspace.kernels import (  # noqa: E402 - needs the path above
+    uncompiled_xspace,
 )
+
+from stepscope.errors import BadInput  # noqa: E402
+from stepscope.xspace.reading.columns import XSpace  # noqa: E402, TC001
+from stepscope.xspace.reading.decode import decode_bytes  # noqa: E402
+from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -210,8 +210,7 @@ def try_case(data: bytes, buffer: GuardedBuffer, *, compare: bool) -> bool:
 def compare_with_protobuf(data: bytes, space: XSpace | None) -> None:
     """What protobuf accepts must be read, and read alike."""
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - a test extra
-
-    from xspace_proto import (  # noqa: PLC0415 - needs protobuf
+    from tests.support.xspace.proto import (  # noqa: PLC0415
         holds_unknown_fields,
         values_of_message,
         values_of_space,

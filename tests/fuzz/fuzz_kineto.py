@@ -24,14 +24,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1]
-for folder in (str(TESTS), str(TESTS / "fuzz")):
+for folder in (str(TESTS.parent), str(TESTS / "fuzz")):
     if folder not in sys.path:
         sys.path.insert(0, folder)
 
 from fuzz_decoder import cut, flip, run, splice  # noqa: E402 - needs the path above
+from tests.support.traces.kineto import (  # noqa: E402
+    PID,
+    call,
+    complete,
+    kernel,
+    outcome,
+)
 
-from kineto_blueprint import PID, call, complete, kernel, outcome  # noqa: E402
-from stepscope.formats import read  # noqa: E402
+from stepscope.formats.opening import read  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
-from kernel_modules import uncompiled_xspace
+from tests.support.xspace.kernels import uncompiled_xspace
 
 if TYPE_CHECKING:
     from pathlib import Path

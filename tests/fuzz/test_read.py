@@ -6,13 +6,13 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.xspace.literal import Ref, Unsigned, event, line, plane, space
 
 from stepscope.errors import BadInput
-from stepscope.formats import read
+from stepscope.formats.opening import read
 from stepscope.trace.schema import check
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
-from xspace_literal import Ref, Unsigned, event, line, plane, space
 
 if TYPE_CHECKING:
     from pathlib import Path

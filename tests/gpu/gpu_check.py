@@ -31,14 +31,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in (ROOT / "tests", ROOT / "tests" / "gpu"):
+for folder in (ROOT, ROOT / "tests" / "gpu"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 import own_results  # noqa: E402 - needs the path above
 
 import stepscope as ss  # noqa: E402
-from stepscope.analysis import TOOLS  # noqa: E402
+from stepscope.analysis.tools import TOOLS  # noqa: E402
 from stepscope.unavailable import Unavailable  # noqa: E402
 
 if TYPE_CHECKING:

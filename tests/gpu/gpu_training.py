@@ -24,7 +24,7 @@ from unittest import mock
 import numpy as np
 
 import stepscope as ss
-from stepscope.capture.collectors import COLLECTORS, make_collector
+from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+from tests.support.xspace.proto import values_of_message
 
 from stepscope.unavailable import Unavailable
-from xspace_proto import values_of_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from framework_runs import interpreter
+from tests.support.programs.frameworks import interpreter
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -132,8 +131,9 @@ def test_kernels_and_copies_of_real_gpus_are_those_of_their_files(
     modules: tuple[ModuleType, ModuleType], repository: Path
 ) -> None:
     """The comparison itself, where the profiles of GPUs lie beside the checkout."""
+    from tests.conftest import profile_path  # noqa: PLC0415 - may skip
+
     import stepscope as ss  # noqa: PLC0415 - what is compared
-    from conftest import profile_path  # noqa: PLC0415 - may skip
 
     del repository
     check, results = modules

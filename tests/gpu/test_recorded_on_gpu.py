@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests.support.programs.frameworks import check_every_tool, steps_of, xprof_events
 
 import stepscope as ss
-from framework_runs import check_every_tool, steps_of, xprof_events
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stepscope as ss
-from stepscope.derive.breakdown import BUCKETS, Breakdown, breakdown
-from stepscope.derive.device_sets import DEVICE_ORDERS, DeviceSets, OneDevice
-from stepscope.derive.host_classes import HostClasses
-from stepscope.derive.phase_rules import PHASES
-from stepscope.derive.spans import Spans
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.phases.rules import PHASES
+from stepscope.derive.step_time.breakdown import BUCKETS, Breakdown, breakdown
+from stepscope.derive.step_time.device_sets import DEVICE_ORDERS, DeviceSets, OneDevice
+from stepscope.derive.step_time.host_classes import HostClasses
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.derive.windows import Windows
+    from stepscope.derive.step_windows.windows import Windows
 
 #: Times are small so that an oracle can look at every instant.
 END = 60

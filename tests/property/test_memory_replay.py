@@ -11,15 +11,15 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.analysis.memory_rows import (
+from stepscope.analysis.memory_profile.rows import (
     MemoryView,
     breakdown_rows,
     shown_places,
     step_rows,
     timeline_rows,
 )
-from stepscope.derive.allocation_steps import STEP_INTERVALS, AllocationSteps
-from stepscope.derive.memory_replay import memory_replay
+from stepscope.derive.memory.allocation_steps import STEP_INTERVALS, AllocationSteps
+from stepscope.derive.memory.replay import memory_replay
 from stepscope.trace.allocations import ALLOCATIONS
 
 Row = dict[str, Any]

@@ -7,14 +7,14 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.derive.nesting import (
+from stepscope.derive.intervals.nesting import (
     NESTED_KINDS,
     Nesting,
     flatten_tracks,
     nest_subset,
     nesting,
 )
-from stepscope.derive.spans import Spans
+from stepscope.derive.intervals.spans import Spans
 from stepscope.trace.tracks import TRACK_KINDS
 
 Rows = list[tuple[int, int]]

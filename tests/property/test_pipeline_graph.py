@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.traces import blueprint
 
-import blueprint
-from stepscope.derive.pipeline_calls import PipelineCalls, pipeline_calls
-from stepscope.derive.pipeline_graph import PipelineGraph
-from stepscope.derive.pipeline_handovers import Elements, handovers
-from stepscope.derive.pipeline_stages import PIPELINES, STAGES
+from stepscope.derive.input_pipeline.calls import PipelineCalls, pipeline_calls
+from stepscope.derive.input_pipeline.graph import PipelineGraph
+from stepscope.derive.input_pipeline.handovers import Elements, handovers
+from stepscope.derive.input_pipeline.stages import PIPELINES, STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

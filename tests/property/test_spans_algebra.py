@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.derive.spans import LIMIT_PS, Spans
+from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 
 Pairs = list[tuple[int, int]]
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.xspace.kernels import uncompiled_xspace
+from tests.support.xspace.proto import XSpaceMessage, values_of_message
+from tests.support.xspace.wire import SPACES
 
-from kernel_modules import uncompiled_xspace
-from stepscope.xspace.merge import Part, merge, whole_length
-from xspace_proto import XSpaceMessage, values_of_message
-from xspace_wire import SPACES
+from stepscope.xspace.merging.merge import Part, merge, whole_length
 
 SHIFTS = st.sampled_from([0, 1, 250, 10**9])
 #: Times that count from 1970 are moved by another rule, which has its own test.

@@ -9,15 +9,17 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.xspace.kernels import uncompiled_xspace
+from tests.support.xspace.proto import values_of_message, values_of_space
+from tests.support.xspace.wire import SPACES, sized
 
-from kernel_modules import uncompiled_xspace
 from stepscope.errors import Malformed
-from stepscope.xspace import Unsigned, XSpaceBuilder, chunks, decode_bytes
-from xspace_proto import values_of_message, values_of_space
-from xspace_wire import SPACES, sized
+from stepscope.xspace.reading import chunks
+from stepscope.xspace.reading.decode import decode_bytes
+from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder
 
 if TYPE_CHECKING:
-    from stepscope.xspace import Value
+    from stepscope.xspace.writing.write import Value
 
 FORMS = {"compiled": nullcontext, "plain": uncompiled_xspace}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-import blueprint
-from serve_site import Site, put, running
+from tests.support.sites.serve import Site, put, running
+from tests.support.traces import blueprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

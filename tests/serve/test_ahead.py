@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.sites.serve import Site, put, running
 
-from serve_site import Site, put, running
 from stepscope.derive import profile_data
-from stepscope.serve.opened import Opened
+from stepscope.serve.runs.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
+from tests.support.sites.serve import OLD, put, running
 
-from serve_site import OLD, put, running
-from stepscope.analysis import TOOLS
-from stepscope.cli import main
+from stepscope.analysis.tools import TOOLS
+from stepscope.cli.main import main
 from stepscope.serve import frames
 from stepscope.serve.app import ROUTES
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from serve_site import Site
+    from tests.support.sites.serve import Site
 
 
 def printed(*arguments: str) -> str:
@@ -324,7 +324,7 @@ def test_every_route_and_code_is_documented(repository: Path) -> None:
     page = (repository / "docs" / "serve.md").read_text(encoding="utf-8")
     assert {route.path for route in ROUTES if f"`{route.path}`" not in page} == set()
     source = repository / "src" / "stepscope" / "serve"
-    text = "".join(path.read_text("utf-8") for path in source.glob("*.py"))
+    text = "".join(path.read_text("utf-8") for path in source.rglob("*.py"))
     codes = set(re.findall(r"""\b[45]\d\d,\s+"([a-z_]+)\"""", text))
     assert len(codes) > 10
     assert {code for code in codes if f"`{code}`" not in page} == set()

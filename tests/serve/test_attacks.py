@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.sites.serve import OLD, Site, drained, put, running
+from tests.support.traces import blueprint
 
-import blueprint
-from serve_site import OLD, Site, drained, put, running
 from stepscope.serve.listening import Limits
 from stepscope.serve.security import HEADERS
 
@@ -402,7 +402,7 @@ def test_a_hostile_profile_is_one_error_and_the_others_open(
 def test_a_bomb_is_an_error_within_the_limit(
     logdir: Path, a1: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.serve.source._memory_bytes", lambda: 2**24)
+    monkeypatch.setattr("stepscope.serve.runs.source._memory_bytes", lambda: 2**24)
     run = logdir / "plugins" / "profile" / "bomb"
     run.mkdir()
     bomb = run / "vm.xplane.pb.gz"
@@ -512,7 +512,7 @@ def test_a_defect_is_a_number_and_not_a_traceback(
         message = "a secret of the program"
         raise RecursionError(message)
 
-    monkeypatch.setattr("stepscope.serve.answers.tool", broken)
+    monkeypatch.setattr("stepscope.serve.runs.answers.tool", broken)
     answer = attacked.get("data/tool/overview")
     assert (answer.status, answer.error) == (500, "defect")
     assert b"secret" not in answer.body

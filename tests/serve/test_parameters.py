@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from serve_site import Site
+    from tests.support.sites.serve import Site
 
 
 @pytest.mark.parametrize(

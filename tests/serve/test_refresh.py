@@ -9,14 +9,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from serve_site import OLD, put, running
+from tests.support.sites.serve import OLD, put, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from serve_site import Site
+    from tests.support.sites.serve import Site
 
 
 def until(holds: Callable[[], bool], *, within_s: float = 20) -> None:
@@ -131,7 +130,7 @@ def test_an_older_run_is_the_default_while_the_newest_is_written(
 def test_a_change_during_the_reading_is_noticed(
     logdir: Path, a1: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stepscope.serve import store  # noqa: PLC0415 - patched
+    from stepscope.serve.runs import store  # noqa: PLC0415 - patched
 
     path = logdir / "plugins" / "profile" / "r1" / "vm.xplane.pb"
     opened = store.open_found

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.sites.serve import running
 
-from serve_site import running
-from stepscope.cli import main
+from stepscope.cli.main import main
 from stepscope.errors import BadInput
 from stepscope.formats.remote import Cache, RemoteDirectory, RemoteFile, is_url
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.sites.serve import OLD, Site, put, running
 
-from serve_site import OLD, Site, put, running
-from stepscope.serve import answers
-from stepscope.serve.cache import Bounded
+from stepscope.serve.runs import answers
+from stepscope.serve.runs.cache import Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ def test_an_unreadable_run_is_tried_once(
     logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(logdir, "r2", "vm", b"garbage", unix_s=OLD + 5)
-    from stepscope.serve import store  # noqa: PLC0415 - patched
+    from stepscope.serve.runs import store  # noqa: PLC0415 - patched
 
     tried = []
     opened = store.open_found

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from framework_runs import interpreter
-from serve_site import OLD, Site, put
+from tests.support.programs.frameworks import interpreter
+from tests.support.sites.serve import OLD, Site, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.sites.serve import Site
 
-from serve_site import Site
 from stepscope.serve.security import is_loopback, policy_for
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-from browser_site import COMMITTED, ROOT, serving
+from tests.support.sites.browser import COMMITTED, ROOT, serving
 
 NO_NODE = "this machine has no Node.js 20.19, 22.12 or later with npm"
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.null_columns import missing_columns, other_slices, share
-from stepscope.analysis.op_rows import without_steps
-from stepscope.analysis.op_selection import select_ops
-from stepscope.derive.kernels import KERNEL_KEY, launch_dimensions
+from stepscope.analysis.ops.rows import without_steps
+from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.derive.device.kernels import KERNEL_KEY, launch_dimensions
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.derive.kernels import Kernels
+    from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["KERNEL_ROWS", "KernelStatsResult", "Options", "analyse"]

@@ -12,9 +12,9 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.annotate import Trace
 from stepscope.capture.batch_window import parse_window
-from stepscope.capture.session import Session
+from stepscope.capture.ground.annotate import Trace
+from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Self
 
-    from stepscope.capture.options import ProfilerOptions
-    from stepscope.capture.session import Run
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.recording.session import Run
 
 __all__ = ["ProfilerCallback"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from stepscope.capture.session import Session, current
+from stepscope.capture.recording.session import Session, current
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from stepscope.capture.options import ProfilerOptions
-    from stepscope.capture.run import Run
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.ground.run import Run
 
 __all__ = ["Profile", "start", "stop"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Self
 
-from stepscope.capture.annotate import StepTrace
-from stepscope.capture.session import Session
+from stepscope.capture.ground.annotate import StepTrace
+from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
 
-    from stepscope.capture.options import ProfilerOptions
-    from stepscope.capture.run import Run
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.ground.run import Run
 
 __all__ = ["Schedule", "schedule"]
 

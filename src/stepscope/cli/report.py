@@ -1,38 +1,54 @@
-"""`stepscope report`: where the step time went, and what to change."""
+"""What `stepscope report` does once its options are read."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
-import click
+from stepscope.cli.commands.report import FORMATS
+from stepscope.cli.output import check_free, deliver
+from stepscope.cli.progress import progress
+from stepscope.cli.terminal import draw, is_terminal, text_width
+from stepscope.compose import STAGES, compose, opened
+from stepscope.errors import BadUsage
+from stepscope.report import to_json, to_text
+from stepscope.report.page import plain_text
 
-from stepscope.cli.options import force_option, output_option, paths_argument
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-__all__ = ["FORMATS", "report"]
+    from stepscope.report.page import Line
 
-FORMATS: Final = ("text", "json")
+__all__ = ["answer"]
 
 
-@click.command("report")
-@paths_argument
-@click.option(
-    "--format",
-    "form",
-    default="text",
-    show_default=True,
-    metavar="|".join(FORMATS),
-    help="Form of the report.",
-)
-@output_option
-@force_option
-def report(
-    *, paths: tuple[str, ...], form: str, output: str | None, force: bool
+def answer(
+    paths: Sequence[str],
+    *,
+    form: str,
+    output: str | None,
+    force: bool,
+    after: Sequence[Line] = (),
 ) -> int:
-    """Say where the step time of a profile went, and what to change.
+    """Report on one profile; the exit status.
 
-    PATH is a log directory (its newest run), a run directory, or one file of a
-    supported format; several PATHs are several workers of one run.
+    Args:
+        paths: As the command line gave them.
+        form: One of `FORMATS`.
+        output: File to write; standard output where None.
+        force: Overwrite that file.
+        after: Lines that a report in text ends with.
     """
-    from stepscope.cli import reporting  # noqa: PLC0415 - help stays light
-
-    return reporting.answer(paths, form=form, output=output, force=force)
+    if form not in FORMATS:
+        raise BadUsage.unknown_name("format", form, FORMATS)
+    check_free(output, force=force)
+    with progress(STAGES) as shown:
+        document = compose(opened(paths, shown), shown)
+    if form == "json":
+        deliver(to_json.render_document(document), output)
+        return 0
+    lines = [*to_text.render(document, width=text_width()), *after]
+    if output is None and is_terminal():
+        draw(lines)
+    else:
+        deliver(plain_text(lines), output)
+    return 0

@@ -1,121 +1,121 @@
-"""`stepscope run`: record a program that was not changed."""
+"""What `stepscope run` does once its options are read."""
 
 from __future__ import annotations
 
-import click
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["run"]
+from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.launcher import launch
+from stepscope.capture.launching.notes import read_notes
+from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.plan import RunPlan
+from stepscope.errors import StepscopeError
+from stepscope.rundir import new_run_name, run_directory, traces_in
+from stepscope.unavailable import Unavailable
 
-_DEFAULT_LOGDIR = "stepscope-logs"
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["answer", "planned", "recorded"]
 
 
-@click.command(
-    "run",
-    # What follows the command is the command's own; `-m` and `-c` are commands too.
-    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
-)
-@click.argument("command", metavar="COMMAND…", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "--logdir",
-    default=_DEFAULT_LOGDIR,
-    show_default=True,
-    metavar="DIR",
-    type=click.Path(path_type=str),
-    help="Where the recording is written.",
-)
-@click.option(
-    "--skip-steps",
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Steps before recording begins.",
-)
-@click.option(
-    "--steps", default=10, show_default=True, metavar="N", help="Steps to record."
-)
-@click.option(
-    "--max-s",
-    default=10.0,
-    show_default=True,
-    metavar="S",
-    help="End with the step that ends after so many seconds, however few it were.",
-)
-@click.option(
-    "--wait-s",
-    default=15.0,
-    show_default=True,
-    metavar="S",
-    help="Where no steps are found: seconds before recording begins.",
-)
-@click.option(
-    "--record-s",
-    default=5.0,
-    show_default=True,
-    metavar="S",
-    help="Where no steps are found: seconds to record.",
-)
-@click.option(
-    "--host-tracer-level",
-    default=2,
-    show_default=True,
-    metavar="0-3",
-    help="0 nothing of the framework's ops, 1 critical ones, 2 all, 3 verbose.",
-)
-@click.option(
-    "--python-tracer-level",
-    default=None,
-    type=int,
-    show_default="0; 1 without steps and framework",
-    metavar="0-1",
-    help="1 records every call of a Python function.",
-)
-@click.option(
-    "--device-tracer-level",
-    default=1,
-    show_default=True,
-    metavar="0-1",
-    help="0 records nothing of devices.",
-)
-@click.option("--record-shapes", is_flag=True, help="Shapes of ops' inputs (PyTorch).")
-@click.option("--profile-memory", is_flag=True, help="Allocations (PyTorch).")
-@click.option("--no-report", is_flag=True, help="Record only; do not report.")
-def run(
-    *,
-    command: tuple[str, ...],
-    logdir: str,
-    skip_steps: int,
-    steps: int,
-    max_s: float,
-    wait_s: float,
-    record_s: float,
-    host_tracer_level: int,
-    python_tracer_level: int | None,
-    device_tracer_level: int,
-    record_shapes: bool,
-    profile_memory: bool,
-    no_report: bool,
-) -> int:
-    """Run a Python program under the profiler, then report.
+def planned(logdir: str, **choices: Any) -> RunPlan:
+    """A plan for a run that begins now.
 
-    COMMAND is script.py, -m MODULE, python x.py, torchrun …, or any command that starts
-    Python, with its arguments. Nothing in the program changes. Steps are found by
-    themselves: batches of Keras fit, steps of a PyTorch optimizer, calls of a jitted
-    function or a tf.function, or what the program marks with ss.Trace. The exit status
-    is the program's own. What stepscope says, it says on standard error.
+    Raises:
+        BadUsage: It cannot be followed.
     """
-    from stepscope.cli import running  # noqa: PLC0415 - help stays light
+    return RunPlan(
+        logdir=str(Path(logdir).absolute()),
+        run=new_run_name(time.time()),
+        notes="",
+        **choices,
+    ).checked()
 
-    plan = running.planned(
-        logdir,
-        skip_steps=skip_steps,
-        steps=steps,
-        max_s=max_s,
-        wait_s=wait_s,
-        record_s=record_s,
-        host_tracer_level=host_tracer_level,
-        python_tracer_level=python_tracer_level,
-        device_tracer_level=device_tracer_level,
-        record_shapes=record_shapes,
-        profile_memory=profile_memory,
+
+def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
+    """Run the program, then say what was recorded; the program's exit status."""
+    arguments = resolve(command)
+    say(f"recording into {plan.logdir}, run {plan.run}")
+    status = recorded(arguments, plan)
+    directory = run_directory(Path(plan.logdir), plan.run)
+    if reports and _holds_traces(directory):
+        _report(directory)
+    return status
+
+
+def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
+    """Run a program and settle what its processes recorded; its exit status."""
+    _warn_if_unwritable(plan.logdir)
+    notes = tempfile.mkdtemp(prefix="stepscope-run-")
+    try:
+        status = launch(arguments, plan._replace(notes=notes), os.environ)
+        kept, left_out = keep_the_best(read_notes(notes))
+    finally:
+        shutil.rmtree(notes, ignore_errors=True)
+    directory = run_directory(Path(plan.logdir), plan.run)
+    for sentence in describe(
+        kept, left_out, plan, anything=_holds_traces(directory), status=status
+    ):
+        say(sentence)
+    return status
+
+
+def _warn_if_unwritable(logdir: str) -> None:
+    """Say early what would be lost: the program itself runs all the same."""
+    try:
+        Path(logdir).mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(logdir, os.W_OK | os.X_OK)
+        reason = "permission denied"
+    except OSError as error:
+        is_writable, reason = False, str(error.strerror)
+    if not is_writable:
+        say(
+            f"{logdir}: cannot be written to ({reason}): nothing will be recorded. "
+            "Give another --logdir"
+        )
+
+
+def _holds_traces(directory: Path) -> bool:
+    try:
+        return bool(traces_in(directory))
+    except OSError:
+        return False
+
+
+def _is_empty(directory: Path) -> bool:
+    """Whether a run holds nothing that ever began."""
+    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
+
+    profile = open_profile(directory)
+    environments = (profile.trace(host).table("environment") for host in profile.hosts)
+    return not any(
+        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
+        for it in environments
     )
-    return running.answer(command, plan, reports=not no_report)
+
+
+def _report(directory: Path) -> None:
+    """Print the report where it does not mix with the program's own output."""
+    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+        report as reporting,
+    )
+
+    try:
+        if _is_empty(directory):
+            say("the recording holds no event, so there is nothing to report")
+            return
+        with contextlib.redirect_stdout(sys.stderr):
+            reporting.answer([str(directory)], form="text", output=None, force=False)
+    except (StepscopeError, OSError) as error:
+        say(str(error))
+    except Exception as error:  # noqa: BLE001 - the edge: the program's status is the answer
+        say(f"the report failed: {type(error).__name__}: {error}")

@@ -1,35 +1,73 @@
-"""`stepscope serve`: the results of a log directory in a browser."""
+"""What `stepscope serve` does once its options are read."""
 
 from __future__ import annotations
 
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
 import click
 
-__all__ = ["serve"]
+from stepscope.cli.missing_page import notice
+from stepscope.cli.terminal import text_width
+from stepscope.serve.app import App
+from stepscope.serve.listening import listen
+from stepscope.serve.pages import page_files
+from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.store import Store
+from stepscope.serve.security import policy_for
+
+if TYPE_CHECKING:
+    from stepscope.serve.listening import Server
+    from stepscope.serve.security import Policy
+
+__all__ = ["answer"]
+
+#: The tool that the first page shows.
+_FIRST: Final = "overview_page"
+#: Addresses that stand for every one of the machine.
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
-@click.command("serve")
-@click.argument("logdir", type=click.Path(path_type=str))
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Listen at this address; one that others reach asks for a token.",
-)
-@click.option(
-    "--port",
-    default=6007,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="Listen at this port; 0 takes any free one.",
-)
-def serve(*, logdir: str, host: str, port: int) -> int:
-    """Show the profiles of LOGDIR in a browser, new ones as soon as they are there.
+def answer(logdir: str, *, host: str, port: int) -> int:
+    """Serve until interrupted; the exit status."""
+    store = Store(source_of(logdir))
+    server = listen(host, port, _not_yet)
+    with server:
+        policy = policy_for(host, server.port)
+        server.app = App(
+            store, page_files(), policy=policy, packed=policy.token is not None
+        )
+        try:
+            click.echo(_greeting(logdir, host, server, policy))
+            # Whoever starts it wants to see that run: it is read while a browser opens.
+            Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("", err=True)
+    return 0
 
-    LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
-    these (s3://…, gs://…).
-    """
-    from stepscope.cli import serving  # noqa: PLC0415 - help stays light
 
-    return serving.answer(logdir, host=host, port=port)
+# The port decides the policy, and is known only once the server listens.
+def _not_yet(environ: object, start_response: object) -> list[bytes]:
+    del environ, start_response
+    return []
+
+
+def _greeting(logdir: str, host: str, server: Server, policy: Policy) -> str:
+    shown = _EVERYWHERE.get(host, host)
+    name = f"[{shown}]" if ":" in shown else shown
+    token = "" if policy.token is None else f"?token={policy.token}"
+    lines = [
+        f"stepscope shows {logdir} at http://{name}:{server.port}/{token}",
+        "Ctrl-C ends it.",
+    ]
+    if policy.token is not None:
+        lines.insert(
+            1,
+            "Others reach this address: keep it to yourself, it is the key. From "
+            "another machine, put this one's name or address in its place.",
+        )
+    missing = notice(text_width())
+    if missing is not None:
+        lines += ["", missing]
+    return "\n".join(lines)

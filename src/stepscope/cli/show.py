@@ -1,120 +1,205 @@
-"""`stepscope show`: the tables of one tool."""
+"""What `stepscope show` does once its options are read."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from stepscope.cli.model_options import chosen_model_options, model_options
-from stepscope.cli.options import force_option, output_option, paths_argument
+from stepscope.analysis.framework_op_stats.detail import OpDetailResult
+from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
+from stepscope.analysis.model_views import ModelViewsResult
+from stepscope.analysis.pod_viewer import PodViewerResult
+from stepscope.analysis.tools import find_tool
+from stepscope.analysis.trace_viewer import TraceViewerResult
+from stepscope.cli import trace_file
+from stepscope.cli.commands.show import FORMATS
+from stepscope.cli.output import check_free, deliver
+from stepscope.cli.progress import progress
+from stepscope.cli.terminal import page_width
+from stepscope.compose import LIMITS, describe, doubts, opened
+from stepscope.derive.model.work import VIEWS
+from stepscope.errors import BadUsage
+from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
+from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
+from stepscope.report.text import model as text_model
+from stepscope.report.text import op as text_op
+from stepscope.report.text import pod as text_pod
+from stepscope.unavailable import Unavailable
 
-__all__ = ["FORMATS", "show"]
+if TYPE_CHECKING:
+    import msgspec
+    import polars as pl
 
-FORMATS: Final = ("table", "json", "csv", "parquet", "pprof")
+    from stepscope.analysis.results.tool import Tool
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["PRODUCERS", "Request", "answer"]
+
+#: A table was asked for and there is none: the answer is "no".
+_NO: Final = 1
+#: Forms that leave the screen: nothing is thinned out for it.
+_EXPORTS: Final = frozenset({"csv", "parquet"})
+_CLOSELY: Final = (
+    "One op closely, its calls, kernels, copies and what dominates: --op NAME, or all "
+    "below a path: --scope PREFIX."
+)
+#: Forms that are no text.
+_BYTES: Final = frozenset({"parquet", "pprof"})
+#: Option of a tool that looks at all hosts to say something about some of them.
+_HOSTS: Final = "hosts"
+#: Whose own numbers a tool can give.
+PRODUCERS: Final = ("tensorflow",)
 
 
-@click.command("show")
-@click.argument("tool")
-@paths_argument
-@click.option("--host", "hosts", multiple=True, metavar="H", help="Only this host.")
-@click.option(
-    "--compat",
-    metavar="PRODUCER",
-    help="The numbers that the producer itself wrote at capture time: tensorflow.",
-)
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    show_default=True,
-    metavar="|".join(FORMATS),
-    help="Form of the answer; parquet and pprof need -o, pprof is of model_views.",
-)
-@click.option("--table", "table_name", metavar="NAME", help="Another table of TOOL.")
-@click.option(
-    "--op",
-    metavar="NAME",
-    help="framework_op_stats: this op's calls, kernels, copies, launches, share of the "
-    "step, and what dominates; kernel_stats: its kernels.",
-)
-@click.option(
-    "--scope",
-    metavar="PREFIX",
-    help="The same for all ops whose names begin with this path.",
-)
-@click.option("--include-idle", is_flag=True, help="Count idle time as an op.")
-@click.option("--memory", metavar="ID", help="memory_profile: only this memory.")
-@click.option(
-    "--at-ms",
-    type=float,
-    metavar="T",
-    help="memory_profile: what was alive at this time, not at the peak.",
-)
-@click.option(
-    "--pipeline", metavar="NAME", help="tf_data_bottleneck_analysis: this pipeline."
-)
-@click.option(
-    "--rank",
-    type=int,
-    metavar="N",
-    help="tf_data_bottleneck_analysis: its N-th slowest call, from 0.",
-)
-@model_options
-@output_option
-@force_option
-def show(
-    *,
-    tool: str,
-    paths: tuple[str, ...],
-    hosts: tuple[str, ...],
-    compat: str | None,
-    form: str,
-    table_name: str | None,
-    op: str | None,
-    scope: str | None,
-    include_idle: bool,
-    memory: str | None,
-    at_ms: float | None,
-    pipeline: str | None,
-    rank: int | None,
-    output: str | None,
-    force: bool,
-    **of_model: object,
-) -> int:
-    """Print what TOOL found.
+class Request(NamedTuple):
+    """The command line of `show`, read."""
 
-    Tools: overview_page (overview), input_pipeline_analyzer (input),
-    framework_op_stats (ops), kernel_stats (kernels), memory_profile (memory),
-    trace_viewer (trace), tf_data_bottleneck_analysis (tfdata), inference_profile
-    (inference), model_views (model). PATH is a log directory (its newest run), a run
-    directory, or one file; several are several workers of one run.
+    tool: str
+    paths: tuple[str, ...]
+    hosts: tuple[str, ...]
+    options: dict[str, object]
+    form: str
+    table: str | None
+    output: str | None
+    force: bool
+
+
+def answer(request: Request) -> int:
+    """Run the tool and deliver what it found; the exit status."""
+    tool = _checked(request)
+    with progress(stages=2) as shown:
+        profile = opened(request.paths, shown)
+        asked, options = profile, _options(request, tool)
+        if request.hosts:
+            profile = profile.select(request.hosts)
+            if _HOSTS in tool.options.__struct_fields__:
+                options[_HOSTS] = request.hosts
+            else:
+                asked = profile
+        shown.stage(tool.title)
+        result = asked.tool(tool.name, **options)
+        if request.form == "json" and isinstance(result, TraceViewerResult):
+            trace_file.write(result, asked, request.output)
+            return 0
+        written = _written(request, tool, profile, result)
+    if written is None:
+        why = result.reason
+        click.echo(f"stepscope: {tool.name} is not available: {why}", err=True)
+        return _NO
+    deliver(written, request.output)
+    return 0
+
+
+def _checked(request: Request) -> Tool:
+    """Refuse what cannot be done before anything is read."""
+    tool = find_tool(request.tool)
+    if request.form not in FORMATS:
+        raise BadUsage.unknown_name("format", request.form, FORMATS)
+    if request.form in _BYTES and request.output is None:
+        message = f"{request.form} is no text for a terminal; add -o FILE"
+        raise BadUsage(message)
+    if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
+        message = f"pprof is a form of model_views; {tool.name} has no such form"
+        raise BadUsage(message)
+    producer = request.options.get("compat", PRODUCERS[0])
+    if producer not in PRODUCERS:
+        raise BadUsage.unknown_name("producer", str(producer), PRODUCERS)
+    for option in request.options:
+        if option not in tool.options.__struct_fields__ and option != "compat":
+            message = f"{tool.name} has no option --{option.replace('_', '-')}"
+            raise BadUsage(message)
+    if {"op", "scope"} <= request.options.keys():
+        message = "--op and --scope exclude each other; ask for one of them"
+        raise BadUsage(message)
+    check_free(request.output, force=request.force)
+    return tool
+
+
+def _options(request: Request, tool: Tool) -> dict[str, object]:
+    """The options that the tool has, and all points where a table is exported.
+
+    A tool that a producer answers no differently has no option for it.
     """
-    from stepscope.cli import showing  # noqa: PLC0415 - help stays light
+    known = tool.options.__struct_fields__
+    chosen = {name: one for name, one in request.options.items() if name in known}
+    if request.form in _EXPORTS:
+        chosen |= dict.fromkeys(LIMITS.intersection(known))
+    return chosen
 
-    return showing.answer(
-        showing.Request(
-            tool=tool,
-            paths=paths,
-            hosts=hosts,
-            options={
-                name: value
-                for name, value in {
-                    "compat": compat,
-                    "op": op,
-                    "scope": scope,
-                    "include_idle": include_idle or None,
-                    "memory": memory,
-                    "at_ms": at_ms,
-                    "pipeline": pipeline,
-                    "rank": rank,
-                }.items()
-                if value is not None
-            }
-            | chosen_model_options(of_model),
-            form=form,
-            table=table_name,
-            output=output,
-            force=force,
+
+def _written(
+    request: Request,
+    tool: Tool,
+    profile: ProfileData,
+    result: msgspec.Struct | Unavailable,
+) -> str | bytes | None:
+    if request.form == "json":
+        return to_json.render_envelope(
+            to_json.envelope(
+                tool.name, result, profile=describe(profile), quality=doubts(profile)
+            )
         )
+    title = f"{tool.title} · {profile.run} · {', '.join(profile.hosts)}"
+    if isinstance(result, Unavailable):
+        if request.form != "table":
+            return None
+        return to_table.render_unavailable(title, result, width=page_width())
+    found = tables(result)
+    name = request.table or getattr(result, "view", None)
+    chosen = choose(found, name)
+    if request.form == "pprof":
+        return to_pprof.render(chosen, view=str(name), comments=(title,))
+    if request.form in _EXPORTS:
+        is_csv = request.form == "csv"
+        return to_csv.render(chosen) if is_csv else to_parquet.render(chosen)
+    return _on_screen(request, profile, result, title, found)
+
+
+def _of_the_run(profile: ProfileData) -> list[str]:
+    """Warnings that are about no single host, each once."""
+    return list(
+        dict.fromkeys(
+            doubt.message
+            for doubt in doubts(profile)
+            if doubt.scope == "run" and doubt.severity != "info"
+        )
+    )
+
+
+def _on_screen(
+    request: Request,
+    profile: ProfileData,
+    result: msgspec.Struct,
+    title: str,
+    found: dict[str, pl.DataFrame],
+) -> str:
+    """One table, or the page of a result whose tables belong together."""
+    width = page_width()
+    if isinstance(result, OpDetailResult) and request.table is None:
+        return text_op.render(result, title=title, others=list(found), width=width)
+    if isinstance(result, PodViewerResult) and request.table is None:
+        return text_pod.render(
+            result,
+            title=title,
+            doubts=_of_the_run(profile),
+            others=list(found),
+            width=width,
+        )
+    if isinstance(result, ModelViewsResult) and request.table in (None, *VIEWS):
+        return text_model.render(
+            result,
+            view=request.table or result.view,
+            title=title,
+            others=list(found),
+            width=width,
+        )
+    name = request.table or name_of_main(found)
+    return to_table.render(
+        choose(found, name),
+        title=f"{title} · {name}",
+        missing=getattr(result, "missing", ()) if name != SUMMARY else (),
+        others=[other for other in found if other != name],
+        width=width,
+        hint=_CLOSELY if isinstance(result, FrameworkOpStatsResult) else "",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING, Final
 
-from stepscope.analysis.trace_events import all_spans
-from stepscope.analysis.trace_processes import host_traces
+from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.cli.output import opened_output
 from stepscope.compose import describe, doubts
 from stepscope.report import to_json, to_trace_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.derive.kernels_without_op import kernels_without_op
+from stepscope.derive.device.kernels_without_op import kernels_without_op
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.attribution import ActivityOps
-    from stepscope.derive.correlate import Correlation
-    from stepscope.derive.input_between_steps import InputBetweenSteps
-    from stepscope.derive.nesting import Nesting
-    from stepscope.derive.steps import Steps
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+    from stepscope.derive.steps.chosen import Steps
 
 __all__ = ["consistency"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from stepscope.derive import DERIVATIONS
-from stepscope.derive.kept import Kept
-from stepscope.derive.schedule import compute_all, worth_threads
+from stepscope.derive.derivations import DERIVATIONS
+from stepscope.derive.engine.kept import Kept
+from stepscope.derive.engine.schedule import compute_all, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES

@@ -17,7 +17,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats import sniff
-from stepscope.formats.reader import READERS
+from stepscope.formats.registry import READERS
 from stepscope.formats.remote import RemoteDirectory, is_url
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import distinct_hosts, name_of_all

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadUsage
-from stepscope.xspace.encode import number_field, sized_field, varint
+from stepscope.xspace.writing.encode import number_field, sized_field, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

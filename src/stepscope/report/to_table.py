@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
 from stepscope.report.tables import flat
-from stepscope.report.words import sentence
+from stepscope.report.words.names import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, line
-from stepscope.report.text_findings import findings, verdict
-from stepscope.report.text_header import damage, header, silent_device
-from stepscope.report.text_input import input_pipeline
-from stepscope.report.text_memory import memories
-from stepscope.report.text_requests import requests
-from stepscope.report.text_steps import hosts, steps, where_time_went
-from stepscope.report.text_tops import top_kernels, top_ops
-from stepscope.report.text_unseen import unseen
+from stepscope.report.text.findings import findings, verdict
+from stepscope.report.text.header import damage, header, silent_device
+from stepscope.report.text.input import input_pipeline
+from stepscope.report.text.memory import memories
+from stepscope.report.text.requests import requests
+from stepscope.report.text.steps import hosts, steps, where_time_went
+from stepscope.report.text.tops import top_kernels, top_ops
+from stepscope.report.text.unseen import unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_arguments import INTEGER, REAL, TEXT, UNSIGNED
+from stepscope.analysis.trace_viewer.arguments import INTEGER, REAL, TEXT, UNSIGNED
 from stepscope.report.plain import EXACT_INTEGER
 from stepscope.report.to_json import plain_envelope
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_arguments import Arguments
-    from stepscope.analysis.trace_events import HostSpans, SpanPiece
-    from stepscope.analysis.trace_processes import HostTrace
+    from stepscope.analysis.trace_viewer.arguments import Arguments
+    from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
+    from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.report.document import Envelope
 
 __all__ = ["render_piece", "write_trace"]

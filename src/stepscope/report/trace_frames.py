@@ -12,8 +12,8 @@ import polars as pl
 from stepscope.report.plain import plain
 
 if TYPE_CHECKING:
-    from stepscope.analysis.trace_flows import TrackFlows
-    from stepscope.analysis.trace_tiles import TrackSlices
+    from stepscope.analysis.trace_viewer.flows import TrackFlows
+    from stepscope.analysis.trace_viewer.tiles import TrackSlices
     from stepscope.report.plain import Plain
 
 __all__ = ["TraceFrame", "flow_frame", "slice_frame"]

@@ -20,26 +20,27 @@ from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from stepscope import __version__
-from stepscope.analysis import TOOLS, find_tool
+from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report.plain import plain
-from stepscope.serve import answers, pages, security
-from stepscope.serve.answers import SCHEMA, TableQuestion, ToolQuestion
+from stepscope.serve import pages, security
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
-from stepscope.serve.store import Question
+from stepscope.serve.runs import answers
+from stepscope.serve.runs.answers import SCHEMA, TableQuestion, ToolQuestion
+from stepscope.serve.runs.store import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from stepscope.analysis.tool import Tool
+    from stepscope.analysis.results.tool import Tool
     from stepscope.report.plain import Plain
-    from stepscope.serve.opened import Opened
     from stepscope.serve.pages import File
+    from stepscope.serve.runs.opened import Opened
+    from stepscope.serve.runs.store import Entry, Store
     from stepscope.serve.security import Policy
-    from stepscope.serve.store import Entry, Store
 
 __all__ = [
     "ROUTES",

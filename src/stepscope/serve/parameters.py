@@ -11,7 +11,7 @@ from stepscope.serve.errors import Refused
 if TYPE_CHECKING:
     from werkzeug.datastructures import MultiDict
 
-    from stepscope.analysis.tool import Tool
+    from stepscope.analysis.results.tool import Tool
 
 __all__ = ["HIDDEN_OPTIONS", "Parameters"]
 

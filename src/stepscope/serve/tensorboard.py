@@ -15,8 +15,8 @@ from tensorboard.plugins import base_plugin
 from stepscope.errors import BadInput
 from stepscope.serve.app import App
 from stepscope.serve.pages import page_files
-from stepscope.serve.source import source_of
-from stepscope.serve.store import Store
+from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,8 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from kineto_blueprint import read_file
+from tests.support.traces.kineto import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

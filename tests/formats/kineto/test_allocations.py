@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kineto_blueprint import PID, check_all, complete, frame
+from tests.support.traces.kineto import PID, check_all, complete, frame
+
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

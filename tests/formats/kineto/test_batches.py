@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stepscope.formats.kineto.batches as module
-from stepscope.formats.kineto.batches import Batch, batches
-from stepscope.formats.kineto.document import Document, document_of
+import stepscope.formats.kineto.json.batches as module
+from stepscope.formats.kineto.json.batches import Batch, batches
+from stepscope.formats.kineto.json.document import Document, document_of
 
 #: Texts in which an object seems to end and another to begin.
 NAMES = st.sampled_from(["plain", 'x"}, {"y', "}, {", "}\n,\n{", "[{]}", "ü\\", ""])

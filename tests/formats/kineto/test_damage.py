@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from kineto_blueprint import (
+from tests.support.traces.kineto import (
     PID,
     call,
     check_all,
@@ -24,6 +23,7 @@ from kineto_blueprint import (
     outcome,
     read_file,
 )
+
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.kineto import PID, call, check_all, complete, frame, kernel
 
-import blueprint
-from kineto_blueprint import PID, call, check_all, complete, frame, kernel
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepscope.errors import BadInput
-from stepscope.formats.kineto.document import Document, document_of
+from stepscope.formats.kineto.json.document import Document, document_of
 
 EVENTS = '[{"ph": "X", "ts": 1}, {"ph": "X", "ts": 2, "args": {"a": [{"b": 1}]}}]'
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.kineto import check_all, complete, frame, kernel
 
-import blueprint
-from kineto_blueprint import check_all, complete, frame, kernel
-from stepscope.derive.host_op_events import HostOpEvents
+from stepscope.derive.host.op_events import HostOpEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-
-from kineto_blueprint import PID, check_all, frame, read_file
+from tests.support.traces.kineto import PID, check_all, frame, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-
-from kineto_blueprint import PID, check_all, complete, frame
+from tests.support.traces.kineto import PID, check_all, complete, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

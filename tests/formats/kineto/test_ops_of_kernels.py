@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.kineto import by_json, frame, read_file
 
-import blueprint
 import stepscope as ss
-from kineto_blueprint import by_json, frame, read_file
-from stepscope.derive.attribution import NoOp
-from stepscope.derive.op_names import NO_ANNOTATION
-from stepscope.derive.phase_rules import PHASES
+from stepscope.derive.device.attribution import NoOp
+from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.phases.rules import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from tests.support.traces.kineto import by_json, check_all, frame, read_file
 
-from kineto_blueprint import by_json, check_all, frame, read_file
 from stepscope.formats import kineto
 from stepscope.unavailable import Unavailable
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.traces.kineto import PID, complete, frame
 
-from kineto_blueprint import PID, complete, frame
 from stepscope.trace.stats import DOUBLE, INT, REF, UINT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.formats.kineto.times import (
+from stepscope.formats.kineto.json.times import (
     IMPOSSIBLE,
     Microseconds,
     nanoseconds_of_text,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from tests.support.traces.kineto import PID, call, check_all, complete, frame, kernel
 
-from kineto_blueprint import PID, call, check_all, complete, frame, kernel
-from stepscope.derive.nesting import nesting
+from stepscope.derive.intervals.nesting import nesting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

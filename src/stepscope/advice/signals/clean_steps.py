@@ -10,7 +10,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.windows import Windows
+    from stepscope.derive.step_windows.windows import Windows
 
 __all__ = ["JudgedRows", "StepBasis", "clean_rows", "excess_ps", "step_basis"]
 

@@ -16,9 +16,9 @@ from stepscope.advice.signals.clean_steps import (
 )
 from stepscope.advice.signals.model import InputSignals, StepSeries
 from stepscope.advice.signals.ranges import host_ranges
-from stepscope.derive.arrays import ints
-from stepscope.derive.event_kinds import HostClass
-from stepscope.derive.spans import Spans
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import HostClass
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from stepscope.advice.finding import Evidence
 from stepscope.advice.signals.clean_steps import clean_rows, excess_ps, step_basis
 from stepscope.advice.signals.model import LaunchSignals, StepSeries
 from stepscope.advice.signals.ranges import SHOWN, event_label
-from stepscope.derive.arrays import ints
+from stepscope.derive.columns.arrays import ints
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.blame import DeviceBlame
-    from stepscope.derive.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.spans import Spans
-    from stepscope.derive.windows import Windows
+    from stepscope.derive.step_time.blame import DeviceBlame
+    from stepscope.derive.step_windows.windows import Windows
 
 __all__ = ["collect"]
 

@@ -11,8 +11,8 @@ from stepscope.advice.finding import Evidence, Fact
 from stepscope.advice.signals.clean_steps import clean_rows, step_basis
 from stepscope.advice.signals.model import PrecisionSignals
 from stepscope.advice.signals.ranges import SHOWN, event_label
-from stepscope.derive.arrays import handles, ints
-from stepscope.derive.precision import PrecisionEvidence
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.precision import PrecisionEvidence
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US

@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Evidence
-from stepscope.derive.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.spans import Spans
 
 __all__ = ["SHOWN", "event_label", "host_ranges", "longest"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.event_kinds import EventFlag, OpCategory
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -5,19 +5,5 @@ Its classification counts copies as compute and takes the device's span for the 
 own numbers differ where it is wrong, and their pages say how.
 """
 
-from stepscope.analysis.compat_tensorflow.input_pipeline import (
-    compat_device_side,
-    compat_input_ops,
-)
-from stepscope.analysis.compat_tensorflow.placement import compat_placement
-from stepscope.analysis.compat_tensorflow.steps import CompatStep, compat_steps
-from stepscope.analysis.compat_tensorflow.summary import compat_summary
-
-__all__ = [
-    "CompatStep",
-    "compat_device_side",
-    "compat_input_ops",
-    "compat_placement",
-    "compat_steps",
-    "compat_summary",
-]
+import stepscope.analysis.input_pipeline_analyzer
+import stepscope.analysis.overview_page  # noqa: F401 - before what uses its parts

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.arrays import codes, handles, ints
-from stepscope.derive.spans import Spans
-from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable

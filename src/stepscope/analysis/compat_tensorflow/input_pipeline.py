@@ -15,19 +15,23 @@ import polars as pl
 
 from stepscope.analysis.compat_tensorflow.steps import compat_steps
 from stepscope.analysis.compat_tensorflow.summary import NOT_IN_COMPAT, compat_summary
-from stepscope.analysis.input_device_side import PERCENTS, STEP_TIMES, DeviceSide
-from stepscope.analysis.input_steps import DEVICE_ROWS, InputStep
-from stepscope.analysis.input_verdict import verdict_of
-from stepscope.analysis.statistics import statistics_of
-from stepscope.analysis.step_summary import (
+from stepscope.analysis.input_pipeline_analyzer.device_side import (
+    PERCENTS,
+    STEP_TIMES,
+    DeviceSide,
+)
+from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
+from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
+from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.steps.summary import (
     HIGHLY_INPUT_BOUND_PERCENT,
     MODERATELY_INPUT_BOUND_PERCENT,
     Step,
 )
-from stepscope.derive.arrays import handles
-from stepscope.derive.dense_codes import combined, totals_by
-from stepscope.derive.event_kinds import OpCategory
-from stepscope.derive.input_ops import INPUT_OP_ROWS
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.input_pipeline.input_ops import INPUT_OP_ROWS
+from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.host_op_events import HostOpEvents
+    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["compat_device_side", "compat_input_ops"]

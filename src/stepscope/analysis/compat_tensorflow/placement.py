@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.overview_ops import Eager, Placement
-from stepscope.derive.attribution import OpEvidence
+from stepscope.analysis.overview_page.ops import Eager, Placement
+from stepscope.derive.device.attribution import OpEvidence
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

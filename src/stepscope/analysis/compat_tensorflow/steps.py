@@ -14,9 +14,9 @@ from stepscope.analysis.compat_tensorflow.classes import (
     device_events,
     host_events,
 )
-from stepscope.derive.arrays import codes, handles, ints
-from stepscope.derive.spans import Spans
-from stepscope.derive.stat_values import find_handle, rows_with_key
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import DERIVED_LINES
 from stepscope.unavailable import Unavailable

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.statistics import statistics_of
-from stepscope.analysis.step_summary import Step, StepSummary, bottleneck_of
-from stepscope.derive.breakdown import CATEGORIES
+from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.steps.summary import Step, StepSummary, bottleneck_of
+from stepscope.derive.step_time.breakdown import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from stepscope.capture.collectors.contract import Collected
 
 if TYPE_CHECKING:
-    from stepscope.capture.clock import ClockPair
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
 __all__ = ["BrokenCollector"]

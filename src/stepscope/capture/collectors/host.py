@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.encoding import Rows, ThreadNames, add_rows
-from stepscope.capture.spool import Fragment
+from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
+from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
-from stepscope.xspace.write import XSpaceBuilder
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableSequence
 
-    from stepscope.capture.clock import ClockPair
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
 __all__ = ["COLLECTION", "HostCollector"]

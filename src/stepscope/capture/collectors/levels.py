@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.xspace.encode import number_field
 from stepscope.xspace.fields import Entry, PlaneTag, SpaceTag, StatMetadata, StatTag
 from stepscope.xspace.wire import MalformedMessage, fields_of, numbers_of, text_of
+from stepscope.xspace.writing.encode import number_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.options import ProfilerOptions
 
 __all__ = ["TracerLevels", "level_warnings", "levels_in_force", "recorded_messages"]
 

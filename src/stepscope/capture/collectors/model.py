@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.describing import (
+from stepscope.capture.ground.describing import (
     Parameter,
     announced,
     describe,
@@ -24,8 +24,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepscope.capture.clock import ClockPair
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
 
 __all__ = ["ModelCollector"]
 

@@ -17,18 +17,18 @@ import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.spool import Fragment
+from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.encode import StatColumn
 from stepscope.xspace.fields import DOUBLE
 from stepscope.xspace.vocabulary import HOST_PLANE
-from stepscope.xspace.write import XSpaceBuilder
+from stepscope.xspace.writing.encode import StatColumn
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stepscope.capture.clock import ClockPair
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
 
 __all__ = ["COUNTERS_LINE", "COUNTER_VALUE", "ProcessCollector"]
 

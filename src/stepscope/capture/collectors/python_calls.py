@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.main_thread import in_main_thread
-from stepscope.capture.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
-from stepscope.capture.spool import Fragment
+from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import HOST_PLANE
-from stepscope.xspace.write import XSpaceBuilder
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import CodeType, FrameType
 
-    from stepscope.capture.clock import ClockPair
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
     _NoteTaker = Callable[..., None]

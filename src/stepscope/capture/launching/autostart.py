@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Armed", "arm"]
 
-_ANNOTATIONS: Final = "stepscope.capture.annotate"
+_ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",

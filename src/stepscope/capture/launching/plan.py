@@ -9,7 +9,7 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from stepscope.capture.options import ProfilerOptions
+    from stepscope.capture.ground.options import ProfilerOptions
 
 __all__ = ["FRAMEWORKS", "VARIABLE", "RunPlan"]
 
@@ -97,9 +97,7 @@ class RunPlan(NamedTuple):
         Raises:
             BadUsage: A level does not exist.
         """
-        from stepscope.capture.options import (  # noqa: PLC0415 - arming stays light
-            ProfilerOptions,
-        )
+        from stepscope.capture.ground.options import ProfilerOptions  # noqa: PLC0415
 
         return ProfilerOptions(
             host_tracer_level=self.host_tracer_level,

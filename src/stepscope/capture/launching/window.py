@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from stepscope.capture.annotate import Trace
+    from stepscope.capture.ground.annotate import Trace
+    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.launching.plan import RunPlan
-    from stepscope.capture.options import ProfilerOptions
-    from stepscope.capture.session import Session
+    from stepscope.capture.recording.session import Session
 
 __all__ = ["STEP", "Phase", "Window"]
 
@@ -38,7 +38,7 @@ __all__ = ["STEP", "Phase", "Window"]
 STEP: Final = "step"
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
-_SESSION: Final = "stepscope.capture.session"
+_SESSION: Final = "stepscope.capture.recording.session"
 #: So many steps are a repetition.
 _REPEATED: Final = 2
 
@@ -314,7 +314,7 @@ class Window:
 
     def _enter_step(self, first: int, batches: int, *, forwarded: bool) -> None:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
-        from stepscope.capture import annotate  # noqa: PLC0415 - likewise
+        from stepscope.capture.ground import annotate  # noqa: PLC0415 - likewise
 
         more = {"n_steps": batches} if batches > 1 else {}
         self._step = annotate.Trace(STEP, step_num=first, _r=1, **more)
@@ -441,9 +441,7 @@ def _session_class() -> type[Session]:
         StepscopeError: This interpreter lacks a package that recording needs.
     """
     try:
-        from stepscope.capture.session import (  # noqa: PLC0415 - arming stays light
-            Session,
-        )
+        from stepscope.capture.recording.session import Session  # noqa: PLC0415
     except ImportError as missing:
         from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
 

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
+from stepscope.derive.costs.convolution_windows import (
+    Window,
+    convolution_terms,
+    read_window,
+)
 from stepscope.derive.costs.operands import Tensor, from_text
-from stepscope.derive.costs.windows import Window, convolution_terms, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.kineto.absent import or_lost
-from stepscope.formats.kineto.allocations import allocations
-from stepscope.formats.kineto.document import open_document
-from stepscope.formats.kineto.environment import devices, environment, pairing
-from stepscope.formats.kineto.iterators import iterators
-from stepscope.formats.kineto.launches import launches
-from stepscope.formats.kineto.quality import quality
-from stepscope.formats.kineto.recording import Recording
-from stepscope.formats.kineto.stats import stats
-from stepscope.formats.kineto.tracks import tracks_frame
+from stepscope.formats.kineto.json.document import open_document
+from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.formats.kineto.tables.allocations import allocations
+from stepscope.formats.kineto.tables.environment import devices, environment, pairing
+from stepscope.formats.kineto.tables.iterators import iterators
+from stepscope.formats.kineto.tables.launches import launches
+from stepscope.formats.kineto.tables.quality import quality
+from stepscope.formats.kineto.tables.recording import Recording
+from stepscope.formats.kineto.tables.stats import stats
+from stepscope.formats.kineto.tables.tracks import tracks_frame
 from stepscope.trace.events import AGGREGATES, EVENT_TYPES
 from stepscope.trace.model import TraceData
 from stepscope.trace.stats import TYPE_STATS

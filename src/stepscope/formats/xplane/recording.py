@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.columns import Values
-from stepscope.formats.xplane.device_activity import collect_activity
-from stepscope.formats.xplane.launches import launches
-from stepscope.formats.xplane.timeline import Timeline, build_timeline, time_base
-from stepscope.formats.xplane.tracks import activity_tracks, plane_roles, tracks_of
+from stepscope.formats.xplane.decoded.columns import Values
+from stepscope.formats.xplane.tables.device_activity import collect_activity
+from stepscope.formats.xplane.tables.launches import launches
+from stepscope.formats.xplane.tables.timeline import Timeline, build_timeline, time_base
+from stepscope.formats.xplane.tables.tracks import (
+    activity_tracks,
+    plane_roles,
+    tracks_of,
+)
 from stepscope.frozen import Frozen
 from stepscope.trace.stats import PLACE_TEXT, REF
-from stepscope.xspace.pivot import intern_places, pivot, pivot_rows
+from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +27,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.device_activity import Activity
-    from stepscope.formats.xplane.tracks import PlaneRole, Track
+    from stepscope.formats.xplane.tables.device_activity import Activity
+    from stepscope.formats.xplane.tables.tracks import PlaneRole, Track
     from stepscope.unavailable import Unavailable
-    from stepscope.xspace.columns import XSpace
-    from stepscope.xspace.pivot import Pivot
+    from stepscope.xspace.reading.columns import XSpace
+    from stepscope.xspace.reading.pivot import Pivot
 
 __all__ = ["EventStats", "Recording"]
 

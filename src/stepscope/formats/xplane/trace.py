@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.allocations import allocations
-from stepscope.formats.xplane.environment import devices, environment
-from stepscope.formats.xplane.iterators import iterators
-from stepscope.formats.xplane.missing_devices import why_no_activity
-from stepscope.formats.xplane.parameters import parameters
-from stepscope.formats.xplane.programs import hlo_ops
-from stepscope.formats.xplane.quality import quality
+from stepscope.formats.xplane.decoded.spool import read_spool
 from stepscope.formats.xplane.recording import Recording
-from stepscope.formats.xplane.spool import read_spool
-from stepscope.formats.xplane.tracks import tracks_frame
+from stepscope.formats.xplane.tables.allocations import allocations
+from stepscope.formats.xplane.tables.environment import devices, environment
+from stepscope.formats.xplane.tables.iterators import iterators
+from stepscope.formats.xplane.tables.missing_devices import why_no_activity
+from stepscope.formats.xplane.tables.parameters import parameters
+from stepscope.formats.xplane.tables.programs import hlo_ops
+from stepscope.formats.xplane.tables.quality import quality
+from stepscope.formats.xplane.tables.tracks import tracks_frame
 from stepscope.rundir import is_spool
 from stepscope.trace.events import EVENT_TYPES
 from stepscope.trace.model import TraceData
-from stepscope.trace.nullable import nullable
+from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.stats import STATS, TYPE_STATS
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.decode import decode, decode_bytes
-from stepscope.xspace.source import open_bytes
+from stepscope.xspace.reading.decode import decode, decode_bytes
+from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import CATEGORY, OP_CATEGORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.rundir import HostFiles
-    from stepscope.xspace.columns import XSpace
+    from stepscope.xspace.reading.columns import XSpace
 
 __all__ = ["read"]
 

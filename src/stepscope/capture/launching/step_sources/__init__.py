@@ -16,7 +16,7 @@ _HERE: Final = "stepscope.capture.launching.step_sources."
 
 #: Module of the program → module here that hears of its steps.
 STEP_SOURCES: Final = {
-    "stepscope.capture.annotate": _HERE + "annotations",
+    "stepscope.capture.ground.annotate": _HERE + "annotations",
     "keras": _HERE + "keras",
     "torch": _HERE + "torch",
     "jax": _HERE + "jax",

@@ -1,0 +1,232 @@
+"""Every call of the chosen ops: when it ran, what it cost, what it put on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.framework_op_stats.work import recorded
+from stepscope.derive.columns.arrays import codes, handles, ints, nullable
+from stepscope.derive.intervals.spans import Spans
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["CALL_ROWS", "call_rows"]
+
+#: Columns of `OpDetailResult.calls`; null means unknown.
+CALL_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "host": pl.String(),
+    "call": pl.Int64(),  # from 1, in order of time on this host
+    "op": pl.String(),
+    "type": pl.String(),
+    "step": pl.Int64(),
+    "start_ms": pl.Float64(),  # of the call on the host, else of its device work
+    "host_us": pl.Float64(),  # null where no host event is the call
+    "host_self_us": pl.Float64(),
+    "device_us": pl.Float64(),  # of what was launched inside it, added up
+    "waiting_us": pl.Float64(),  # the device idle from its begin to its last activity
+    "kernels": pl.Int64(),
+    "collectives": pl.Int64(),
+    "copies": pl.Int64(),  # and memsets
+    "copy_bytes": pl.Int64(),  # null where the size of any of them is unknown
+    "launches": pl.Int64(),
+    "shape": pl.String(),
+    "devices": pl.List(pl.Int32()),
+}
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_KERNEL: Final = _KINDS.index("kernel")
+_COLLECTIVE: Final = _KINDS.index("collective")
+_ON_DEVICE: Final = (
+    *("device_ps", "waiting_ps", "kernels", "collectives", "copies", "copy_bytes"),
+    "devices",
+)
+
+
+def call_rows(
+    profile: ProfileData,
+    works: Sequence[OpWork],
+    shapes: Sequence[pl.Series],
+    *,
+    most: int | None,
+) -> pl.DataFrame:
+    """The calls by their time on devices, then on hosts; columns `CALL_ROWS`.
+
+    Args:
+        profile: The run.
+        works: One per host.
+        shapes: Shapes of their calls.
+        most: How many rows at most; all where it is None.
+    """
+    frames = [
+        _calls_of(profile, work).with_columns(shape)
+        for work, shape in zip(works, shapes, strict=True)
+    ]
+    ordered = pl.concat(frames, how="diagonal_relaxed").sort(
+        *("device_ps", "host_ps", "start_ps", "host", "call"),
+        descending=[True, True, False, False, False],
+        nulls_last=True,
+    )
+    if most is not None:
+        ordered = ordered.head(most)
+    return (
+        ordered.with_row_index("rank", offset=1)
+        .with_columns(
+            (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
+            *(
+                (pl.col(f"{name}_ps") / PS_PER_US).alias(f"{name}_us")
+                for name in ("host", "host_self", "device", "waiting")
+            ),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in CALL_ROWS.items())
+    )
+
+
+def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
+    """The calls of one host with times in picoseconds."""
+    count = len(work.calls)
+    order = np.argsort(ints(work.calls, "start_ps"), kind="stable")
+    number = np.empty(count, np.int64)
+    number[order] = np.arange(1, count + 1)
+    calls = work.calls.with_columns(
+        pl.lit(work.host).alias("host"),
+        pl.Series("call", number),
+        _launches(work),
+        _steps(profile, work),
+    )
+    if "device_activity" in work.absent:
+        kinds: dict[str, Any] = dict.fromkeys(_ON_DEVICE, pl.Int64())
+        kinds["devices"] = pl.List(pl.Int32())
+        return calls.with_columns(
+            pl.lit(None, dtype).alias(name) for name, dtype in kinds.items()
+        )
+    found = pl.DataFrame(_on_devices(profile, work))
+    if "launches" in work.absent:
+        # Nothing tells what a call on the host put on a device.
+        seen = pl.int_range(pl.len()) >= work.executions
+        found = found.select(pl.when(seen).then(pl.all()))
+    return calls.hstack(found)
+
+
+def _launches(work: OpWork) -> pl.Series:
+    count = len(work.calls)
+    if "launches" in work.absent:
+        return pl.Series("launches", [None] * count, pl.Int64)
+    return pl.Series("launches", np.bincount(work.launch_call, minlength=count))
+
+
+def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
+    """Columns of `_ON_DEVICE`."""
+    count = len(work.calls)
+    activity = recorded(profile, work.host, "device_activity")
+    dur_ps = ints(activity, "dur_ps")[work.activity]
+    kind = codes(activity, "kind")[work.activity]
+    device = handles(activity, "device")[work.activity]
+    spent = np.zeros(count, np.int64)
+    np.add.at(spent, work.call, dur_ps)
+    is_copy = ~np.isin(kind, (_KERNEL, _COLLECTIVE))
+    counts = {
+        "kernels": kind == _KERNEL,
+        "collectives": kind == _COLLECTIVE,
+        "copies": is_copy,
+    }
+    used = (
+        pl.DataFrame({"call": work.call, "device": device})
+        .group_by("call")
+        .agg(pl.col("device").unique().sort())
+    )
+    devices = (
+        pl.DataFrame({"call": np.arange(count)})
+        .join(used, on="call", how="left", maintain_order="left")
+        .select(pl.col("device").fill_null([]).cast(pl.List(pl.Int32)).alias("devices"))
+        .to_series()
+    )
+    end_ps = ints(activity, "start_ps")[work.activity] + dur_ps
+    return [
+        pl.Series("device_ps", spent),
+        _waits(profile, work, device, end_ps),
+        *(
+            pl.Series(name, np.bincount(work.call[mine], minlength=count))
+            for name, mine in counts.items()
+        ),
+        _copy_bytes(activity, work, is_copy),
+        devices,
+    ]
+
+
+def _waits(
+    profile: ProfileData,
+    work: OpWork,
+    device: NDArray[np.int32],
+    end_ps: NDArray[np.int64],
+) -> pl.Series:
+    """By call: idle time of its devices from its begin to its last activity there.
+
+    Null where the begin is not known, and of calls without work on a device.
+    """
+    count = len(work.calls)
+    start_ps = ints(work.calls, "start_ps")
+    waited = np.zeros(count, np.int64)
+    with_work = np.zeros(count, np.bool_)
+    with_work[work.call] = True
+    for one in profile.derived(work.host, "device_timeline").devices:
+        mine = device == one.device
+        if not mine.any():
+            continue
+        last = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(last, work.call[mine], end_ps[mine])
+        calls = np.flatnonzero(last > start_ps)
+        busy = Spans.from_events(one.start_ps, one.dur_ps)
+        begins, ends = start_ps[calls], last[calls]
+        waited[calls] += ends - begins - busy.within(begins, ends)
+    known = with_work & work.calls["launched"].to_numpy()
+    return nullable("waiting_ps", waited, known)
+
+
+def _copy_bytes(
+    activity: pl.DataFrame, work: OpWork, is_copy: NDArray[np.bool_]
+) -> pl.Series:
+    count = len(work.calls)
+    sizes = activity["bytes"].gather(work.activity[is_copy])
+    calls = work.call[is_copy]
+    total = np.zeros(count, np.int64)
+    np.add.at(total, calls, sizes.fill_null(0).to_numpy())
+    known = np.ones(count, np.bool_)
+    known[calls[sizes.is_null().to_numpy()]] = False
+    return nullable("copy_bytes", total, known)
+
+
+def _steps(profile: ProfileData, work: OpWork) -> pl.Series:
+    """The number of the step of each call; null where there is none.
+
+    The step of its device work where that is known, else the step during which it
+    began on the host.
+    """
+    steps = profile.derived(work.host, "steps")
+    row = np.full(len(work.calls), -1, np.int64)
+    if not isinstance(steps, Unavailable):
+        if not steps.on_device:
+            starts = ints(steps.rows, "start_ps")
+            at = np.searchsorted(starts, ints(work.calls, "start_ps"), side="right") - 1
+            row = np.where(work.calls["launched"].to_numpy(), at, -1)
+        of_activity = profile.derived(work.host, "activity_steps")
+        if not isinstance(of_activity, Unavailable):
+            found = of_activity[work.activity]
+            known = np.flatnonzero(found >= 0)[::-1]
+            row[work.call[known]] = found[known]
+    if isinstance(steps, Unavailable):
+        return pl.Series("step", [None] * len(row), pl.Int64)
+    numbers = pl.concat([steps.rows["step"], pl.Series("step", [None], pl.Int64)])
+    of_call: pl.Series = numbers.gather(np.where(row < 0, len(steps.rows), row))
+    return of_call

@@ -1,0 +1,375 @@
+"""What dominates the time of an op on the devices: transfer, utilisation or compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.framework_op_stats.work import recorded
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["LIMITS", "Cause", "Limit", "Parts", "cause_of", "kernel_fill", "parts_of"]
+
+
+class Limit(NamedTuple):
+    """A number that decides something, and why it is this one."""
+
+    value: float
+    reason: str
+
+
+#: What decides the cause.
+LIMITS: Final = {
+    "dominates_percent": Limit(
+        50.0, "More than all the rest together: no other share can be larger."
+    ),
+    "low_occupancy_percent": Limit(
+        25.0,
+        "Arithmetic takes about 4 cycles, and 4 schedulers of a multiprocessor issue "
+        "one instruction each: 16 of its 64 warps hide that latency (CUDA C++ "
+        "Programming Guide, multiprocessor level). With fewer, units wait.",
+    ),
+    "known_starts_percent": Limit(
+        95.0,
+        "The begin of a recording cuts off the launches of what was queued already; "
+        "that few calls without a begin change no verdict.",
+    ),
+}
+
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_KERNEL: Final = _KINDS.index("kernel")
+
+#: Parts of the device time in the order in which overlapping time is charged.
+_PARTS: Final = ("compute", "unknown", "low_occupancy", "small_grid", "transfer")
+_FILLED: Final = ("compute_us", "low_occupancy_us", "small_grid_us")
+_FILLS: Final = ("full", "unknown", "low_occupancy", "small_grid")
+
+_NO_WORK: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="no call put work on a device: all its time is time of the host.",
+    remedy="Look at the times on the host, and at the ops that take the device's time.",
+)
+_NO_STARTS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="it is not known when the work was launched, so nobody can say whether the "
+    "device waited for it.",
+    remedy="Record launch calls as well: host tracer on, in the process that launches.",
+)
+_NO_FILL: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="the launch shapes of kernels, the unit of their grids or the "
+    "multiprocessors of the device are not known, so nobody can say whether they fill "
+    "it.",
+    remedy="Record with the device tracer of a newer release of the framework.",
+)
+_NO_TIME: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="the work on the device lasted no time at all.",
+    remedy="Record more steps of the program.",
+)
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of the op on the devices goes; the parts add up to the total.
+
+    Parts that cannot be told from `unknown_us` are at least so much, and null where
+    that is nothing.
+
+    Attributes:
+        dominant: `transfer`, `utilisation` or `compute`: the one that is more than
+            half of the total; `mixed` where none is; null where that cannot be told.
+        transfer_percent: Copies, memsets and collectives, of the total.
+        utilisation_percent: Waiting, small grids and low occupancy, of the total.
+        compute_percent: Kernels that fill the device, of the total.
+        total_us: All parts together, over all devices; null where waiting is unknown.
+        transfer_us: Copies, memsets and collectives that no kernel of the op hides.
+        waiting_us: From the begin of a call to its last activity, the device idle.
+        small_grid_us: Kernels of fewer blocks than the device has multiprocessors.
+        low_occupancy_us: Kernels below the limit of occupancy; matrix products, whose
+            threads hide latency by themselves, are never counted here.
+        compute_us: All other kernels.
+        unknown_us: Kernels of which neither blocks nor occupancy can be judged.
+        untested_us: The part of `compute_us` whose occupancy is unknown.
+    """
+
+    dominant: Literal["transfer", "utilisation", "compute", "mixed"] | None
+    transfer_percent: float | None
+    utilisation_percent: float | None
+    compute_percent: float | None
+    total_us: float | None
+    transfer_us: float | None
+    waiting_us: float | None
+    small_grid_us: float | None
+    low_occupancy_us: float | None
+    compute_us: float | None
+    unknown_us: float | None
+    untested_us: float | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Parts:
+    """The disjoint parts on the devices of one host.
+
+    Attributes:
+        ps: Name of `Cause` without its unit → length; without `waiting`.
+        waiting_ps: None where too few begins of calls are known.
+        untested_ps: Part of compute.
+    """
+
+    ps: dict[str, int]
+    waiting_ps: int | None
+    untested_ps: int
+
+
+def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
+    """How each class of kernels can fill its device.
+
+    Args:
+        kernels: Rows of the derivation of that name.
+        devices: The table of that name.
+
+    Returns:
+        The rows with `blocks`, `multiprocessors`, `fill` (full, small_grid,
+        low_occupancy, unknown) and `untested` (full as far as the grid tells; the
+        occupancy is unknown).
+    """
+    matrix = pl.col("uses_tensor_core") | pl.col("tensor_core_eligible")
+    excused = matrix.fill_null(value=False)
+    # Nothing that ran has an occupancy of 0: some tracers write it for "unknown".
+    percent = pl.when(pl.col("occupancy_percent") > 0).then("occupancy_percent")
+    low = percent < LIMITS["low_occupancy_percent"].value
+    known = devices.select(
+        "device",
+        pl.when(pl.col("cores") > 0)
+        .then("cores")
+        .cast(pl.Int64)
+        .alias("multiprocessors"),
+        (pl.col("vendor") == "AMD").fill_null(value=False).alias("in_threads"),
+    )
+    shaped = kernels.join(
+        known, on="device", how="left", maintain_order="left"
+    ).with_columns(_blocks("least"), _blocks("most"))
+    cores = pl.col("multiprocessors")
+    small = (
+        pl.when(pl.col("most") < cores)
+        .then(pl.lit(value=True))
+        .when(pl.col("least") >= cores)
+        .then(pl.lit(value=False))
+    )
+    return shaped.with_columns(
+        pl.when(pl.col("least") == pl.col("most")).then("most").alias("blocks"),
+        pl.when(small)
+        .then(pl.lit("small_grid"))
+        .when(low & ~excused)
+        .then(pl.lit("low_occupancy"))
+        .when(small.is_null() & percent.is_null())
+        .then(pl.lit("unknown"))
+        .otherwise(pl.lit("full"))
+        .alias("fill"),
+        (small.is_not_null() & percent.is_null() & ~excused).alias("untested"),
+    ).drop("least", "most", "in_threads")
+
+
+def _blocks(bound: Literal["least", "most"]) -> pl.Expr:
+    """Fewest and most blocks that a grid can stand for.
+
+    Some launch calls of AMD's runtime count a grid in threads, others in blocks, and
+    the recording does not say which of them it was.
+    """
+    blocks, groups = pl.lit(1, pl.Int64), pl.lit(1, pl.Int64)
+    for axis in "xyz":
+        grid, block = pl.col(f"grid_{axis}"), pl.col(f"block_{axis}")
+        blocks *= grid
+        groups *= (grid + block - 1) // block
+    if bound == "most":
+        return blocks.alias(bound)
+    return pl.when(pl.col("in_threads")).then(groups).otherwise(blocks).alias(bound)
+
+
+def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> Parts:
+    """Charge the device time of one host's calls, and the waits between.
+
+    Args:
+        profile: The run.
+        work: The calls.
+        fills: As `kernel_fill` returns; None where the host has no kernels.
+    """
+    activity = recorded(profile, work.host, "device_activity")
+    classes = profile.derived(work.host, "activity_classes")
+    timeline = profile.derived(work.host, "device_timeline")
+    part, untested = _part_of_class(len(classes.rows), fills)
+    kind = codes(activity, "kind")[work.activity]
+    code = classes.code[work.activity]
+    of_row = np.where(kind == _KERNEL, part[code], _PARTS.index("transfer"))
+    device = handles(activity, "device")[work.activity]
+    start_ps = ints(activity, "start_ps")[work.activity]
+    dur_ps = ints(activity, "dur_ps")[work.activity]
+    found = dict.fromkeys(_PARTS, 0)
+    untested_ps = 0
+    waiting_ps = 0
+    for one in timeline.devices:
+        mine = device == one.device
+        if not mine.any():
+            continue
+        taken = Spans.empty()
+        for number, name in enumerate(_PARTS):
+            rows = mine & (of_row == number)
+            spans = Spans.from_events(start_ps[rows], dur_ps[rows])
+            found[name] += (spans - taken).length_ps
+            taken |= spans
+        rows = mine & untested[code] & (kind == _KERNEL)
+        tested = mine & (of_row == 0) & ~untested[code]
+        untested_ps += (
+            Spans.from_events(start_ps[rows], dur_ps[rows])
+            - Spans.from_events(start_ps[tested], dur_ps[tested])
+        ).length_ps
+        busy = Spans.from_events(one.start_ps, one.dur_ps)
+        waits = _waits(work, mine, start_ps + dur_ps)
+        waiting_ps += (waits - busy).length_ps
+    return Parts(found, waiting_ps if _starts_known(work) else None, untested_ps)
+
+
+def _part_of_class(
+    count: int, fills: pl.DataFrame | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """By class of activities: the place in `_PARTS`, and whether it was not tested."""
+    part = np.full(count, _PARTS.index("unknown"), np.int64)
+    untested = np.zeros(count, np.bool_)
+    if fills is not None and len(fills):
+        place = fills["fill"].replace_strict(
+            {fill: number for number, fill in enumerate(_FILLS)}, return_dtype=pl.Int64
+        )
+        part[fills["class"].to_numpy()] = place.to_numpy()
+        untested[fills["class"].to_numpy()] = (
+            fills["untested"] & (fills["fill"] == "full")
+        ).to_numpy()
+    return part, untested
+
+
+def _waits(work: OpWork, mine: NDArray[np.bool_], end_ps: NDArray[np.int64]) -> Spans:
+    """From the begin of each call to the end of its last activity on one device."""
+    calls = np.unique(work.call[mine])
+    last = np.full(len(work.calls), np.iinfo(np.int64).min)
+    np.maximum.at(last, work.call[mine], end_ps[mine])
+    launched = work.calls["launched"].to_numpy()
+    calls = calls[launched[calls]]
+    begins = ints(work.calls, "start_ps")[calls]
+    return Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
+
+
+def _starts_known(work: OpWork) -> bool:
+    with_work = np.unique(work.call)
+    launched = work.calls["launched"].to_numpy()[with_work]
+    needed = LIMITS["known_starts_percent"].value
+    return bool(len(launched) and 100.0 * launched.mean() >= needed)
+
+
+def cause_of(
+    parts: Sequence[Parts], absent: Unavailable | None
+) -> tuple[Cause, list[Missing]]:
+    """Add up the hosts and say what dominates.
+
+    Args:
+        parts: Of every host whose calls put work on a device.
+        absent: Why there is none, where no device could be looked at.
+    """
+    if not parts:
+        nothing = dict.fromkeys(Cause.__struct_fields__)
+        why = absent or _NO_WORK
+        return Cause(**nothing), [why.for_field("cause")]
+    ps = {name: sum(one.ps[name] for one in parts) for name in _PARTS}
+    untested = sum(one.untested_ps for one in parts)
+    waits = [one.waiting_ps for one in parts if one.waiting_ps is not None]
+    waiting = sum(waits) if len(waits) == len(parts) else None
+    total = None if waiting is None else sum(ps.values()) + waiting
+    poor = ps["low_occupancy"] + ps["small_grid"]
+    shares: dict[str, tuple[float, float]] = {}
+    if total:
+        open_share = ps["unknown"] / total
+        shares = {
+            "transfer": (ps["transfer"] / total,) * 2,
+            "utilisation": _range((poor + (waiting or 0)) / total, open_share),
+            "compute": _range(ps["compute"] / total, open_share),
+        }
+    percents = {
+        name: 100.0 * low if low == high else None
+        for name, (low, high) in shares.items()
+    }
+    cause = Cause(
+        dominant=_dominant(shares),
+        transfer_percent=percents.get("transfer"),
+        utilisation_percent=percents.get("utilisation"),
+        compute_percent=percents.get("compute"),
+        total_us=_us(total),
+        waiting_us=_us(waiting),
+        untested_us=_us(untested),
+        **{f"{name}_us": _us(value) for name, value in _known(ps, untested).items()},
+    )
+    return cause, _missing(cause)
+
+
+def _known(ps: dict[str, int], untested: int) -> dict[str, int | None]:
+    """The parts without the zeros that only say that nobody could look.
+
+    What is not zero is at least so much.
+    """
+    doubtful = {"low_occupancy"} if untested else set()
+    if ps["unknown"]:
+        doubtful |= {"compute", "low_occupancy", "small_grid"}
+    return {
+        name: None if name in doubtful and not value else value
+        for name, value in ps.items()
+    }
+
+
+def _range(low: float, more: float) -> tuple[float, float]:
+    return low, low + more
+
+
+def _dominant(
+    shares: dict[str, tuple[float, float]],
+) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
+    """What is more than half whatever the unknown part is; None where that decides."""
+    half = LIMITS["dominates_percent"].value / 100.0
+    names: tuple[Literal["transfer", "utilisation", "compute"], ...]
+    names = ("transfer", "utilisation", "compute")
+    for name in names:
+        if shares and shares[name][0] > half:
+            return name
+    if shares and all(high <= half for _, high in shares.values()):
+        return "mixed"
+    return None
+
+
+def _us(ps: int | None) -> float | None:
+    return None if ps is None else ps / PS_PER_US
+
+
+def _missing(cause: Cause) -> list[Missing]:
+    """Why members of a cause are null."""
+    of_whole = _NO_FILL
+    if cause.waiting_us is None:
+        of_whole = _NO_STARTS
+    elif cause.total_us == 0:
+        of_whole = _NO_TIME
+    return [
+        (_NO_FILL if name in _FILLED else of_whole).for_field(f"cause.{name}")
+        for name in cause.__struct_fields__
+        if getattr(cause, name) is None
+    ]

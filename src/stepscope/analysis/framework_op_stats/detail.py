@@ -1,0 +1,311 @@
+"""An op or a scope looked at closely: its calls, their work, their share, the cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.framework_op_stats.calls import call_rows
+from stepscope.analysis.framework_op_stats.cause import (
+    Cause,
+    cause_of,
+    kernel_fill,
+    parts_of,
+)
+from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
+from stepscope.analysis.framework_op_stats.shapes import call_shapes, shape_rows
+from stepscope.analysis.framework_op_stats.tables import (
+    copy_rows,
+    kernel_rows,
+    launch_rows,
+)
+from stepscope.analysis.framework_op_stats.work import OpWork, op_work, recorded
+from stepscope.analysis.ops.rows import without_steps
+from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.trace.devices import DEVICES
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.analysis.ops.selection import OpSelection
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.step_windows.windows import Windows
+
+__all__ = ["OpDetailResult", "StepShare", "op_detail"]
+
+_NO_SHAPES: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="neither the host events nor the device events of these calls carry the "
+    "shapes of operands.",
+    remedy="Record shapes with the profiler of the framework where it can.",
+)
+_NO_HOST_EVENT: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No event on a host thread is a call of the op.",
+    remedy="Record with host tracer level 2, outside of compiled programs.",
+)
+_NO_BYTES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="the sizes of these copies were not recorded.",
+    remedy="Record with the device tracer of a newer release of the framework.",
+)
+_NO_LAUNCH_SHAPE: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="no kernel carries this launch detail, or the device is not known.",
+    remedy="Record with the device tracer of a newer release of the framework.",
+)
+_LAUNCH_SHAPE: Final = (
+    *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
+    *("shared_memory_bytes", "occupancy_percent", "occupancy_limiter"),
+)
+_NO_STEP: Final = Unavailable(
+    code="NO_STEPS",
+    reason="no call belongs to a step.",
+    remedy="Record more than one complete step.",
+)
+_NO_IDLE_LAUNCH: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="no launch found the device idle.",
+    remedy="Nothing is wrong: there was always work queued.",
+)
+
+
+class StepShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What part of the step the op takes; of closed steps where there are any.
+
+    Attributes:
+        steps: Steps of all hosts that this is of.
+        device_percent: Time in which any work of its calls ran, of the step, averaged
+            over the devices that have activity; overlapping work counts once.
+        exposed_percent: The same, as long as nothing else ran on that device: what
+            the step could lose if the op took no time.
+        host_percent: Time in which any thread was inside a call, of the step,
+            averaged over the hosts.
+    """
+
+    steps: int | None
+    device_percent: float | None
+    exposed_percent: float | None
+    host_percent: float | None
+
+
+class OpDetailResult(FrameworkOpStatsResult, frozen=True, kw_only=True):
+    """The rows of the chosen ops, and their calls with all that was done inside them.
+
+    The percentages of the rows and the distributions are of all ops.
+
+    Attributes:
+        selected: `op NAME` or `scope PREFIX`.
+        call_count: How many calls there are, listed or not; null where none could be
+            looked at.
+        calls: The calls with most time on devices, then on hosts; columns
+            `op_calls.CALL_ROWS`.
+        kernels: Kernels and collectives, columns `op_tables.KERNEL_ROWS`; null where
+            no device could be looked at.
+        copies: Copies and memsets, columns `op_tables.COPY_ROWS`; null likewise.
+        launches: Calls of the driver, columns `op_tables.LAUNCH_ROWS`; null where
+            they are not known.
+        shapes: Shapes of operands, columns `op_shapes.SHAPE_ROWS`; null where none
+            was recorded.
+        share: Of the step.
+        cause: Whether transfer, utilisation or compute dominates.
+    """
+
+    selected: str
+    call_count: int | None
+    calls: pl.DataFrame
+    kernels: pl.DataFrame | None
+    copies: pl.DataFrame | None
+    launches: pl.DataFrame | None
+    shapes: pl.DataFrame | None
+    share: StepShare
+    cause: Cause
+
+
+def op_detail(
+    profile: ProfileData,
+    stats: FrameworkOpStatsResult,
+    selection: OpSelection,
+    *,
+    most_calls: int | None,
+) -> OpDetailResult:
+    """Look closely at the chosen ops on all hosts.
+
+    Args:
+        profile: The run.
+        stats: The rows of the chosen ops.
+        selection: Ops that exist.
+        most_calls: How many calls to list at most; all where it is None.
+    """
+    works = [op_work(profile, host, selection) for host in profile.hosts]
+    shapes = [call_shapes(profile, work) for work in works]
+    with_device = [work for work in works if "device_activity" not in work.absent]
+    with_launches = [work for work in works if "launches" not in work.absent]
+    fills = {work.host: _fills(profile, work.host) for work in with_device}
+    parts = [
+        parts_of(profile, work, fills[work.host])
+        for work in with_device
+        if len(work.activity)
+    ]
+    no_device = _reason(works, "device_activity")
+    cause, missing = cause_of(parts, None if with_device else no_device)
+    share, of_share = _share(profile, works, with_device)
+    shaped = shape_rows(profile, works, shapes)
+    known = msgspec.structs.asdict(stats)
+    found = OpDetailResult(
+        **known,
+        selected=selection.words,
+        # A chosen op ran: no call at all means that nothing shows its calls.
+        call_count=sum(len(work.calls) for work in works) or None,
+        calls=call_rows(profile, works, shapes, most=most_calls),
+        kernels=kernel_rows(profile, with_device, fills) if with_device else None,
+        copies=copy_rows(profile, with_device) if with_device else None,
+        launches=launch_rows(profile, with_launches) if with_launches else None,
+        shapes=shaped if len(shaped) else None,
+        share=share,
+        cause=cause,
+    )
+    more = (*missing, *of_share, *_missing(profile, found, works))
+    return msgspec.structs.replace(found, missing=(*stats.missing, *more))
+
+
+def _reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
+    return next((work.absent[part] for work in works if part in work.absent), None)
+
+
+def _fills(profile: ProfileData, host: str) -> pl.DataFrame:
+    """Kernels of a host and how they can fill their devices."""
+    kernels = profile.derived(host, "kernels")
+    devices = profile.table(host, "devices")
+    if isinstance(devices, Unavailable):
+        devices = pl.DataFrame(schema=DEVICES.dtypes())
+    return kernel_fill(kernels.rows, devices)
+
+
+def _share(
+    profile: ProfileData, works: Sequence[OpWork], with_device: Sequence[OpWork]
+) -> tuple[StepShare, list[Missing]]:
+    found: dict[str, Any] = dict.fromkeys(StepShare.__struct_fields__)
+    windows = {work.host: profile.derived(work.host, "windows") for work in works}
+    stepped = {
+        host: one
+        for host, one in windows.items()
+        if not isinstance(one, Unavailable) and one.has_steps
+    }
+    if not stepped:
+        why = without_steps(profile)
+        return StepShare(**found), [why.for_field("share")]
+    found["steps"] = sum(len(one.measured) for one in stepped.values())
+    missing = []
+    devices = [work for work in with_device if work.host in stepped]
+    whole, busy, alone = 0, 0, 0
+    for work in devices:
+        of_host = _device_share(profile, work, stepped[work.host])
+        whole, busy, alone = whole + of_host[0], busy + of_host[1], alone + of_host[2]
+    if whole:
+        found["device_percent"] = 100.0 * busy / whole
+        found["exposed_percent"] = 100.0 * alone / whole
+    else:
+        why = _reason(works, "device_activity") or without_steps(profile)
+        names = ("device_percent", "exposed_percent")
+        missing += [why.for_field(f"share.{name}") for name in names]
+    found["host_percent"] = _host_percent(
+        [work for work in works if work.executions], stepped
+    )
+    if found["host_percent"] is None:
+        why = _reason(works, "host_op_events") or _NO_HOST_EVENT
+        missing.append(why.for_field("share.host_percent"))
+    return StepShare(**found), missing
+
+
+def _device_share(
+    profile: ProfileData, work: OpWork, windows: Windows
+) -> tuple[int, int, int]:
+    """Lengths over devices: of the steps, of the op's work in them, of it alone."""
+    steps = _measured(windows)
+    activity = recorded(profile, work.host, "device_activity")
+    chosen = np.zeros(len(activity), np.bool_)
+    chosen[work.activity] = True
+    device = handles(activity, "device")
+    start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    busy, alone = 0, 0
+    timeline = profile.derived(work.host, "device_timeline")
+    for one in timeline.devices:
+        on_device = device == one.device
+        mine = on_device & chosen
+        inside = Spans.from_events(start_ps[mine], dur_ps[mine]) & steps
+        others = on_device & ~chosen
+        busy += inside.length_ps
+        alone += (
+            inside - Spans.from_events(start_ps[others], dur_ps[others])
+        ).length_ps
+    return steps.length_ps * len(timeline.devices), busy, alone
+
+
+def _host_percent(works: Sequence[OpWork], stepped: dict[str, Windows]) -> float | None:
+    """Share of the steps in which some thread is inside a call that a host event is."""
+    whole, inside = 0, 0
+    for work in works:
+        if work.host not in stepped:
+            continue
+        steps = _measured(stepped[work.host])
+        calls = work.calls.head(work.executions)
+        spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "host_ps"))
+        inside += (spans & steps).length_ps
+        whole += steps.length_ps
+    return 100.0 * inside / whole if whole else None
+
+
+def _measured(windows: Windows) -> Spans:
+    rows = windows.measured
+    start_ps = ints(rows, "start_ps")
+    return Spans.from_events(start_ps, ints(rows, "end_ps") - start_ps)
+
+
+def _missing(
+    profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
+) -> list[Missing]:
+    """Why tables are null, and columns of those that are not."""
+    no_device = _reason(works, "device_activity") or _NO_HOST_EVENT
+    no_launches = _reason(works, "launches") or no_device
+    no_event = _reason(works, "host_op_events") or _NO_HOST_EVENT
+    found = []
+    if detail.call_count is None:
+        found += [no_event.for_field(name) for name in ("call_count", "calls")]
+    for name, why in (
+        ("kernels", no_device),
+        ("copies", no_device),
+        ("launches", no_launches),
+        ("shapes", _NO_SHAPES),
+    ):
+        if getattr(detail, name) is None:
+            found.append(why.for_field(name))
+    on_device = ("device_us", "kernels", "collectives", "copies", "devices")
+    reasons = dict.fromkeys(on_device, no_device)
+    reasons["copy_bytes"] = _NO_BYTES if detail.copies is not None else no_device
+    reasons["waiting_us"] = no_launches
+    reasons["launches"] = no_launches
+    reasons |= dict.fromkeys(("host_us", "host_self_us"), no_event)
+    reasons["shape"] = _NO_SHAPES
+    with_steps = detail.share.steps is not None
+    reasons["step"] = _NO_STEP if with_steps else without_steps(profile)
+    found += missing_columns(detail.calls, reasons, prefix="calls.")
+    if detail.shapes is not None:
+        sides = {"host_us": no_event, "device_us": no_device}
+        found += missing_columns(detail.shapes, sides, prefix="shapes.")
+    if detail.kernels is not None:
+        why_of = dict.fromkeys(_LAUNCH_SHAPE, _NO_LAUNCH_SHAPE)
+        found += missing_columns(detail.kernels, why_of, prefix="kernels.")
+    if detail.copies is not None:
+        sizes = dict.fromkeys(("bytes", "gib_per_s"), _NO_BYTES)
+        found += missing_columns(detail.copies, sizes, prefix="copies.")
+    if detail.launches is not None:
+        waits = {"median_wait_us": _NO_IDLE_LAUNCH}
+        found += missing_columns(detail.launches, waits, prefix="launches.")
+    return found

@@ -1,0 +1,178 @@
+"""Shapes of the operands of the chosen calls, as far as anything recorded them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.framework_op_stats.work import recorded
+from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
+from stepscope.derive.host.values import text_codes
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.model import TraceData
+
+__all__ = ["SHAPE_ROWS", "call_shapes", "shape_rows"]
+
+#: Columns of `OpDetailResult.shapes`.
+SHAPE_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "op": pl.String(),
+    "shape": pl.String(),  # as recorded
+    "calls": pl.Int64(),
+    "host_us": pl.Float64(),  # null where no host event is a call with this shape
+    "device_us": pl.Float64(),  # null where no device was looked at
+}
+#: Values of a host event that name the sizes of its operands and their element types.
+_SIZES: Final = ("Input Dims", "shapes", "shape")
+_TYPES: Final = ("Input type", "types")
+
+
+def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
+    """The shape of each call of one host, null where nothing recorded it.
+
+    What the device event of the first activity says, else what the host event says.
+    """
+    texts = pl.Series("shape", [None], pl.String).extend_constant(
+        None, max(len(work.calls) - 1, 0)
+    )[: len(work.calls)]
+    for found in (_by_device(profile, work), _by_host(profile, work)):
+        call, code, known = found
+        if len(call):
+            number = np.full(len(work.calls), -1, np.int64)
+            # Of several the first counts.
+            number[call[::-1]] = code[::-1]
+            names = pl.Series("shape", [*known, None], pl.String)
+            own = names[np.where(number < 0, len(known), number)]
+            texts = pl.select(pl.coalesce(texts, own)).to_series().alias("shape")
+    return texts
+
+
+_Found = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
+_NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
+
+
+def _by_device(profile: ProfileData, work: OpWork) -> _Found:
+    """Calls, codes and texts from the device activity."""
+    if not len(work.activity):
+        return _NOTHING
+    activity = recorded(profile, work.host, "device_activity")
+    handle = handles(activity, "shape")[work.activity]
+    known = handle >= 0
+    distinct, code = np.unique(handle[known], return_inverse=True)
+    strings = profile.trace(work.host).strings
+    texts = [strings[one] for one in distinct.tolist()]
+    return work.call[known], code.astype(np.int64), texts
+
+
+def _by_host(profile: ProfileData, work: OpWork) -> _Found:
+    """Calls, codes and texts from the values of the host events."""
+    stats = profile.table(work.host, "stats")
+    if not work.executions or isinstance(stats, Unavailable):
+        return _NOTHING
+    trace = profile.trace(work.host)
+    events = work.calls["event"].head(work.executions).to_numpy().astype(np.int32)
+    values = rows_of_owners(stats, "event", events)
+    sizes = _texts(trace, values, _SIZES)
+    types = _texts(trace, values, _TYPES)
+    if sizes is None:
+        return _NOTHING
+    frame = sizes.rename({"text": "sizes"})
+    if types is not None:
+        frame = frame.join(
+            types.rename({"text": "types"}), on="event", how="left"
+        ).with_columns(
+            pl.concat_str("sizes", "types", separator=" ", ignore_nulls=True).alias(
+                "sizes"
+            )
+        )
+    frame = frame.sort("event").unique("event", keep="last", maintain_order=True)
+    distinct = frame.select("sizes").unique(maintain_order=True)
+    code = frame.join(
+        distinct.with_row_index("code"), on="sizes", how="left", maintain_order="left"
+    )
+    at = np.searchsorted(events, frame["event"].to_numpy())
+    return (
+        at.astype(np.int64),
+        code["code"].to_numpy().astype(np.int64),
+        distinct["sizes"].to_list(),
+    )
+
+
+def _texts(
+    trace: TraceData, values: StatRows, names: Sequence[str]
+) -> pl.DataFrame | None:
+    """`event` and `text` under the first of the names that any of the events holds."""
+    for name in names:
+        handle = find_handle(trace.strings, name)
+        found = values.only(values.key == handle)
+        if handle < 0 or not len(found.owner):
+            continue
+        owner, code, texts = text_codes(trace, found)
+        written = pl.Series("text", texts, pl.String)[code]
+        return pl.DataFrame({"event": owner, "text": written}).filter(
+            pl.col("text") != ""
+        )
+    return None
+
+
+def shape_rows(
+    profile: ProfileData, works: Sequence[OpWork], shapes: Sequence[pl.Series]
+) -> pl.DataFrame:
+    """One row per op and shape, by time on devices, then on hosts.
+
+    Args:
+        profile: The run.
+        works: One per host.
+        shapes: Their shapes, as `call_shapes` returns.
+    """
+    frames = [
+        work.calls.select("op", "host_ps").with_columns(
+            shape, device_ps=_device_ps(profile, work)
+        )
+        for work, shape in zip(works, shapes, strict=True)
+    ]
+    known = pl.concat(frames).filter(pl.col("shape").is_not_null())
+    return (
+        known.group_by("op", "shape")
+        .agg(
+            pl.len().alias("calls"),
+            *(
+                pl.when(pl.col(f"{side}_ps").is_not_null().any())
+                .then(pl.col(f"{side}_ps").sum() / PS_PER_US)
+                .alias(f"{side}_us")
+                for side in ("host", "device")
+            ),
+        )
+        .sort(
+            *("device_us", "host_us", "op", "shape"),
+            descending=[True, True, False, False],
+            nulls_last=True,
+        )
+        .with_row_index("rank", offset=1)
+        .select(pl.col(name).cast(dtype) for name, dtype in SHAPE_ROWS.items())
+    )
+
+
+def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
+    """Device time by call; null where no device was looked at."""
+    if "device_activity" in work.absent:
+        return pl.Series("device_ps", [None] * len(work.calls), pl.Int64)
+    activity = recorded(profile, work.host, "device_activity")
+    spent = np.zeros(len(work.calls), np.int64)
+    np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
+    if "launches" not in work.absent:
+        return pl.Series("device_ps", spent)
+    # Nothing tells what a call on the host put on a device.
+    return nullable("device_ps", spent, np.arange(len(spent)) >= work.executions)

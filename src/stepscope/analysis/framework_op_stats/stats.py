@@ -1,0 +1,323 @@
+"""`framework_op_stats`: the time of every op, on the host and on the devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.framework_op_stats.detail import OpDetailResult, op_detail
+from stepscope.analysis.framework_op_stats.result import (
+    FrameworkOpStatsResult,
+    Pie,
+    Pies,
+)
+from stepscope.analysis.ops.rates import (
+    RATES,
+    device_costs,
+    host_costs,
+    rates,
+    why_no_rates,
+)
+from stepscope.analysis.ops.rows import (
+    Side,
+    device_side,
+    host_side,
+    launch_latency_ps,
+    without_steps,
+)
+from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "OP_ROWS",
+    "FrameworkOpStatsResult",
+    "OpDetailResult",
+    "Options",
+    "Pie",
+    "Pies",
+    "analyse",
+]
+
+#: Columns of `FrameworkOpStatsResult.rows`, in order (spec: tools, section 10).
+OP_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "host_or_device": pl.String(),
+    "type": pl.String(),
+    "name": pl.String(),
+    "occurrences": pl.Int64(),
+    "total_time_us": pl.Float64(),
+    "avg_time_us": pl.Float64(),
+    "total_self_time_us": pl.Float64(),
+    "avg_self_time_us": pl.Float64(),
+    "device_self_percent": pl.Float64(),
+    "device_cumulative_percent": pl.Float64(),
+    "host_self_percent": pl.Float64(),
+    "host_cumulative_percent": pl.Float64(),
+    "measured_flop_rate": pl.Float64(),
+    "model_flop_rate": pl.Float64(),
+    "measured_memory_bw": pl.Float64(),
+    "operational_intensity": pl.Float64(),
+    "tensor_core_utilization_percent": pl.Float64(),
+    "bound_by": pl.String(),
+    "eager": pl.String(),
+    "exposed_time_us": pl.Float64(),
+    "module": pl.String(),
+    "hosts": pl.List(pl.String()),
+    "per_step_us": pl.Float64(),
+    "activities": pl.Int64(),
+    "small_op": pl.Boolean(),
+    "tensor_core_eligible": pl.Boolean(),
+    "framework_op": pl.String(),
+    "source": pl.String(),
+}
+_SLICES: Final = 10
+#: An op that runs so often per step, and so briefly, costs more to launch than to run.
+_MANY_PER_STEP: Final = 50
+_LATENCIES: Final = 2
+_IDLE: Final = "IDLE"
+#: Calls that are listed unless all are asked for; their number is always told.
+_MOST_CALLS: Final = 1000
+
+_NO_EAGER: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="no execution tells whether it ran eagerly or as part of a function.",
+    remedy="Record with host tracer level 2.",
+)
+_NO_PROGRAM: Final = Unavailable(
+    code="NO_HLO",
+    reason="modules, source lines and what an instruction came from stand in the HLO "
+    "of compiled programs, and the profile holds none.",
+    remedy="Compile the step (`jit_compile=True`, `jax.jit`) to see source lines.",
+)
+_NO_UNITS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="the names of the kernels do not tell whether they use Tensor Cores.",
+    remedy="Measure the kernels with a counter of matrix instructions.",
+)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        include_idle: Give idle time rows of its own, and count it in percentages.
+        op: Only the op with this name, and its calls in detail.
+        scope: Only ops whose name begins with this path, likewise; not with `op`.
+        most_calls: How many calls of them to list at most; none for all.
+    """
+
+    include_idle: bool = False
+    op: str | None = None
+    scope: str | None = None
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = _MOST_CALLS
+
+
+def analyse(
+    profile: ProfileData, options: Options
+) -> FrameworkOpStatsResult | Unavailable:
+    """Merge the ops of all hosts (spec: tools, sections 10 and 7.5).
+
+    Raises:
+        BadUsage: There is no such op or scope as was asked for.
+    """
+    host, device = host_side(profile), device_side(profile)
+    if not len(host.rows) and not len(device.rows):
+        return next(iter((*host.absent.values(), *device.absent.values())), _NO_OPS)
+    latency_ps = launch_latency_ps(profile)
+    shown = [
+        _rows(side, name, costs, idle=options.include_idle, latency_ps=latency_ps)
+        for side, name, costs in (
+            (device, "Device", device_costs(profile)),
+            (host, "Host", host_costs(profile)),
+        )
+        if len(side.rows)
+    ]
+    rows = pl.concat(shown).with_row_index("rank", offset=1)
+    rows = rows.select(pl.col(name).cast(dtype) for name, dtype in OP_ROWS.items())
+    meant = select_ops(options.op, options.scope, rows["name"])
+    missing = _missing(profile, rows, host, device)
+    whole = FrameworkOpStatsResult(
+        rows=rows if meant is None else rows.filter(meant.matches("name")),
+        pies=Pies(
+            host_by_op=_pie(host, "name"),
+            host_by_type=_pie(host, "type"),
+            device_by_op=_pie(device, "name"),
+            device_by_type=_pie(device, "type"),
+        ),
+        device_idle_us=device.idle_ps / PS_PER_US if len(device.rows) else None,
+        host_idle_us=host.idle_ps / PS_PER_US if len(host.rows) else None,
+        launch_latency_us=latency_ps / PS_PER_US,
+        missing=tuple(missing),
+        inputs=_inputs(profile),
+    )
+    if meant is None:
+        return whole
+    return op_detail(profile, whole, meant, most_calls=options.most_calls)
+
+
+_NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="the profile holds no execution of an op, on a host or on a device.",
+    remedy="Record with host tracer level 2, and some steps of the program.",
+)
+
+
+def _rows(
+    side: Side, name: str, costs: pl.DataFrame, *, idle: bool, latency_ps: float
+) -> pl.DataFrame:
+    """The rows of one side in rank order, without the rank."""
+    merged = side.rows.hstack(rates(side.rows, costs))
+    whole = int(merged["self_ps"].sum())
+    if idle:
+        whole += side.idle_ps
+        row = {"name": [_IDLE], "type": [_IDLE], "category": [_IDLE]}
+        times = {"total_ps": [side.idle_ps], "self_ps": [side.idle_ps]}
+        own = pl.DataFrame(row | times | {"occurrences": [0]})
+        merged = pl.concat([merged, own], how="diagonal_relaxed").sort(
+            "self_ps", "name", "module", descending=[True, False, False]
+        )
+    on_device = name == "Device"
+    percent = share(pl.col("self_ps"), whole)
+    cumulative = share(pl.col("self_ps").cum_sum(), whole)
+    zero = pl.lit(0.0)
+    return merged.select(
+        pl.lit(name).alias("host_or_device"),
+        "type",
+        "name",
+        "occurrences",
+        (pl.col("total_ps") / PS_PER_US).alias("total_time_us"),
+        _average("total_ps").alias("avg_time_us"),
+        (pl.col("self_ps") / PS_PER_US).alias("total_self_time_us"),
+        _average("self_ps").alias("avg_self_time_us"),
+        (percent if on_device else zero).alias("device_self_percent"),
+        (cumulative if on_device else zero).alias("device_cumulative_percent"),
+        (zero if on_device else percent).alias("host_self_percent"),
+        (zero if on_device else cumulative).alias("host_cumulative_percent"),
+        *(pl.col(column) for column in RATES),
+        _utilization().alias("tensor_core_utilization_percent"),
+        _eager().alias("eager"),
+        (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
+        "module",
+        "hosts",
+        _per_step(side.step_count).alias("per_step_us"),
+        "activities",
+        _small(side.step_count, latency_ps).alias("small_op"),
+        "tensor_core_eligible",
+        "framework_op",
+        (
+            pl.col("source_file")
+            + pl.concat_str(
+                [pl.lit(":"), pl.col("source_line").cast(pl.String)]
+            ).fill_null("")
+        ).alias("source"),
+    )
+
+
+#: Columns that the names of kernels tell.
+_TENSOR_CORES: Final = ("tensor_core_utilization_percent", "tensor_core_eligible")
+
+
+def _average(column: str) -> pl.Expr:
+    """Per execution, in µs; null without executions."""
+    ran = pl.col("occurrences") > 0
+    return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
+
+
+def _utilization() -> pl.Expr:
+    """Share of the kernel time that uses matrix units; null where names are silent."""
+    known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
+    return pl.when(known).then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
+
+
+def _eager() -> pl.Expr:
+    eager, function = pl.col("eager") > 0, pl.col("function") > 0
+    return (
+        pl.when(eager & function)
+        .then(pl.lit("Mixed"))
+        .when(eager)
+        .then(pl.lit("Eager"))
+        .when(function)
+        .then(pl.lit("Function"))
+    )
+
+
+def _per_step(step_count: int | None) -> pl.Expr:
+    if not step_count:
+        return pl.lit(None, pl.Float64)
+    return pl.col("step_ps") / (PS_PER_US * step_count)
+
+
+def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
+    """Many short kernels per step; null on the host and without steps."""
+    if not step_count:
+        return pl.lit(None, pl.Boolean)
+    many = pl.col("occurrences") / step_count >= _MANY_PER_STEP
+    short = pl.col("total_ps") / pl.col("activities") < _LATENCIES * latency_ps
+    return pl.when(pl.col("activities").is_not_null()).then(many & short)
+
+
+def _pie(side: Side, label: str) -> Pie | None:
+    if not len(side.rows):
+        return None
+    ops = side.rows.select(label, "self_ps")
+    idle = pl.DataFrame({label: [_IDLE], "self_ps": [side.idle_ps]})
+
+    def slices(frame: pl.DataFrame) -> pl.DataFrame:
+        found = other_slices(frame, label=label, value="self_ps", slices=_SLICES)
+        times = (pl.col("self_ps") / PS_PER_US).alias("self_time_us")
+        return found.select("name", times, "percent")
+
+    return Pie(without_idle=slices(ops), with_idle=slices(pl.concat([ops, idle])))
+
+
+def _missing(
+    profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
+) -> list[Missing]:
+    reasons = {**why_no_rates(rows), "eager": _NO_EAGER}
+    reasons |= dict.fromkeys(("source", "module", "framework_op"), _NO_PROGRAM)
+    no_device = next(iter(device.absent.values()), _NO_UNITS)
+    no_steps = without_steps(profile)
+    reasons["per_step_us"] = no_steps
+    reasons["small_op"] = no_steps if len(device.rows) else no_device
+    reasons |= dict.fromkeys(("exposed_time_us", "activities"), no_device)
+    units = _NO_UNITS if len(device.rows) else no_device
+    reasons |= dict.fromkeys(_TENSOR_CORES, units)
+    found = missing_columns(rows, reasons, prefix="rows.")
+    for side, word in ((device, "device"), (host, "host")):
+        if side.absent and not len(side.rows):
+            why = next(iter(side.absent.values()))
+            names = (f"rows[{word}]", f"pies.{word}_by_op", f"pies.{word}_by_type")
+            found += [why.for_field(name) for name in (*names, f"{word}_idle_us")]
+        else:
+            found += [
+                why.for_field(f"rows[{word}, {name}]")
+                for name, why in side.absent.items()
+            ]
+    for name in profile.hosts:
+        ops = profile.derived(name, "host_ops")
+        if not isinstance(ops, Unavailable) and ops.without_values is not None:
+            field = f"rows[host, {name}, compiled programs]"
+            found.append(ops.without_values.for_field(field))
+    return found
+
+
+def _inputs(profile: ProfileData) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name in profile.hosts:
+        host, device = (
+            profile.derived(name, which) for which in ("host_ops", "device_ops")
+        )
+        read = {}
+        if not isinstance(host, Unavailable):
+            read["host_op_executions"] = int(host.rows["occurrences"].sum())
+        if not isinstance(device, Unavailable):
+            read["device_activities"] = int(device.rows["activities"].sum())
+        found[name] = read
+    return found

@@ -1,0 +1,271 @@
+"""What the calls of the chosen ops consist of: kernels, copies, launches, shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.framework_op_stats.work import recorded
+from stepscope.analysis.results.null_columns import share
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.device.kernels import launch_dimensions
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.units import GIB, PS_PER_S, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "COPY_ROWS",
+    "KERNEL_ROWS",
+    "LAUNCH_ROWS",
+    "copy_rows",
+    "kernel_rows",
+    "launch_rows",
+]
+
+#: Columns of `OpDetailResult.kernels`; null means unknown.
+KERNEL_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "kernel_name": pl.String(),
+    "op_name": pl.String(),
+    "kind": pl.String(),  # kernel or collective
+    "occurrences": pl.Int64(),
+    "total_us": pl.Float64(),
+    "avg_us": pl.Float64(),
+    "min_us": pl.Float64(),
+    "max_us": pl.Float64(),
+    "percent": pl.Float64(),  # of the time of these kernels
+    "fill": pl.String(),  # full, small_grid, low_occupancy, unknown; null: collective
+    "grid_dim": pl.String(),
+    "block_dim": pl.String(),
+    "blocks": pl.Int64(),
+    "multiprocessors": pl.Int64(),
+    "registers": pl.Int32(),
+    "shared_memory_bytes": pl.Int64(),
+    "occupancy_percent": pl.Float64(),
+    "occupancy_limiter": pl.String(),
+    "tensor_core_eligible": pl.Boolean(),
+    "uses_tensor_core": pl.Boolean(),
+    "precision": pl.String(),
+    "hosts": pl.List(pl.String()),
+    "devices": pl.List(pl.Int32()),
+}
+#: Columns of `OpDetailResult.copies`; null means unknown.
+COPY_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "kind": pl.String(),  # h2d, d2h, p2p_copy, local_copy or memset
+    "name": pl.String(),
+    "op_name": pl.String(),
+    "occurrences": pl.Int64(),
+    "total_us": pl.Float64(),
+    "avg_us": pl.Float64(),
+    "max_us": pl.Float64(),
+    "bytes": pl.Int64(),  # null where the size of any of them is unknown
+    "gib_per_s": pl.Float64(),
+    "hosts": pl.List(pl.String()),
+    "devices": pl.List(pl.Int32()),
+}
+#: Columns of `OpDetailResult.launches`; null means unknown.
+LAUNCH_ROWS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int64(),
+    "name": pl.String(),
+    "calls": pl.Int64(),
+    "total_us": pl.Float64(),
+    "avg_us": pl.Float64(),
+    "max_us": pl.Float64(),
+    "activities": pl.Int64(),  # of the chosen calls, that these launches started
+    "idle_launches": pl.Int64(),  # activities that found the device idle
+    "median_wait_us": pl.Float64(),  # of those, from the end of the launch call
+}
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
+_SHAPE: Final = (
+    *("kernel_name", "op_name", "kind", "fill", "grid_dim", "block_dim", "blocks"),
+    *("multiprocessors", "registers", "shared_memory_bytes", "occupancy_percent"),
+    *("occupancy_limiter", "tensor_core_eligible", "uses_tensor_core", "precision"),
+)
+
+
+def kernel_rows(
+    profile: ProfileData, works: Sequence[OpWork], fills: dict[str, pl.DataFrame]
+) -> pl.DataFrame:
+    """One row per kernel, op and launch shape, by total time.
+
+    Args:
+        profile: The run.
+        works: Hosts whose device activity is known.
+        fills: Host → as `kernel_fill` returns.
+    """
+    frames = []
+    for work in works:
+        classes = profile.derived(work.host, "activity_classes")
+        sums = _class_sums(profile, work, classes.code, len(classes.rows))
+        kinds = classes.rows["kind"].to_numpy()
+        rows = sums.join(fills[work.host], on="class", how="inner").with_columns(
+            host=pl.lit(work.host)
+        )
+        kind = kinds[rows["class"].to_numpy()]
+        frames.append(
+            rows.with_columns(kind=pl.Series([_KINDS[one] for one in kind]))
+            .filter(pl.Series(np.isin(kind, _KERNELS), dtype=pl.Boolean))
+            .with_columns(
+                launch_dimensions("grid"),
+                launch_dimensions("block"),
+                pl.when(pl.col("kind") == "kernel").then("fill").alias("fill"),
+            )
+            .select(*_SHAPE, "host", "device", "n", "sum_ps", "least_ps", "most_ps")
+        )
+    whole = pl.concat(frames)
+    total = int(whole["sum_ps"].sum())
+    return _ranked(
+        _summed(whole, _SHAPE).with_columns(
+            (pl.col("least_ps") / PS_PER_US).alias("min_us"),
+            share(pl.col("sum_ps"), total).alias("percent"),
+        ),
+        KERNEL_ROWS,
+        ("kernel_name", "op_name", "grid_dim", "block_dim"),
+    )
+
+
+def _class_sums(
+    profile: ProfileData, work: OpWork, code: NDArray[np.int32], count: int
+) -> pl.DataFrame:
+    """Sums by class of the activities that lasted, of the calls alone."""
+    activity = recorded(profile, work.host, "device_activity")
+    dur_ps = ints(activity, "dur_ps")[work.activity]
+    sums = totals_by(code[work.activity], dur_ps, count=count, where=dur_ps > 0)
+    rows = np.flatnonzero(sums.count).astype(np.int32)
+    return pl.DataFrame(
+        {
+            "class": rows,
+            "n": sums.count[rows],
+            "sum_ps": sums.total[rows],
+            "least_ps": sums.least[rows],
+            "most_ps": sums.greatest[rows],
+        }
+    )
+
+
+def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
+    """One row per direction, name and op, by total time: copies and memsets."""
+    frames = []
+    for work in works:
+        activity = recorded(profile, work.host, "device_activity")
+        kind = codes(activity, "kind")[work.activity]
+        rows = work.activity[~np.isin(kind, _KERNELS)]
+        ops = profile.derived(work.host, "activity_ops")
+        types = recorded(profile, work.host, "event_types")
+        chosen = activity[rows]
+        frames.append(
+            chosen.select(
+                pl.col("kind").cast(pl.String),
+                types["name"][handles(chosen, "type")].alias("name"),
+                ops.ops["name"][ops.op[rows]].alias("op_name"),
+                "device",
+                pl.lit(work.host).alias("host"),
+                pl.lit(1, pl.Int64).alias("n"),
+                pl.col("dur_ps").alias("sum_ps"),
+                pl.col("dur_ps").alias("least_ps"),
+                pl.col("dur_ps").alias("most_ps"),
+                "bytes",
+            )
+        )
+    whole = pl.concat(frames)
+    key = ("kind", "name", "op_name")
+    sizes = pl.when(pl.col("bytes").null_count() == 0).then(pl.col("bytes").sum())
+    rate = pl.col("bytes") * (PS_PER_S / GIB) / pl.col("sum_ps")
+    summed = _summed(whole, key, sizes.alias("bytes")).with_columns(
+        pl.when(pl.col("sum_ps") > 0).then(rate).alias("gib_per_s")
+    )
+    return _ranked(summed, COPY_ROWS, key)
+
+
+def _summed(whole: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+    return whole.group_by(*key).agg(
+        pl.col("n").sum().alias("occurrences"),
+        pl.col("sum_ps").sum(),
+        pl.col("least_ps").min(),
+        pl.col("most_ps").max(),
+        pl.col("host").unique().sort().alias("hosts"),
+        pl.col("device").unique().sort().alias("devices"),
+        *more,
+    )
+
+
+def _ranked(
+    summed: pl.DataFrame, schema: dict[str, pl.DataType], ties: Sequence[str]
+) -> pl.DataFrame:
+    return (
+        summed.sort("sum_ps", *ties, descending=[True, *(False for _ in ties)])
+        .with_row_index("rank", offset=1)
+        .with_columns(
+            (pl.col("sum_ps") / PS_PER_US).alias("total_us"),
+            (pl.col("sum_ps") / pl.col("occurrences") / PS_PER_US).alias("avg_us"),
+            (pl.col("most_ps") / PS_PER_US).alias("max_us"),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    )
+
+
+def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
+    """One row per API call that put work on a device, by total time.
+
+    Args:
+        profile: The run.
+        works: Hosts whose launches are known.
+    """
+    calls, started = [], []
+    for work in works:
+        launches = recorded(profile, work.host, "launches")
+        types = recorded(profile, work.host, "event_types")
+        names = types["name"][handles(launches, "type")]
+        calls.append(
+            launches[work.launch].select(names[work.launch].alias("name"), "dur_ps")
+        )
+        correlation = profile.derived(work.host, "correlation")
+        launch = correlation.launch_of_activity[work.activity]
+        rows = work.activity[launch >= 0]
+        started.append(
+            pl.DataFrame(
+                {
+                    "name": names[launch[launch >= 0]],
+                    "idle": correlation.queue_empty[rows],
+                    "wait_ps": correlation.latency_ps[rows],
+                }
+            )
+        )
+    waits = pl.when(pl.col("idle")).then("wait_ps")
+    of_name = (
+        pl.concat(started)
+        .group_by("name")
+        .agg(
+            pl.len().alias("activities"),
+            pl.col("idle").sum().alias("idle_launches"),
+            (waits.median() / PS_PER_US).alias("median_wait_us"),
+        )
+    )
+    duration = pl.col("dur_ps")
+    return (
+        pl.concat(calls)
+        .group_by("name")
+        .agg(
+            pl.len().alias("calls"),
+            (duration.sum() / PS_PER_US).alias("total_us"),
+            (duration.sum() / pl.len() / PS_PER_US).alias("avg_us"),
+            (duration.max() / PS_PER_US).alias("max_us"),
+        )
+        .join(of_name, on="name", how="left")
+        .with_columns(pl.col("activities", "idle_launches").fill_null(0))
+        .sort("total_us", "name", descending=[True, False])
+        .with_row_index("rank", offset=1)
+        .select(pl.col(name).cast(dtype) for name, dtype in LAUNCH_ROWS.items())
+    )

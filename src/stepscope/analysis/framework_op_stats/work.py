@@ -1,0 +1,313 @@
+"""What the chosen ops of one host did: their calls, and the device work of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope._core import ancestors
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.ops.selection import OpSelection
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["CALLS", "OpWork", "op_work", "recorded"]
+
+#: Columns of `OpWork.calls`; null means unknown.
+CALLS: Final[dict[str, pl.DataType]] = {
+    "op": pl.String(),
+    "type": pl.String(),
+    "event": pl.Int32(),  # row of events; null where no host event is the call
+    "start_ps": pl.Int64(),  # of the host event, else of the first launch call, else
+    # of the first activity
+    "launched": pl.Boolean(),  # `start_ps` is a time of the host
+    "host_ps": pl.Int64(),  # null where no host event is the call
+    "host_self_ps": pl.Int64(),
+}
+
+
+class OpWork(Frozen, frozen=True):
+    """The calls of the chosen ops on one host, in order of their starts.
+
+    Attributes:
+        host: Its name.
+        calls: Columns `CALLS`. First every execution that a host event shows; then
+            the device work of the ops that no such event launched: there the k-th run
+            of each kernel of an op in a program on a device belongs to its k-th call.
+        executions: The first so many calls are executions on the host.
+        activity: int64, ascending; rows of device_activity that the calls caused,
+            those of ops inside them too.
+        call: int64 by entry of `activity`; a place in `calls`, the innermost one.
+        launch: int64, ascending; rows of launches made inside the calls, or that
+            started activities of theirs.
+        launch_call: int64 by entry of `launch`; a place in `calls`.
+        absent: `host_op_events`, `device_activity`, `launches`: why it is not known.
+    """
+
+    host: str
+    calls: pl.DataFrame
+    executions: int
+    activity: NDArray[np.int64]
+    call: NDArray[np.int64]
+    launch: NDArray[np.int64]
+    launch_call: NDArray[np.int64]
+    absent: dict[str, Unavailable]
+
+
+def recorded(profile: ProfileData, host: str, table: str) -> pl.DataFrame:
+    """A table that is known to be there.
+
+    Raises:
+        TypeError: It is not; whoever asks has to look at `OpWork.absent` first.
+    """
+    found = profile.table(host, table)
+    if isinstance(found, Unavailable):
+        raise TypeError(f"{host} has no table {table}: {found.reason}")
+    return found
+
+
+def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
+    """Find the calls of the chosen ops and what each of them put on a device.
+
+    Device work belongs to the innermost chosen call inside which it was launched.
+    """
+    absent: dict[str, Unavailable] = {}
+
+    def known(part: str, found: Any) -> Any:
+        if isinstance(found, Unavailable):
+            absent.setdefault(part, found)
+            return None
+        return found
+
+    events = known("host_op_events", profile.derived(host, "host_op_events"))
+    nesting = known("host_op_events", profile.derived(host, "nesting"))
+    activity = known("device_activity", profile.table(host, "device_activity"))
+    ops = known("device_activity", profile.derived(host, "activity_ops"))
+    # What describes kernels needs whatever else is looked up of an activity.
+    known("device_activity", profile.derived(host, "kernels"))
+    launches = known("launches", profile.table(host, "launches"))
+    correlation = known("launches", profile.derived(host, "correlation"))
+    known("launches", profile.table(host, "event_types"))
+    if nesting is None:
+        events = None
+    chosen = np.empty(0, np.int64)
+    if events is not None:
+        chosen = np.flatnonzero(_mask(events.ops, selection)[events.op])
+    executed = _executed(events, chosen)
+    launch_call = np.full(0 if launches is None else len(launches), -1, np.int32)
+    if len(chosen):
+        called = np.empty(0, np.int32)
+        if launches is not None:
+            called = handles(launches, "event")
+        launch_call = _calls_around(nesting.parent, events.event[chosen], called)
+    host_side = _HostSide(host, executed, launches, launch_call, absent)
+    if "device_activity" in absent:
+        return _without_device(host_side)
+    launch_of = np.full(len(activity), -1, np.int32)
+    if "launches" not in absent:
+        launch_of = correlation.launch_of_activity
+    return _with_device(host_side, activity, ops, selection, launch_of=launch_of)
+
+
+class _HostSide(Frozen, frozen=True):
+    """What the host shows: its calls, and the call that each launch was made in."""
+
+    host: str
+    executed: pl.DataFrame
+    launches: pl.DataFrame | None
+    launch_call: NDArray[np.int32]
+    absent: dict[str, Unavailable]
+
+
+def _without_device(side: _HostSide) -> OpWork:
+    inside = np.flatnonzero(side.launch_call >= 0)
+    nothing = np.empty(0, np.int64)
+    return OpWork(
+        side.host,
+        side.executed,
+        len(side.executed),
+        nothing,
+        nothing,
+        inside,
+        side.launch_call[inside].astype(np.int64),
+        side.absent,
+    )
+
+
+def _with_device(
+    side: _HostSide,
+    activity: pl.DataFrame,
+    ops: ActivityOps,
+    selection: OpSelection,
+    *,
+    launch_of: NDArray[np.int32],
+) -> OpWork:
+    """Add the device work of the calls, and the calls that only devices show."""
+    executions = len(side.executed)
+    call = _looked_up(side.launch_call, launch_of)
+    rest = np.flatnonzero(_mask(ops.ops, selection)[ops.op] & (call < 0))
+    number, further = _by_kernel(activity, ops, rest)
+    call[rest] = number + executions
+    rows = np.flatnonzero(call >= 0)
+    starts = _starts(activity, side.launches, launch_of, rest)
+    described = further.with_columns(_first_starts(number, starts, len(further)))
+    launch, owner = _with_launches_of(
+        side.launch_call, launch_of[rest], number + executions
+    )
+    return OpWork(
+        side.host,
+        pl.concat([side.executed, described.select(*CALLS)]),
+        executions,
+        rows,
+        call[rows],
+        launch,
+        owner,
+        side.absent,
+    )
+
+
+def _mask(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (
+        ops.select(selection.matches("name")).to_series().to_numpy()
+    )
+    return found
+
+
+def _executed(events: HostOpEvents | None, chosen: NDArray[np.int64]) -> pl.DataFrame:
+    """The calls that host events show."""
+    if events is None or not len(chosen):
+        return pl.DataFrame(schema=CALLS)
+    return (
+        events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
+        .with_columns(
+            pl.Series("event", events.event[chosen]),
+            pl.Series("start_ps", events.start_ps[chosen]),
+            pl.lit(value=True).alias("launched"),
+            pl.Series("host_ps", events.dur_ps[chosen]),
+            pl.Series("host_self_ps", events.self_ps[chosen]),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
+    )
+
+
+def _calls_around(
+    parent: NDArray[np.int32], event: NDArray[np.int32], wanted: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The innermost call around (or at) each wanted event, -1 for none."""
+    label = np.full(len(parent), -1, np.int32)
+    label[event] = np.arange(len(event), dtype=np.int32)
+    end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
+    answer = ancestors.inherit(parent, label, int(event[0]), end)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return label[wanted]
+
+
+def _looked_up(
+    launch_call: NDArray[np.int32], launch_of: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """The call of each activity by its launch, -1 for none."""
+    # The place behind the last launch, which -1 means, stands for none.
+    return np.append(launch_call, np.int32(-1))[launch_of].astype(np.int64)
+
+
+def _by_kernel(
+    activity: pl.DataFrame, ops: ActivityOps, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], pl.DataFrame]:
+    """Calls of activities that no execution launched: by the k-th run of each kernel.
+
+    What only the direction of a copy or nothing at all names has no kernel of its own:
+    each activity is one call (as the op tables count executions).
+    """
+    number = np.empty(len(rows), np.int64)
+    if not len(rows):
+        return number, pl.DataFrame(schema=CALLS).drop("start_ps", "launched")
+    group = ops.ops["group"].to_numpy()[ops.op[rows]]
+    evidence = ops.ops["evidence"].to_numpy()[ops.op[rows]]
+    unnamed = np.isin(evidence, (int(OpEvidence.COPY), int(OpEvidence.NONE)))
+    kernel = np.where(unnamed, -1, handles(activity, "type")[rows])
+    device = handles(activity, "device")[rows]
+    start_ps = ints(activity, "start_ps")[rows]
+    # A module that was compiled twice is two programs: its ops ran apart.
+    program = ops.ops["program"].fill_null(-1).to_numpy()[ops.op[rows]]
+    place = combined([device, group, program]).code
+    key = combined([place, kernel]).code
+    # The how-manieth of its key each activity is, in order of time.
+    order = np.lexsort((start_ps, key))
+    sorted_key = key[order]
+    first = np.searchsorted(sorted_key, sorted_key, side="left")
+    turn = np.empty(len(rows), np.int32)
+    turn[order] = np.arange(len(rows)) - first
+    calls = combined([place, turn])
+    # Calls are numbered in order of their first activities.
+    begins = np.full(calls.count, np.iinfo(np.int64).max)
+    np.minimum.at(begins, calls.code, start_ps)
+    by_time = np.argsort(begins, kind="stable")
+    rank = np.empty(calls.count, np.int64)
+    rank[by_time] = np.arange(calls.count)
+    number[:] = rank[calls.code]
+    described = ops.ops.select(pl.col("name").alias("op"), "type")[
+        ops.op[rows[calls.first[by_time]]]
+    ]
+    return number, described.with_columns(
+        pl.lit(None, CALLS[name]).alias(name)
+        for name in ("event", "host_ps", "host_self_ps")
+    )
+
+
+def _starts(
+    activity: pl.DataFrame,
+    launches: pl.DataFrame | None,
+    launch_of: NDArray[np.int32],
+    rows: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """When each activity was launched, where that is known, else when it began."""
+    start_ps = ints(activity, "start_ps")[rows].copy()
+    launched = launch_of[rows] >= 0
+    if launches is not None and launched.any():
+        called = ints(launches, "start_ps")[launch_of[rows[launched]]]
+        # A clock that is ahead makes no call later than its work.
+        start_ps[launched] = np.minimum(start_ps[launched], called)
+    return start_ps, launched
+
+
+def _first_starts(
+    number: NDArray[np.int64],
+    starts: tuple[NDArray[np.int64], NDArray[np.bool_]],
+    count: int,
+) -> list[pl.Series]:
+    start_ps, launched = starts
+    begins = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(begins, number, start_ps)
+    some = np.zeros(count, np.bool_)
+    some[number[launched]] = True
+    return [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
+
+
+def _with_launches_of(
+    launch_call: NDArray[np.int32],
+    launch_of: NDArray[np.int32],
+    call: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The launches inside calls, and those that started activities of other calls.
+
+    A launch that started work of several calls belongs to the first of them.
+    """
+    owner = launch_call.astype(np.int64)
+    known = launch_of >= 0
+    others = np.flatnonzero(known)[::-1]
+    outside = others[owner[launch_of[others]] < 0]
+    owner[launch_of[outside]] = call[outside]
+    rows = np.flatnonzero(owner >= 0)
+    return rows, owner[rows]

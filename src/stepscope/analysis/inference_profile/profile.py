@@ -1,0 +1,365 @@
+"""`inference_profile`: how fast requests were served, and what slow ones waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.inference_profile.breakdown import (
+    SlowRequests,
+    bucket_columns,
+    category_columns,
+    left_out,
+    means_ms,
+    slow_requests,
+)
+from stepscope.analysis.inference_profile.latency import (
+    Latency,
+    latency_of,
+    nearest_rank,
+)
+from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.derive.columns.arrays import ints
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "REQUESTS",
+    "BatchSize",
+    "HostRequests",
+    "InferenceProfileResult",
+    "Options",
+    "analyse",
+]
+
+#: Columns of `InferenceProfileResult.requests` but its last one, in order.
+REQUESTS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "start_ms": pl.Float64(),
+    "latency_ms": pl.Float64(),
+    "batch_size": pl.Int64(),
+    "request_id": pl.String(),
+    "thread": pl.String(),
+    "host": pl.String(),
+}
+_SLOW_PER_MILLE: Final = 950
+
+_NO_SIZE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No request says how large its batch is.",
+    remedy="Give the annotation around each request its size: `batch_size=n`.",
+)
+_NO_ID: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No request carries an id.",
+    remedy="Give the annotation around each request its id: `request_id=i`.",
+)
+_NO_SPAN: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="The requests take no time at all, so there is no rate.",
+    remedy="Record some complete requests.",
+)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at.
+
+    Attributes:
+        host: Only this host; empty for all.
+        name: Only requests of this name; empty for all.
+    """
+
+    host: str = ""
+    name: str = ""
+
+
+class BatchSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one batch size.
+
+    Attributes:
+        batch_size: Items in each of them.
+        requests: How many there are.
+        latency_ms: Their latencies.
+        per_item_ms: Mean latency of an item; null of empty batches.
+    """
+
+    batch_size: int
+    requests: int
+    latency_ms: Latency
+    per_item_ms: float | None
+
+
+class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one host alone.
+
+    Attributes:
+        host: Its name.
+        requests: How many there are.
+        threads: Threads that served them.
+        latency_ms: Their latencies.
+        throughput_per_s: As of the result.
+        concurrency: Likewise.
+    """
+
+    host: str
+    requests: int
+    threads: int
+    latency_ms: Latency
+    throughput_per_s: float | None
+    concurrency: float | None
+
+
+class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of all selected hosts; nulls are in `missing`.
+
+    Attributes:
+        requests: One row per request by host and start: columns `REQUESTS` and
+            `breakdown_ms`, the categories of that request.
+        request_count: How many there are.
+        latency_ms: All latencies.
+        by_batch_size: The same by batch size, of the requests that state one.
+        throughput_per_s: Requests in a second, from the first one's start to the last
+            one's end; hosts added up.
+        items_per_s: Items of their batches in a second, likewise.
+        concurrency: Requests in service at a time, on average and per host.
+        breakdown_ms: Category → mean time of a request; they add up to the mean
+            latency. What could not be looked at is left out.
+        breakdown_detail_ms: Bucket → mean time.
+        slow: The slowest requests beside typical ones.
+        by_host: Each host alone.
+        missing: Null fields and left-out categories with their reasons.
+        inputs: Host → requests, threads and events that were read.
+    """
+
+    requests: pl.DataFrame
+    request_count: int
+    latency_ms: Latency
+    by_batch_size: tuple[BatchSize, ...]
+    throughput_per_s: float | None
+    items_per_s: float | None
+    concurrency: float | None
+    breakdown_ms: dict[str, float] | None
+    breakdown_detail_ms: dict[str, float] | None
+    slow: SlowRequests | None
+    by_host: tuple[HostRequests, ...]
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int | None]]
+
+
+def analyse(
+    profile: ProfileData, options: Options
+) -> InferenceProfileResult | Unavailable:
+    """Look at the requests of all hosts of a run (spec: tools, section 19)."""
+    run = profile.select([options.host]) if options.host else profile
+    found, absent = _found(run, options.name)
+    if not found:
+        return next(iter(absent.values()))
+    rows = pl.concat(found.values())
+    buckets, missing = _buckets(run, found)
+    missing += [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
+    missing += _without_values(run, rows)
+    times = ints(rows, "dur_ps")
+    sizes, few = _by_batch_size(rows)
+    hosts = tuple(_alone(host, mine) for host, mine in found.items())
+    rates, no_rate = _rates(rows, hosts)
+    slow, not_slow = _slow(rows, buckets)
+    if len(times) == 1:
+        missing.append(SINGLE_SAMPLE.for_field("latency_ms.std"))
+    missing += [*few, *no_rate, *not_slow]
+    return InferenceProfileResult(
+        requests=_requests(rows, buckets),
+        request_count=len(times),
+        latency_ms=latency_of(times, scale=PS_PER_MS),
+        by_batch_size=sizes,
+        **rates,
+        breakdown_ms=None if buckets is None else means_ms(category_columns(buckets)),
+        breakdown_detail_ms=None if buckets is None else means_ms(buckets),
+        slow=slow,
+        by_host=hosts,
+        missing=tuple({(one.field, one.code): one for one in missing}.values()),
+        inputs={host: _inputs(run, host, mine) for host, mine in found.items()},
+    )
+
+
+def _found(
+    run: ProfileData, name: str
+) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
+    """The requests of each host that has any, and why the others have none."""
+    found: dict[str, pl.DataFrame] = {}
+    absent: dict[str, Unavailable] = {}
+    for host in run.hosts:
+        requests = run.derived(host, "requests")
+        if isinstance(requests, Unavailable):
+            absent[host] = requests
+            continue
+        rows = _named_threads(run, host, requests.rows)
+        if name:
+            rows = rows.filter(pl.col("name") == name)
+        if len(rows):
+            found[host] = rows
+        else:
+            absent[host] = _no_such_name(name)
+    return found, absent
+
+
+def _no_such_name(name: str) -> Unavailable:
+    return Unavailable(
+        code="NO_SAMPLES",
+        reason=f"No request of this host is named {name!r}.",
+        remedy="Leave the option name out to see all requests.",
+    )
+
+
+def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
+    """Why ids or sizes are null in every request."""
+    lost = [
+        requests.without_values
+        for requests in (run.derived(host, "requests") for host in run.hosts)
+        if not isinstance(requests, Unavailable) and requests.without_values
+    ]
+    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
+    return missing_columns(rows, reasons, prefix="requests.")
+
+
+_REASONS: Final = {"batch_size": _NO_SIZE, "request_id": _NO_ID}
+
+
+def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """The requests of a host with the names of their threads."""
+    tracks = run.table(host, "tracks")
+    threads = pl.Series("thread", [None] * rows.height, dtype=pl.String)
+    if not isinstance(tracks, Unavailable):
+        threads = tracks["name"].gather(rows["track"]).alias("thread")
+    return rows.with_columns(threads, host=pl.lit(host), at=pl.int_range(pl.len()))
+
+
+def _buckets(
+    run: ProfileData, found: Mapping[str, pl.DataFrame]
+) -> tuple[pl.DataFrame | None, list[Missing]]:
+    """The time of every request by bucket, in the order of the requests."""
+    frames: list[pl.DataFrame] = []
+    why: dict[str, Unavailable] = {}
+    for host, rows in found.items():
+        waits = run.derived(host, "request_waits")
+        if isinstance(waits, Unavailable):
+            return None, [waits.for_field(field) for field in _OF_BUCKETS]
+        frames.append(rows.select("dur_ps").hstack(waits.rows[rows["at"]]))
+        why |= waits.missing
+    buckets = bucket_columns(pl.concat(frames), why)
+    return buckets, left_out(buckets, why)
+
+
+_OF_BUCKETS: Final = (
+    *("breakdown_ms", "breakdown_detail_ms", "slow"),
+    "requests.breakdown_ms",
+)
+
+
+def _requests(rows: pl.DataFrame, buckets: pl.DataFrame | None) -> pl.DataFrame:
+    shown = rows.with_columns(
+        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
+        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
+    ).select(pl.col(name).cast(kind) for name, kind in REQUESTS.items())
+    if buckets is None:
+        return shown
+    charged = category_columns(buckets) / PS_PER_MS
+    return shown.with_columns(charged.to_struct("breakdown_ms"))
+
+
+def _by_batch_size(
+    rows: pl.DataFrame,
+) -> tuple[tuple[BatchSize, ...], list[Missing]]:
+    sized = rows.filter(pl.col("batch_size").is_not_null())
+    if not len(sized):
+        return (), [_NO_SIZE.for_field("by_batch_size")]
+    found = []
+    for (size,), mine in sorted(sized.partition_by("batch_size", as_dict=True).items()):
+        latency = latency_of(ints(mine, "dur_ps"), scale=PS_PER_MS)
+        found.append(
+            BatchSize(
+                batch_size=size,
+                requests=len(mine),
+                latency_ms=latency,
+                per_item_ms=latency.mean / size if size else None,
+            )
+        )
+    missing = [
+        SINGLE_SAMPLE.for_field(f"by_batch_size[{one.batch_size}].latency_ms.std")
+        for one in found
+        if one.requests == 1
+    ]
+    return tuple(found), missing
+
+
+def _span_ps(rows: pl.DataFrame) -> int:
+    start, dur = ints(rows, "start_ps"), ints(rows, "dur_ps")
+    return int((start + dur).max()) - int(start.min())
+
+
+def _alone(host: str, rows: pl.DataFrame) -> HostRequests:
+    span = _span_ps(rows)
+    return HostRequests(
+        host=host,
+        requests=len(rows),
+        threads=rows["track"].n_unique(),
+        latency_ms=latency_of(ints(rows, "dur_ps"), scale=PS_PER_MS),
+        throughput_per_s=len(rows) * PS_PER_S / span if span else None,
+        concurrency=int(rows["dur_ps"].sum()) / span if span else None,
+    )
+
+
+def _rates(
+    rows: pl.DataFrame, hosts: tuple[HostRequests, ...]
+) -> tuple[dict[str, float | None], list[Missing]]:
+    """Rates of all hosts, which serve side by side and need share no clock."""
+    requests = [one.throughput_per_s for one in hosts if one.throughput_per_s]
+    busy = [one.concurrency for one in hosts if one.concurrency is not None]
+    if len(requests) < len(hosts):
+        rates = dict.fromkeys(("throughput_per_s", "items_per_s", "concurrency"))
+        return rates, [_NO_SPAN.for_field(field) for field in rates]
+    items = None
+    missing = []
+    if rows["batch_size"].null_count():
+        missing.append(_NO_SIZE.for_field("items_per_s"))
+    else:
+        items = sum(
+            int(mine["batch_size"].sum()) * PS_PER_S / _span_ps(mine)
+            for mine in rows.partition_by("host")
+        )
+    return {
+        "throughput_per_s": sum(requests),
+        "items_per_s": items,
+        "concurrency": float(np.mean(busy)),
+    }, missing
+
+
+def _slow(
+    rows: pl.DataFrame, buckets: pl.DataFrame | None
+) -> tuple[SlowRequests | None, list[Missing]]:
+    if buckets is None:
+        return None, []
+    if len(rows) < 2:
+        return None, [SINGLE_SAMPLE.for_field("slow")]
+    times = np.sort(ints(rows, "dur_ps"))
+    threshold = nearest_rank(times, _SLOW_PER_MILLE)
+    return slow_requests(rows, buckets, threshold_ps=threshold), []
+
+
+def _inputs(run: ProfileData, host: str, rows: pl.DataFrame) -> dict[str, int | None]:
+    """How many rows of which tables the numbers come from."""
+    counts: dict[str, int | None] = {}
+    for name in ("tracks", "events", "device_activity", "launches"):
+        table = run.table(host, name)
+        counts[name] = None if isinstance(table, Unavailable) else table.height
+    counts["requests"] = len(rows)
+    counts["threads"] = rows["track"].n_unique()
+    return counts

@@ -1,0 +1,311 @@
+"""`input_pipeline_analyzer`: does the program wait for its input, and for what?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.compat_tensorflow.input_pipeline import (
+    compat_device_side,
+    compat_input_ops,
+)
+from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
+from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide, host_side
+from stepscope.analysis.input_pipeline_analyzer.next_steps import (
+    NextStep,
+    next_steps,
+    verdict_text,
+)
+from stepscope.analysis.input_pipeline_analyzer.steps import (
+    BetweenSteps,
+    ConsumerWait,
+    InputStep,
+    between_steps,
+)
+from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
+from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.steps.matching import match_steps
+from stepscope.analysis.steps.measured_hosts import (
+    measured_hosts,
+    measured_rows,
+    start_unix_ns,
+)
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["HostInput", "InputPipelineResult", "Options", "analyse"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at.
+
+    Attributes:
+        host: Only this host; empty for all.
+        compat: `tensorflow` gives the steps, the shares and the host-side times that
+            TensorFlow wrote at capture time.
+        marker: Only the steps of this marker name (train, test, …).
+        exclude_flags: Leave windows with one of these flags out of the statistics.
+    """
+
+    host: str = ""
+    compat: Literal["", "tensorflow"] = ""
+    marker: str = ""
+    exclude_flags: tuple[str, ...] = ()
+
+
+class HostInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One host alone.
+
+    Attributes:
+        host: Its name.
+        verdict: As of the result.
+        input_percent: Likewise.
+        input_at_most_percent: Likewise.
+        input_wait_percent: Likewise.
+        input_transfer_percent: Likewise.
+        largest_category: Likewise.
+        step_count: Steps that the shares are of; 0 where there are none.
+    """
+
+    host: str
+    verdict: str
+    input_percent: float | None
+    input_at_most_percent: float | None
+    input_wait_percent: float | None
+    input_transfer_percent: float | None
+    largest_category: str | None
+    step_count: int
+
+
+class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How input-bound a run is and where its input time goes; nulls are in `missing`.
+
+    Attributes:
+        verdict: `not_input_bound`, `moderately_input_bound` (from 5 %),
+            `highly_input_bound` (from 20 %) or `unknown`; of hosts that do not go in
+            lock step that of the most input-bound one.
+        text: The verdict in words.
+        window: `steps`, or `profile` where there are none and the shares are of the
+            whole recording.
+        compat: Whose rules the numbers follow; empty for ours.
+        compat_verdict: The word of that producer's page; null for ours.
+        input_percent: Device time spent waiting for input or transferring it: a ratio
+            of sums over the counted windows and their devices. At least so much where
+            a part could not be looked at.
+        input_at_most_percent: The most it may be, counting all time without a known
+            cause where the asking for a batch was not recorded.
+        input_wait_percent: Of it, waiting while the device idles.
+        input_transfer_percent: Of it, transfers that nothing hides.
+        largest_category: Host-side category with most time.
+        bottleneck_iterator: Slowest stage on the critical path of the input pipeline.
+        step_time_ms: Wall time of a step, to the begin of the next one.
+        device_step_time_ms: From the first to the last device activity of a step.
+        input_percent_stats: The share of input in each step.
+        steps: Every step of every host with its input.
+        devices: One row per host and device with its shares, columns `DEVICE_ROWS`.
+        host_breakdown_us: Host-side category → self time of its ops, threads added up:
+            work, not delay.
+        host_breakdown_percent: The same as shares of all of it.
+        consumer_wait: How long the program waited for batches, exposed or hidden.
+        between_steps: Waiting that lies between the markers of the steps.
+        input_ops: One row per host and input op, columns `INPUT_OPS`.
+        next_steps: What to try, the largest category first.
+        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
+        by_host: Each host alone.
+        quality: Doubts that only a look at all hosts raises.
+        missing: Null fields with their reasons.
+        inputs: Host → what was read, counted.
+    """
+
+    verdict: str
+    text: str
+    window: str
+    compat: str
+    compat_verdict: str | None
+    input_percent: float | None
+    input_at_most_percent: float | None
+    input_wait_percent: float | None
+    input_transfer_percent: float | None
+    largest_category: str | None
+    bottleneck_iterator: str | None
+    step_time_ms: Statistics
+    device_step_time_ms: Statistics | None
+    input_percent_stats: Statistics
+    steps: tuple[InputStep, ...]
+    devices: pl.DataFrame
+    host_breakdown_us: dict[str, float | None]
+    host_breakdown_percent: dict[str, float | None]
+    consumer_wait: ConsumerWait | None
+    between_steps: BetweenSteps | None
+    input_ops: pl.DataFrame
+    next_steps: tuple[NextStep, ...]
+    hosts_matched_by: str
+    by_host: tuple[HostInput, ...]
+    quality: tuple[QualityNote, ...]
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int | None]]
+
+
+def analyse(
+    profile: ProfileData, options: Options
+) -> InputPipelineResult | Unavailable:
+    """Say how input-bound the hosts of a run are (spec: tools, section 9).
+
+    A host of which nothing is known is left out with its reason; the tool is
+    unavailable only where that is so of all of them.
+    """
+    run = profile.select([options.host]) if options.host else profile
+    found, absent = measured_hosts(run, marker=options.marker)
+    if not found:
+        return next(iter(absent.values()))
+    names = [host.host for host in found]
+    matching = match_steps(found, [start_unix_ns(run, name) for name in names])
+    steps = (
+        compat_device_side(run, names)
+        if options.compat
+        else device_side(
+            run, found, matching=matching, excluded_flags=options.exclude_flags
+        )
+    )
+    if isinstance(steps, Unavailable):
+        return steps
+    work = host_side(run, rows_of=compat_input_ops if options.compat else None)
+    if not work.calls:
+        blind = _blind(found)
+        if blind is not None:
+            return blind
+    between = between_steps(run, found)
+    has_steps = all(host.windows.has_steps for host in found)
+    known = None if isinstance(between, Unavailable) else between
+    by_host = tuple(_alone(host, steps, work, options) for host in found)
+    text = verdict_text(
+        steps.verdict,
+        steps.input_percent,
+        steps.input_at_most_percent,
+        has_steps=has_steps,
+    )
+    return InputPipelineResult(
+        **{name: getattr(steps, name) for name in _OF_STEPS},
+        text=text + steps.remark,
+        window="steps" if has_steps else "profile",
+        compat=options.compat,
+        **{name: getattr(work, name) for name in _OF_WORK},
+        between_steps=known,
+        next_steps=next_steps(
+            work.host_breakdown_us,
+            outside_markers=known is not None and known.outside_markers,
+        ),
+        hosts_matched_by=matching.by,
+        by_host=by_host,
+        quality=matching.notes,
+        missing=_missing(steps, work, between, found, by_host, absent=absent),
+        inputs={host.host: _inputs(run, host, work) for host in found},
+    )
+
+
+def _missing(
+    steps: DeviceSide,
+    work: HostSide,
+    between: BetweenSteps | Unavailable,
+    found: Sequence[HostSteps],
+    by_host: Sequence[HostInput],
+    *,
+    absent: Mapping[str, Unavailable],
+) -> tuple[Missing, ...]:
+    """Every null of the result with its reason, each once."""
+    missing = [*steps.missing, *work.missing]
+    missing += [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
+    if isinstance(between, Unavailable):
+        missing.append(between.for_field("between_steps"))
+    missing += [
+        host.steps.for_field("steps")
+        for host in found
+        if isinstance(host.steps, Unavailable)
+    ]
+    reasons = {host: steps.reasons(host) for host in steps.shares}
+    for one in by_host:
+        lacks = {"largest_category": work.why_no_category, **reasons.get(one.host, {})}
+        missing += [
+            why.for_field(f"by_host.{field}")
+            for field, why in lacks.items()
+            if getattr(one, field) is None
+        ]
+    return tuple({(one.field, one.code): one for one in missing}.values())
+
+
+def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
+    """Why nothing about input could be looked at on any host; None where it could."""
+    reasons = []
+    for host in hosts:
+        missing = host.breakdown.missing
+        if "host_wait" not in missing or "h2d" not in missing:
+            return None
+        reasons.append(missing["host_wait"])
+    return next(iter(reasons), None)
+
+
+#: Fields of the result that are those of its device side …
+_OF_STEPS: Final = (
+    *("verdict", "compat_verdict", "input_percent", "input_at_most_percent"),
+    *("input_wait_percent", "input_transfer_percent", "step_time_ms"),
+    *("device_step_time_ms", "input_percent_stats", "steps", "devices"),
+    "consumer_wait",
+)
+#: … and of its host side.
+_OF_WORK: Final = (
+    *("largest_category", "bottleneck_iterator", "host_breakdown_us"),
+    *("host_breakdown_percent", "input_ops"),
+)
+
+
+def _alone(
+    host: HostSteps, steps: DeviceSide, work: HostSide, options: Options
+) -> HostInput:
+    share = steps.shares.get(host.host)
+    largest = work.largest_by_host.get(host.host)
+    if share is None:
+        mine = [step for step in steps.steps if step.host == host.host]
+        spent = sum(step.input_ms or 0.0 for step in mine)
+        whole = sum(step.duration_ms for step in mine)
+        percent = 100.0 * spent / whole if whole else None
+        return HostInput(
+            host=host.host,
+            verdict=verdict_of(percent),
+            input_percent=percent,
+            input_at_most_percent=None,
+            input_wait_percent=None,
+            input_transfer_percent=None,
+            largest_category=largest,
+            step_count=len(mine),
+        )
+    counted = measured_rows(host.rows, options.exclude_flags)["window"].n_unique()
+    return HostInput(
+        host=host.host,
+        verdict=share.verdict,
+        input_percent=share.percent(share.input_ps),
+        input_at_most_percent=share.percent(share.at_most_ps),
+        input_wait_percent=share.percent(share.wait_ps),
+        input_transfer_percent=share.percent(share.transfer_ps),
+        largest_category=largest,
+        step_count=counted if host.windows.has_steps else 0,
+    )
+
+
+def _inputs(run: ProfileData, host: HostSteps, work: HostSide) -> dict[str, int | None]:
+    """How many rows of which tables the numbers come from."""
+    counts: dict[str, int | None] = {}
+    for name in ("tracks", "events", "iterators", "device_activity", "launches"):
+        table = run.table(host.host, name)
+        counts[name] = None if isinstance(table, Unavailable) else table.height
+    counts["windows"] = host.windows.rows.height
+    counts["input_op_calls"] = work.calls.get(host.host)
+    return counts

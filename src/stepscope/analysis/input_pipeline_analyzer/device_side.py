@@ -1,0 +1,321 @@
+"""The device side of the input analysis as a whole: shares, and what lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.input_pipeline_analyzer.steps import (
+    ConsumerWait,
+    InputStep,
+    consumer_wait,
+    device_rows,
+    input_steps,
+)
+from stepscope.analysis.input_pipeline_analyzer.verdict import (
+    HIGHLY,
+    MODERATELY,
+    NOT,
+    UNKNOWN,
+    InputShare,
+    share_of_rows,
+)
+from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.rows import reasons_of
+from stepscope.analysis.steps.summary import summary_of
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.steps.matching import StepMatching
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.analysis.steps.summary import StepSummary
+    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["PERCENTS", "STEP_TIMES", "DeviceSide", "device_side"]
+
+
+class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
+    """What waiting for input cost the steps; the fields are those of the result.
+
+    Attributes:
+        verdict: As there, and so all others.
+        compat_verdict: …
+        input_percent: …
+        input_at_most_percent: …
+        input_wait_percent: …
+        input_transfer_percent: …
+        step_time_ms: …
+        device_step_time_ms: …
+        input_percent_stats: …
+        steps: …
+        devices: …
+        consumer_wait: …
+        shares: Host → its share; of our rules only.
+        remark: What a sentence about the verdict should add.
+        missing: Why fields are null.
+    """
+
+    verdict: str
+    compat_verdict: str | None
+    input_percent: float | None
+    input_at_most_percent: float | None
+    input_wait_percent: float | None
+    input_transfer_percent: float | None
+    step_time_ms: Statistics
+    device_step_time_ms: Statistics | None
+    input_percent_stats: Statistics
+    steps: tuple[InputStep, ...]
+    devices: pl.DataFrame
+    consumer_wait: ConsumerWait | None
+    shares: dict[str, InputShare]
+    missing: tuple[Missing, ...]
+    remark: str = ""
+
+    def reasons(self, host: str) -> dict[str, Unavailable]:
+        """Why each share of a host is null, where it is."""
+        share = self.shares[host]
+        why = share.why_no_input or _UNSAID
+        return {
+            "input_percent": why,
+            "input_at_most_percent": why,
+            "input_wait_percent": share.why_no_wait or why,
+            "input_transfer_percent": share.why_no_transfer or why,
+        }
+
+
+_UNASKED: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="No event shows the program asking for its next batch, so waiting for input "
+    "cannot be told from other time without a known cause.",
+    remedy="Read the input through an instrumented pipeline, or put an annotation "
+    "named `load_batch` around the code that fetches it.",
+)
+_NOT_OURS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The numbers follow our rules, not those of another producer.",
+    remedy="Use the option compat.",
+)
+_UNSAID: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="What was recorded does not tell.",
+    remedy="Record again with the host tracer at level 2 and the device tracer on.",
+)
+
+
+def device_side(
+    run: ProfileData,
+    hosts: Sequence[HostSteps],
+    *,
+    matching: StepMatching,
+    excluded_flags: Sequence[str],
+) -> DeviceSide:
+    """The windows of all hosts, by our rules (spec: tools, sections 5 and 9)."""
+    waits = {host.host: _waits(run, host) for host in hosts}
+    shares = {
+        host.host: share_of_rows(
+            measured_rows(host.rows, excluded_flags),
+            host.breakdown.missing,
+            unasked=None if _asks(run, host.host, waits[host.host]) else _UNASKED,
+        )
+        for host in hosts
+    }
+    known = {
+        name: found
+        for name, found in waits.items()
+        if found is not None and shares[name].wait_ps is not None
+    }
+    steps = tuple(
+        step
+        for host in hosts
+        if host.windows.has_steps
+        for step in input_steps(
+            host, excluded_flags=excluded_flags, waits=known.get(host.host)
+        )
+    )
+    devices = pl.concat(
+        device_rows(host, excluded_flags=excluded_flags, wait_known=host.host in known)
+        for host in hosts
+    )
+    whole = InputShare.together(shares.values())
+    waiting, lacks = consumer_wait(
+        [(host, known[host.host]) for host in hosts if host.host in known],
+        excluded_flags=excluded_flags,
+    )
+    stats, few = _step_shares(steps, whole)
+    summary, of_summary = summary_of(hosts, excluded_flags=excluded_flags)
+    missing = [
+        *lacks,
+        *few,
+        *_of_columns(whole, steps, devices, hosts),
+        *_of_all_hosts(whole, matching, of_summary),
+        _NOT_OURS.for_field("compat_verdict"),
+    ]
+    if waiting is None:
+        missing.append((whole.why_no_wait or _UNSAID).for_field("consumer_wait"))
+    return DeviceSide(
+        **_together(shares, matching, summary),
+        compat_verdict=None,
+        input_percent_stats=stats,
+        steps=steps,
+        devices=devices,
+        consumer_wait=waiting,
+        shares=shares,
+        missing=tuple(missing),
+    )
+
+
+def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
+    """Where the host's step threads wait for input; None where unknown."""
+    classes = run.derived(host.host, "host_classes")
+    if isinstance(classes, Unavailable) or "host_wait" in host.breakdown.missing:
+        return None
+    waits: Spans = classes.input_wait
+    return waits
+
+
+def _asks(run: ProfileData, host: str, waits: Spans | None) -> bool:
+    """Whether the recording shows how the program gets its data at all."""
+    if waits is not None and len(waits):
+        return True
+    ops = run.derived(host, "input_ops")
+    return not isinstance(ops, Unavailable) and ops.pipeline_calls > 0
+
+
+def _together(
+    shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
+) -> dict[str, Any]:
+    """What is about all hosts together; shares where they go in lock step.
+
+    Hosts that do not are as input-bound as the one that is most.
+    """
+    if not matching.in_lock_step:
+        verdicts = {share.verdict for share in shares.values()}
+        return {
+            "verdict": next(one for one in _GRAVEST_FIRST if one in verdicts),
+            **dict.fromkeys(PERCENTS),
+            "step_time_ms": Statistics(),
+            "device_step_time_ms": None,
+        }
+    whole = InputShare.together(shares.values())
+    return {
+        "verdict": whole.verdict,
+        "input_percent": whole.percent(whole.input_ps),
+        "input_at_most_percent": whole.percent(whole.at_most_ps),
+        "input_wait_percent": whole.percent(whole.wait_ps),
+        "input_transfer_percent": whole.percent(whole.transfer_ps),
+        "step_time_ms": summary.step_time_ms,
+        "device_step_time_ms": summary.device_step_time_ms,
+    }
+
+
+_GRAVEST_FIRST: Final = (HIGHLY, MODERATELY, UNKNOWN, NOT)
+#: Shares of all hosts together, and their step times.
+PERCENTS: Final = (
+    "input_percent",
+    "input_at_most_percent",
+    "input_wait_percent",
+    "input_transfer_percent",
+)
+STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
+
+
+def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
+    """Why step times, and fields that all steps have, are null."""
+    found = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
+    found += [
+        msgspec.structs.replace(one, field=f"steps.{one.field}")
+        for one in missing
+        if one.field.startswith("breakdown_ms.")
+    ]
+    return found
+
+
+def _of_all_hosts(
+    whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
+) -> list[Missing]:
+    """Why numbers of all hosts together are null."""
+    missing = _of_summary(of_summary)
+    if matching.in_lock_step:
+        return [*_of_shares(whole), *missing]
+    why = Unavailable(
+        code="NO_SAMPLES",
+        reason=matching.notes[0].message,
+        remedy="Look at one host at a time (option host); `by_host` has each.",
+    )
+    return [
+        *(why.for_field(field) for field in (*PERCENTS, *STEP_TIMES)),
+        *(one for one in missing if not one.field.startswith(STEP_TIMES)),
+    ]
+
+
+def _of_shares(whole: InputShare) -> list[Missing]:
+    """Why shares of all hosts together are null."""
+    no_input = whole.why_no_input or _UNSAID
+    values = {
+        "verdict": (None if whole.verdict == UNKNOWN else whole.verdict, no_input),
+        "input_percent": (whole.percent(whole.input_ps), no_input),
+        "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
+        "input_wait_percent": (
+            whole.percent(whole.wait_ps),
+            whole.why_no_wait or no_input,
+        ),
+        "input_transfer_percent": (
+            whole.percent(whole.transfer_ps),
+            whole.why_no_transfer or no_input,
+        ),
+    }
+    return [
+        why.for_field(field) for field, (value, why) in values.items() if value is None
+    ]
+
+
+def _of_columns(
+    whole: InputShare,
+    steps: Sequence[InputStep],
+    devices: pl.DataFrame,
+    hosts: Sequence[HostSteps],
+) -> list[Missing]:
+    """Why fields of all steps and columns of devices are null."""
+    no_wait = whole.why_no_wait or _UNSAID
+    no_transfer = whole.why_no_transfer or _UNSAID
+    no_input = whole.why_no_input or _UNSAID
+    of_steps = {
+        "input_wait_ms": no_wait,
+        "consumer_wait_ms": no_wait,
+        "input_transfer_ms": no_transfer,
+        "input_ms": no_input,
+        **{f"input_percent_{kind}": no_input for kind in _RANGE},
+    }
+    found = [
+        why.for_field(f"steps.{field}")
+        for field, why in of_steps.items()
+        if steps and all(getattr(step, field) is None for step in steps)
+    ]
+    reasons = {
+        "input_percent": no_input,
+        "input_wait_percent": no_wait,
+        "input_transfer_percent": no_transfer,
+        "device": reasons_of(hosts).get("device_compute_32", _UNSAID),
+    }
+    return [*found, *missing_columns(devices, reasons, prefix="devices.")]
+
+
+_RANGE: Final = ("avg", "min", "max")
+
+
+def _step_shares(
+    steps: Sequence[InputStep], whole: InputShare
+) -> tuple[Statistics, tuple[Missing, ...]]:
+    shares = [step.input_percent_avg for step in steps if step.counted]
+    known = [share for share in shares if share is not None]
+    if shares and not known:
+        why = whole.why_no_input or _UNSAID
+        return Statistics(), (why.for_field("input_percent_stats"),)
+    return statistics_of(known, field="input_percent_stats")

@@ -1,0 +1,312 @@
+"""The host side of the input analysis: which work the time goes to, op by op."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.results.null_columns import share
+from stepscope.derive.input_pipeline.input_ops import INPUT_CATEGORIES
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from stepscope.derive.input_pipeline.calls import PipelineCalls
+    from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["INPUT_OPS", "HostSide", "host_side"]
+
+#: Columns of the table of input ops, in order (spec: tools, section 9).
+INPUT_OPS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "count": pl.Int64(),
+    "total_time_us": pl.Float64(),
+    "total_time_percent": pl.Float64(),
+    "self_time_us": pl.Float64(),
+    "self_time_percent": pl.Float64(),
+    "category": pl.String(),
+    "critical_time_ms": pl.Float64(),  # null for what is no stage of a pipeline
+    "threads": pl.Int64(),
+    "host": pl.String(),
+}
+_NO_TIME: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="The input ops take no time at all, so nothing is a share of it.",
+    remedy="Record some complete steps.",
+)
+
+
+class HostSide(msgspec.Struct, frozen=True, kw_only=True):
+    """Where host-side input time goes; the fields are those of the result.
+
+    Attributes:
+        largest_category: As there, and so all others.
+        bottleneck_iterator: …
+        host_breakdown_us: …
+        host_breakdown_percent: …
+        input_ops: …
+        largest_by_host: Host → its largest category.
+        calls: Host → calls of input ops.
+        why_no_category: Why no category is the largest, where none is.
+        missing: Why fields are null.
+    """
+
+    largest_category: str | None
+    bottleneck_iterator: str | None
+    host_breakdown_us: dict[str, float | None]
+    host_breakdown_percent: dict[str, float | None]
+    input_ops: pl.DataFrame
+    largest_by_host: dict[str, str | None]
+    calls: dict[str, int]
+    why_no_category: Unavailable
+    missing: tuple[Missing, ...]
+
+
+def host_side(
+    run: ProfileData,
+    *,
+    rows_of: Callable[[ProfileData, str], pl.DataFrame | Unavailable] | None = None,
+) -> HostSide:
+    """Add up the input ops of all hosts (spec: tools, section 9).
+
+    Args:
+        run: The hosts.
+        rows_of: Rows of the input ops of a host by other rules than ours.
+    """
+    found: dict[str, pl.DataFrame] = {}
+    reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
+    absent: list[Unavailable] = []
+    for host in run.hosts:
+        rows = _ours(run, host, reasons) if rows_of is None else rows_of(run, host)
+        if isinstance(rows, Unavailable):
+            absent.append(rows)
+        else:
+            found[host] = rows
+    doubts = {name: [*absent, *some] for name, some in reasons.items()}
+    spent = _breakdown_us(found, doubts)
+    shares = _percents(spent)
+    paths = {host: _critical(run, host) for host in run.hosts}
+    ops = _input_op_rows(found, paths)
+    bottleneck = _bottleneck(paths)
+    biggest = _largest(spent)
+    missing = [
+        *_of_categories("host_breakdown_us", spent, doubts),
+        *_of_categories("host_breakdown_percent", shares, doubts),
+        *_of_ops(ops, absent, paths),
+    ]
+    if isinstance(bottleneck, Unavailable):
+        missing.append(bottleneck.for_field("bottleneck_iterator"))
+    no_category = next((some[0] for some in doubts.values() if some), _NO_TIME)
+    if biggest is None:
+        missing.append(no_category.for_field("largest_category"))
+    return HostSide(
+        largest_category=biggest,
+        bottleneck_iterator=None if isinstance(bottleneck, Unavailable) else bottleneck,
+        host_breakdown_us=spent,
+        host_breakdown_percent=shares,
+        input_ops=ops,
+        largest_by_host={
+            host: _largest(_breakdown_us({host: rows}, {}))
+            for host, rows in found.items()
+        },
+        calls={host: int(rows["count"].sum()) for host, rows in found.items()},
+        why_no_category=no_category,
+        missing=tuple(missing),
+    )
+
+
+def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailable:
+    """Of the slowest call of any host, the stage that it waited for most."""
+    known = [path for path in paths.values() if isinstance(path, _Critical)]
+    slowest = max(known, key=lambda path: path.latency_ps, default=None)
+    if slowest is not None and slowest.bottleneck is not None:
+        return slowest.bottleneck
+    lost = (path for path in paths.values() if isinstance(path, Unavailable))
+    return next(lost, _NO_BOTTLENECK)
+
+
+def _ours(
+    run: ProfileData, host: str, reasons: Mapping[str, list[Unavailable]]
+) -> pl.DataFrame | Unavailable:
+    found = run.derived(host, "input_ops")
+    if isinstance(found, Unavailable):
+        return found
+    for category, why in found.doubts.items():
+        reasons[category].append(why)
+    rows: pl.DataFrame = found.rows
+    return rows
+
+
+_NO_BOTTLENECK: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="No stage of the input pipeline can be its bottleneck.",
+    remedy="Record for longer than one call of the pipeline lasts.",
+)
+
+
+_NO_STAGE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Only stages of an input pipeline that worked for a recorded call of it "
+    "have a part of the critical path; these ops are none.",
+    remedy="Judge them by their self time.",
+)
+
+
+class _Critical(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls of a host's input pipelines waited for.
+
+    Attributes:
+        stages_ps: Long name → wall time of calls that the stage is charged with.
+        latency_ps: The slowest call of a pipeline on the host.
+        bottleneck: Long name of the stage that it waited for most.
+    """
+
+    stages_ps: dict[str, int]
+    latency_ps: int
+    bottleneck: str | None
+
+
+def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
+    calls = run.derived(host, "pipeline_calls")
+    if isinstance(calls, Unavailable):
+        return calls
+    graph = run.derived(host, "pipeline_graph")
+    if isinstance(graph, Unavailable):
+        return graph
+    return _critical_of(graph, calls)
+
+
+def _critical_of(graph: PipelineGraph, calls: PipelineCalls) -> _Critical:
+    """A call of a device's pipeline contains calls of the host's: each counts once."""
+    on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
+    stages = calls.stages.with_columns(
+        on_device.gather(calls.stages["call"]).alias("device"),
+        graph.stages["long_name"].gather(calls.stages["stage"]).alias("name"),
+    )
+    of_host = pl.col("critical_ps").filter(~pl.col("device"))
+    charged = stages.group_by("name").agg(
+        pl.when(of_host.len() > 0)
+        .then(of_host.sum())
+        .otherwise(pl.col("critical_ps").sum())
+        .alias("critical_ps")
+    )
+    ranked = calls.calls.with_columns(on_device.alias("device"))
+    slowest = ranked.sort(
+        "device", "latency_ps", descending=[False, True], maintain_order=True
+    ).head(1)
+    bottleneck = slowest["bottleneck"].drop_nulls()
+    return _Critical(
+        stages_ps=dict(charged.iter_rows()),
+        latency_ps=int(slowest["latency_ps"].sum()),
+        bottleneck=graph.stages["long_name"][int(bottleneck[0])]
+        if len(bottleneck)
+        else None,
+    )
+
+
+def _input_op_rows(
+    found: Mapping[str, pl.DataFrame],
+    critical: Mapping[str, _Critical | Unavailable],
+) -> pl.DataFrame:
+    """One row per host and op, by self time descending, then name, then host.
+
+    Both percentages are of the self times of all input ops of all hosts together,
+    which is the whole time spent on input.
+    """
+    frames = []
+    for host, rows in found.items():
+        path = critical.get(host)
+        times = path.stages_ps if isinstance(path, _Critical) else {}
+        known = [times.get(name) for name in rows["name"].to_list()]
+        frames.append(
+            rows.with_columns(
+                pl.Series("critical_ps", known, dtype=pl.Int64), host=pl.lit(host)
+            )
+        )
+    if not frames:
+        return pl.DataFrame(schema=INPUT_OPS)
+    everything = pl.concat(frames)
+    whole = int(everything["self_ps"].sum())
+    return (
+        everything.sort("self_ps", "name", "host", descending=[True, False, False])
+        .with_columns(
+            (pl.col("total_ps") / PS_PER_US).alias("total_time_us"),
+            share(pl.col("total_ps"), whole).alias("total_time_percent"),
+            (pl.col("self_ps") / PS_PER_US).alias("self_time_us"),
+            share(pl.col("self_ps"), whole).alias("self_time_percent"),
+            (pl.col("critical_ps") / PS_PER_MS).alias("critical_time_ms"),
+        )
+        .select(pl.col(name).cast(kind) for name, kind in INPUT_OPS.items())
+    )
+
+
+def _of_ops(
+    ops: pl.DataFrame,
+    absent: Sequence[Unavailable],
+    critical: Mapping[str, _Critical | Unavailable],
+) -> list[Missing]:
+    """Why the table of input ops or one of its columns is empty."""
+    if not len(ops):
+        return [why.for_field("input_ops") for why in absent[:1]]
+    missing = []
+    without = ops["critical_time_ms"].null_count()
+    if without:
+        lost = [one for one in critical.values() if isinstance(one, Unavailable)]
+        why = lost[0] if lost and without == len(ops) else _NO_STAGE
+        missing.append(why.for_field("input_ops.critical_time_ms"))
+    if ops["self_time_percent"].null_count():
+        missing += [
+            _NO_TIME.for_field(f"input_ops.{name}_time_percent")
+            for name in ("total", "self")
+        ]
+    return missing
+
+
+def _breakdown_us(
+    found: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
+) -> dict[str, float | None]:
+    """Self times by category; null where nothing was found and something was lost."""
+    spent: dict[str, float | None] = {}
+    for category in INPUT_CATEGORIES:
+        total = sum(
+            int(rows.filter(pl.col("category") == category)["self_ps"].sum())
+            for rows in found.values()
+        )
+        lost = bool(doubts.get(category))
+        spent[category] = None if lost and not total else total / PS_PER_US
+    return spent
+
+
+def _of_categories(
+    field: str,
+    values: Mapping[str, float | None],
+    doubts: Mapping[str, Sequence[Unavailable]],
+) -> list[Missing]:
+    """Why categories are null, in one entry where that is so of all of them."""
+    absent = {
+        name: next(iter(doubts[name]), _NO_TIME)
+        for name, value in values.items()
+        if value is None
+    }
+    if len(absent) == len(values):
+        return [next(iter(absent.values())).for_field(field)]
+    return [why.for_field(f"{field}.{name}") for name, why in absent.items()]
+
+
+def _largest(spent: Mapping[str, float | None]) -> str | None:
+    """The category with most time; None where no time is known."""
+    known = {name: time for name, time in spent.items() if time}
+    return max(known, key=lambda name: known[name]) if known else None
+
+
+def _percents(spent: Mapping[str, float | None]) -> dict[str, float | None]:
+    whole = sum(time for time in spent.values() if time is not None)
+    return {
+        name: None if time is None or not whole else 100.0 * time / whole
+        for name, time in spent.items()
+    }

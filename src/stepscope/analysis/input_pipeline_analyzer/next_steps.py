@@ -1,0 +1,139 @@
+"""What to do about each kind of host-side input time, the largest kind first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.analysis.input_pipeline_analyzer.verdict import (
+    HIGHLY,
+    MODERATELY,
+    NOT,
+    UNKNOWN,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["NextStep", "next_steps", "verdict_text"]
+
+#: Category → what to try (spec: tools, section 9).
+_ADVICE: Final = {
+    "enqueue": "Combine small pieces of data into fewer, larger ones before they are "
+    "sent to the device.",
+    "preprocessing": "Let the transformations run in parallel (num_parallel_calls or "
+    "num_workers), or do their work offline, before training.",
+    "advanced_file_read": "Tune how far reading runs ahead: the prefetch size, the "
+    "interleave's cycle length, the reader's buffer.",
+    "demanded_file_read": "Read in advance of the demand: add prefetch, interleave the "
+    "files, or give the reader a buffer.",
+    "unclassified": "Move the work into an input pipeline that records its stages, so "
+    "that its parts can be told apart.",
+}
+_OUTSIDE: Final = (
+    "The iterator is called between the steps' markers. Its time counts as input here; "
+    "put the call inside the marker, so that each step shows its own."
+)
+
+
+class NextStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to try.
+
+    Attributes:
+        category: The host-side category that it shortens, or `outside_markers`.
+        self_time_us: Time spent there; null where that is no category.
+        self_time_percent: Its share of all host-side input time; null likewise.
+        advice: What to do.
+    """
+
+    category: str
+    self_time_us: float | None
+    self_time_percent: float | None
+    advice: str
+
+
+def next_steps(
+    spent_us: Mapping[str, float | None], *, outside_markers: bool
+) -> tuple[NextStep, ...]:
+    """Advice for every category that took time, the largest first."""
+    known = {name: time for name, time in spent_us.items() if time}
+    whole = sum(known.values())
+    steps = [
+        NextStep(
+            category=name,
+            self_time_us=time,
+            self_time_percent=100.0 * time / whole,
+            advice=_ADVICE[name],
+        )
+        for name, time in sorted(known.items(), key=lambda item: -item[1])
+    ]
+    if outside_markers:
+        note = NextStep(
+            category="outside_markers",
+            self_time_us=None,
+            self_time_percent=None,
+            advice=_OUTSIDE,
+        )
+        steps.insert(0, note)
+    return tuple(steps)
+
+
+def verdict_text(
+    verdict: str,
+    input_percent: float | None,
+    at_most_percent: float | None,
+    *,
+    has_steps: bool,
+) -> str:
+    """The verdict in one or two sentences.
+
+    Args:
+        verdict: One of the four.
+        input_percent: Share that is known to be input.
+        at_most_percent: The most it may be; None where there is no common share.
+        has_steps: Whether the shares are of steps, or of the whole recording.
+    """
+    if at_most_percent is None:
+        return _BY_HOST[verdict]
+    whole = "step time" if has_steps else "recording, in which no steps are known,"
+    share = _share(input_percent, at_most_percent)
+    spent = f"{share} of the {whole} is waiting for input or transferring it"
+    if verdict != UNKNOWN:
+        return f"The program is {_WORDS[verdict]}: {spent}.{_THEN[verdict]}"
+    known = "nothing" if input_percent is None else f"{input_percent:.1f} %"
+    return (
+        f"Whether the program is input-bound is not known: {known} of the {whole} is "
+        f"known to be input, but up to {at_most_percent:.1f} % may be."
+    )
+
+
+_WORDS: Final = {
+    HIGHLY: "highly input-bound",
+    MODERATELY: "moderately input-bound",
+    NOT: "not input-bound",
+}
+_THEN: Final = {
+    HIGHLY: " Work on the input first.",
+    MODERATELY: "",
+    NOT: " Work on the rest of the step.",
+}
+#: Of hosts that cannot be averaged.
+_BY_HOST: Final = {
+    HIGHLY: "At least one host is highly input-bound; each is judged alone.",
+    MODERATELY: "At least one host is moderately input-bound; each is judged alone.",
+    NOT: "No host is input-bound; each is judged alone.",
+    UNKNOWN: "Whether the program is input-bound is not known.",
+}
+
+
+def _share(input_percent: float | None, at_most_percent: float) -> str:
+    if input_percent is None:
+        return f"at most {at_most_percent:.1f} %"
+    if at_most_percent - input_percent < _VISIBLE:
+        return f"{input_percent:.1f} %"
+    return f"at least {input_percent:.1f} %"
+
+
+#: Differences that one decimal does not show.
+_VISIBLE: Final = 0.05

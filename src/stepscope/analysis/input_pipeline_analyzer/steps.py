@@ -1,0 +1,309 @@
+"""The device side of the input analysis: each step, and what waiting cost it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.summary import Step, step_list
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+
+__all__ = [
+    "DEVICE_ROWS",
+    "SLOW_WAIT_PS",
+    "BetweenSteps",
+    "ConsumerWait",
+    "InputStep",
+    "between_steps",
+    "consumer_wait",
+    "device_rows",
+    "input_steps",
+]
+
+#: A batch that is ready takes less (spec: tools, section 18).
+SLOW_WAIT_PS: Final = 50 * PS_PER_US
+
+#: Columns of the table of devices.
+DEVICE_ROWS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "device": pl.Int32(),  # null where no device could be looked at
+    "steps": pl.Int64(),
+    "input_percent": pl.Float64(),
+    "input_wait_percent": pl.Float64(),
+    "input_transfer_percent": pl.Float64(),
+}
+
+_NO_DEVICE: Final = "NO_DEVICE_PLANE"
+_NO_DEVICE_TO_HIDE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Waiting is hidden where a device works meanwhile, and no device could be "
+    "looked at.",
+    remedy="On a machine with a device, record with the device tracer on.",
+)
+
+
+class InputStep(Step, frozen=True, kw_only=True):
+    """One step of one host with its input.
+
+    Attributes:
+        counted: The statistics use it.
+        input_ms: Waiting for input and transferring it; mean over the devices.
+        input_wait_ms: Waiting while the device idles.
+        input_transfer_ms: Transfers that nothing hides.
+        input_percent_avg: `input_ms` as a share of the step.
+        input_percent_min: The same of the device that waits least.
+        input_percent_max: The same of the device that waits most.
+        consumer_wait_ms: Waiting for input whether or not a device worked meanwhile.
+    """
+
+    counted: bool
+    input_ms: float | None
+    input_wait_ms: float | None
+    input_transfer_ms: float | None
+    input_percent_avg: float | None
+    input_percent_min: float | None
+    input_percent_max: float | None
+    consumer_wait_ms: float | None
+
+
+class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the program waited for its next batch, over the counted steps.
+
+    Attributes:
+        total_ms: All together, on the threads that drive the steps.
+        per_step_ms: Of a step.
+        exposed_ms: Part of the total in which the device idled; mean over devices.
+        hidden_ms: The rest, behind device work; null where there is no device.
+        waits: Uninterrupted stretches of waiting.
+        slow_waits: Those longer than 50 µs: the batch was not ready.
+        longest_ms: The longest.
+    """
+
+    total_ms: float
+    per_step_ms: float
+    exposed_ms: float
+    hidden_ms: float | None
+    waits: int
+    slow_waits: int
+    longest_ms: float
+
+
+class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting for input that lies between the markers of the steps.
+
+    It counts as input of the step before it, because a step lasts until the next one.
+
+    Attributes:
+        outside_markers: The iterator is called outside the markers: half of the gaps
+            or more hold waiting, and no marker does.
+        wait_ms: Waiting between markers, all together.
+        gaps: Gaps between markers.
+        gaps_with_wait: Those that hold waiting.
+    """
+
+    outside_markers: bool
+    wait_ms: float
+    gaps: int
+    gaps_with_wait: int
+
+
+def input_steps(
+    host: HostSteps,
+    *,
+    excluded_flags: Sequence[str],
+    waits: Spans | None,
+) -> tuple[InputStep, ...]:
+    """Every window of a host with its input.
+
+    Args:
+        host: The host.
+        excluded_flags: Windows with one of these flags are not counted.
+        waits: Where its step threads wait for input; None where an absence of
+            waiting does not mean that there was none.
+    """
+    parts = _parts(host, host.rows, wait_known=waits is not None)
+    share = 100.0 * pl.col("input_ps") / pl.col("window_ps")
+    known = pl.when(pl.col("window_ps") > 0).then(share)
+    grouped = parts.group_by("window", maintain_order=True).agg(
+        *(
+            pl.when(pl.col(name).null_count() == 0).then(
+                pl.col(name).mean() / PS_PER_MS
+            )
+            for name in ("input_ps", "wait_ps", "transfer_ps")
+        ),
+        known.mean().alias("avg"),
+        known.min().alias("min"),
+        known.max().alias("max"),
+    )
+    counted = set(measured_rows(host.rows, excluded_flags)["window"].to_list())
+    waited = _waited(host, grouped["window"], waits)
+    return tuple(
+        InputStep(
+            # A shallow copy: the values of the step's own fields.
+            **{name: getattr(step, name) for name in Step.__struct_fields__},
+            counted=row["window"] in counted,
+            input_ms=row["input_ps"],
+            input_wait_ms=row["wait_ps"],
+            input_transfer_ms=row["transfer_ps"],
+            input_percent_avg=row["avg"],
+            input_percent_min=row["min"],
+            input_percent_max=row["max"],
+            consumer_wait_ms=wait,
+        )
+        # Steps, not events: a page lists each of them.
+        for step, row, wait in zip(
+            step_list(host), grouped.iter_rows(named=True), waited, strict=True
+        )
+    )
+
+
+def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataFrame:
+    """Waiting, transfers and both, per row; null where unknown.
+
+    Both is at least the part that is known, if that is not zero.
+    """
+    wait = pl.col("host_wait_ps")
+    if not wait_known:
+        wait = pl.when(wait > 0).then(wait)
+    no_transfers = host.breakdown.missing.get("h2d")
+    no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
+    whole = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("h2d_ps")
+    some = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "h2d_ps")]
+    return (
+        rows.select("window", "device", "window_ps", "h2d_ps", wait.alias("wait_ps"))
+        .with_columns(input_ps=pl.coalesce(whole, *some))
+        .rename({"h2d_ps": "transfer_ps"})
+    )
+
+
+def _waited(
+    host: HostSteps, windows: pl.Series, waits: Spans | None
+) -> list[float | None]:
+    if waits is None:
+        return [None] * len(windows)
+    at = windows.to_numpy()
+    starts = ints(host.windows.rows, "start_ps")[at]
+    ends = ints(host.windows.rows, "end_ps")[at]
+    found: list[float | None] = (waits.within(starts, ends) / PS_PER_MS).tolist()
+    return found
+
+
+def device_rows(
+    host: HostSteps, *, excluded_flags: Sequence[str], wait_known: bool
+) -> pl.DataFrame:
+    """The share of each device's time that input takes, over the counted steps.
+
+    Args:
+        host: The host.
+        excluded_flags: Windows with one of these flags are not counted.
+        wait_known: Whether an absence of waiting means that there was none.
+    """
+    counted = measured_rows(host.rows, excluded_flags)
+    parts = _parts(host, counted, wait_known=wait_known)
+    whole = pl.col("window_ps").sum()
+    steps = pl.len() if host.windows.has_steps else pl.lit(0)
+    return (
+        parts.group_by("device", maintain_order=True)
+        .agg(
+            steps.alias("steps"),
+            *(
+                pl.when((pl.col(part).null_count() == 0) & (whole > 0))
+                .then(100.0 * pl.col(part).sum() / whole)
+                .alias(name)
+                for name, part in _SHARES.items()
+            ),
+        )
+        .with_columns(host=pl.lit(host.host))
+        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.items())
+    )
+
+
+_SHARES: Final = {
+    "input_percent": "input_ps",
+    "input_wait_percent": "wait_ps",
+    "input_transfer_percent": "transfer_ps",
+}
+
+
+def consumer_wait(
+    hosts: Sequence[tuple[HostSteps, Spans]], *, excluded_flags: Sequence[str]
+) -> tuple[ConsumerWait | None, tuple[Missing, ...]]:
+    """Add up the waiting of the step threads of some hosts; None without windows.
+
+    Args:
+        hosts: Each with where its step threads wait for input.
+        excluded_flags: Windows with one of these flags are not counted.
+    """
+    total = exposed = windows = 0
+    lengths: list[NDArray[np.int64]] = []
+    for host, waits in hosts:
+        counted = measured_rows(host.rows, excluded_flags)
+        means = counted.group_by("window").agg(pl.col("host_wait_ps").mean())
+        at = means["window"].sort().to_numpy()
+        starts = ints(host.windows.rows, "start_ps")[at]
+        ends = ints(host.windows.rows, "end_ps")[at]
+        inside = waits & Spans.from_events(starts, ends - starts)
+        total += inside.length_ps
+        exposed += round(means["host_wait_ps"].sum())
+        lengths.append(inside.end_ps - inside.start_ps)
+        windows += len(at)
+    if not windows:
+        return None, ()
+    every = np.concatenate(lengths)
+    hides = all(host.has_device for host, _ in hosts)
+    return ConsumerWait(
+        total_ms=total / PS_PER_MS,
+        per_step_ms=total / windows / PS_PER_MS,
+        exposed_ms=exposed / PS_PER_MS,
+        hidden_ms=(total - exposed) / PS_PER_MS if hides else None,
+        waits=len(every),
+        slow_waits=int((every > SLOW_WAIT_PS).sum()),
+        longest_ms=int(every.max(initial=0)) / PS_PER_MS,
+    ), () if hides else (_NO_DEVICE_TO_HIDE.for_field(_HIDDEN),)
+
+
+_HIDDEN: Final = "consumer_wait.hidden_ms"
+
+
+def between_steps(
+    run: ProfileData, hosts: Sequence[HostSteps]
+) -> BetweenSteps | Unavailable:
+    """Where the waiting lies relative to the markers, over all hosts that have any."""
+    found: list[InputBetweenSteps] = []
+    for host in hosts:
+        one = run.derived(host.host, "input_between_steps")
+        if isinstance(one, Unavailable):
+            return one
+        if one is not None:
+            found.append(one)
+    if not found:
+        return _NO_MARKERS
+    return BetweenSteps(
+        outside_markers=any(one.outside for one in found),
+        wait_ms=sum(one.wait_ps for one in found) / PS_PER_MS,
+        gaps=sum(one.gaps for one in found),
+        gaps_with_wait=sum(one.gaps_with_wait for one in found),
+    )
+
+
+_NO_MARKERS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The program does not mark its steps, so nothing lies between markers.",
+    remedy="Mark each step, with the dataset iterator inside the marker.",
+)

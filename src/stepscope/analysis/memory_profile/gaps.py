@@ -1,0 +1,220 @@
+"""What could not be looked at in a memory, and what its events contradict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.analysis.memory_profile.rows import LOST
+from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import bytes_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.analysis.memory_profile.memory import Facts, Memory
+    from stepscope.analysis.memory_profile.rows import MemoryView
+
+__all__ = ["doubts_of", "growth_of", "missing_of", "missing_of_rows"]
+
+_RECORD_MORE: Final = "Record with a release of the framework whose allocator tells it."
+_NOT_RECORDED: Final = {
+    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=_RECORD_MORE)
+    for field, reason in {
+        "stack_bytes": "No event tells of a stack, which is set aside beside the heap.",
+        "heap_bytes": "The events tell neither the memory in use nor all sizes.",
+        "free_bytes": "No event tells how much is free.",
+        "fragmentation": "No event tells how the free memory is divided.",
+        "requested_bytes": "No event tells how much was asked for.",
+        "allocation_bytes": "No event tells the size of its block.",
+        "op_name": "No allocation names the op that asked for it.",
+        "region_type": "No allocation tells what it is for.",
+        "data_type": "No allocation tells its data type.",
+        "tensor_shape": "No allocation tells its shape.",
+        "capacity_bytes": "Neither the size of the memory is recorded nor all of its "
+        "parts (stack, heap and free), which add up to it.",
+        "peak_heap_lifetime_bytes": "No event tells the greatest use since the process "
+        "began.",
+        "addresses": "No event carries an address, so nothing tells which allocation a "
+        "deallocation ends, or what was alive.",
+    }.items()
+}
+#: Columns that are levels of the memory in use.
+_LEVELS: Final = (
+    *("memory_in_use_bytes", "start_bytes", "end_bytes", "growth_bytes"),
+    *("min_bytes", "max_bytes"),
+)
+_OLDER_UNCOUNTED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The allocator counts blocks from the begin of the recording on; what older "
+    "blocks take is not recorded.",
+    remedy="Begin to record before the program builds its model.",
+)
+_NOT_AT_PEAK: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The event of the peak does not tell it.",
+    remedy="Look at the timeline, where other events may.",
+)
+_NOTHING_FREE: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="Nothing was free at the peak, so there was nothing to be divided.",
+    remedy="Look at the timeline, where some memory is free.",
+)
+
+
+def growth_of(
+    steps: pl.DataFrame, *, field: str
+) -> tuple[Statistics, tuple[Missing, ...]]:
+    """Growth over the closed steps, over the open one where there is no other."""
+    closed = steps.filter(~pl.col("open_end"))
+    measured = closed if len(closed) else steps
+    return statistics_of(measured["growth_bytes"].drop_nulls().to_numpy(), field=field)
+
+
+def missing_of_rows(
+    rows: pl.DataFrame, memories: Mapping[str, Memory]
+) -> list[Missing]:
+    """Columns of the summary that no memory has a value for."""
+    no_use, nowhere = _NOT_RECORDED["heap_bytes"], _NOT_RECORDED["addresses"]
+    reasons = {
+        "capacity_bytes": _NOT_RECORDED["capacity_bytes"],
+        "peak_heap_lifetime_bytes": _NOT_RECORDED["peak_heap_lifetime_bytes"],
+        **dict.fromkeys(
+            (
+                *("peak_bytes", "peak_time_ms", "peak_heap_bytes"),
+                "peak_capacity_percent",
+            ),
+            no_use,
+        ),
+        **{
+            f"peak_{field}": _NOT_RECORDED[field]
+            for field in ("stack_bytes", "free_bytes", "fragmentation")
+        },
+        **dict.fromkeys(("unmatched_deallocations", "address_reuse"), nowhere),
+    }
+    if rows["peak_bytes"].is_not_null().any():
+        told = any(
+            it.timeline["fragmentation"].is_not_null().any() for it in memories.values()
+        )
+        if told:
+            reasons["peak_fragmentation"] = _NOT_AT_PEAK
+        reasons["peak_capacity_percent"] = _NOT_RECORDED["capacity_bytes"]
+    return missing_columns(rows, reasons, prefix="rows.")
+
+
+def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
+    """Every field of a memory that is null, and every column that is."""
+    path = f"memories.{name}"
+    found = [
+        _NOT_RECORDED[field].for_field(f"{path}.{field}")
+        for field in ("capacity_bytes", "peak_heap_lifetime_bytes")
+        if getattr(memory, field) is None
+    ]
+    if memory.unmatched_deallocations is None:
+        found += [
+            _NOT_RECORDED["addresses"].for_field(f"{path}.{field}")
+            for field in ("unmatched_deallocations", "address_reuse", "breakdown")
+        ]
+    reasons = dict(_NOT_RECORDED)
+    if view.steps.why is not None:
+        reasons["step_id"] = view.steps.why
+        found += [
+            view.steps.why.for_field(f"{path}.{field}")
+            for field in ("steps", "growth_bytes_per_step")
+        ]
+    else:
+        field = f"{path}.growth_bytes_per_step"
+        found += growth_of(memory.steps, field=field)[1]
+    found += _missing_at_peak(path, memory, reasons)
+    reasons |= dict.fromkeys(_LEVELS, reasons["heap_bytes"])
+    # What is no single allocation was not asked for by anybody.
+    itemised = {"breakdown": pl.col("occurrences").is_not_null()}
+    if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
+        found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
+    for table in ("timeline", "breakdown", "steps"):
+        frame = getattr(memory, table)
+        columns = {key: why for key, why in reasons.items() if key in frame.columns}
+        found += missing_columns(
+            frame, columns, prefix=f"{path}.{table}.", where=itemised.get(table)
+        )
+    return found
+
+
+def _missing_at_peak(
+    path: str, memory: Memory, reasons: dict[str, Unavailable]
+) -> list[Missing]:
+    peak = memory.peak
+    if peak is None:
+        fields = ["peak"]
+        if memory.breakdown_time_ms is None:
+            fields += ["breakdown", "breakdown_time_ms"]
+        return [reasons["heap_bytes"].for_field(f"{path}.{field}") for field in fields]
+    found = []
+    for field in peak.__struct_fields__:
+        if getattr(peak, field) is not None:
+            continue
+        elsewhere = memory.timeline[field].is_not_null().any()
+        why = _NOT_AT_PEAK if elsewhere else reasons.get(field, _NOT_AT_PEAK)
+        if field == "fragmentation" and peak.free_bytes == 0:
+            why = _NOTHING_FREE
+        found.append(why.for_field(f"{path}.peak.{field}"))
+    return found
+
+
+def doubts_of(
+    name: str, memory: Memory, view: MemoryView, facts: Facts
+) -> list[QualityNote]:
+    """What is contradictory in the events of one memory."""
+    found = []
+    least, greatest = facts.least_capacity, facts.capacity
+    if least is not None and greatest is not None and least != greatest:
+        found.append(
+            QualityNote(
+                kind="memory_capacity_changed",
+                severity="warning",
+                scope=name,
+                message=f"The capacity of {name} changes from "
+                f"{bytes_text(least)} to {bytes_text(greatest)}; the greatest "
+                "is shown.",
+            )
+        )
+    lost = memory.breakdown.filter(pl.col("op_name") == LOST)
+    if len(lost):
+        found.append(
+            QualityNote(
+                kind="allocator_events_lost",
+                severity="warning",
+                scope=name,
+                message=f"The events of {name} leave "
+                f"{bytes_text(-lost['allocation_bytes'][0])} more alive than are in "
+                "use (LOST_EVENTS): deallocations are missing.",
+                remedy="Record a shorter time.",
+            )
+        )
+    if view.older_uncounted:
+        found.append(
+            QualityNote(
+                kind="memory_use_since_start",
+                severity="info",
+                scope=name,
+                message=f"The events of {name} count blocks from the begin of the "
+                "recording on: older blocks are in use beside them and are not shown.",
+                remedy="Begin to record before the program builds its model.",
+            )
+        )
+    if view.memory.replayed and memory.peak is not None:
+        found.append(
+            QualityNote(
+                kind="memory_use_replayed",
+                severity="info",
+                scope=name,
+                message=f"The events of {name} do not tell the memory in use; it is "
+                "what they add up to, so blocks older than the profile are only seen "
+                "where they are freed.",
+            )
+        )
+    return found

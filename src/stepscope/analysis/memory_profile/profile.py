@@ -1,0 +1,244 @@
+"""`memory_profile`: how full each memory was, and of what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.memory_profile.gaps import (
+    doubts_of,
+    growth_of,
+    missing_of,
+    missing_of_rows,
+)
+from stepscope.analysis.memory_profile.memory import (
+    Facts,
+    Memory,
+    MemoryPeak,
+    facts_of,
+    passed_thresholds,
+)
+from stepscope.analysis.memory_profile.rows import (
+    MemoryView,
+    breakdown_rows,
+    shown_places,
+    step_rows,
+    timeline_rows,
+)
+from stepscope.errors import BadUsage
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["SUMMARY_ROWS", "MemoryProfileResult", "Options", "analyse"]
+
+#: Columns of `MemoryProfileResult.rows`; null means not known.
+SUMMARY_ROWS: Final[dict[str, pl.DataType]] = {
+    "memory_id": pl.String(),
+    "host": pl.String(),
+    "allocations": pl.Int64(),
+    "deallocations": pl.Int64(),
+    "capacity_bytes": pl.Int64(),
+    "peak_heap_lifetime_bytes": pl.Int64(),
+    "peak_bytes": pl.Int64(),
+    "peak_capacity_percent": pl.Float64(),
+    "peak_time_ms": pl.Float64(),
+    "peak_stack_bytes": pl.Int64(),
+    "peak_heap_bytes": pl.Int64(),
+    "peak_free_bytes": pl.Int64(),
+    "peak_fragmentation": pl.Float64(),
+    "unmatched_deallocations": pl.Int64(),
+    "address_reuse": pl.Int64(),
+}
+#: Points of a timeline that a screen can tell apart (spec: tools, section 13).
+_POINTS: Final = 2000
+#: The last time, in ms, that picoseconds can count.
+_LAST_MS: Final = 9.2e9
+_NO_EVENTS: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The profile holds no allocation and no deallocation.",
+    remedy="Record a program whose allocator reports: TensorFlow on GPU or CPU, JAX on "
+    "AMD GPUs or TPUs, PyTorch with profile_memory=True.",
+)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        memory: Only the memory with this id.
+        points: Most points of a timeline; none for every event, as in an export.
+        at_ms: Take the breakdown after the last event by this time, in ms, instead
+            of at the peak.
+    """
+
+    memory: str | None = None
+    points: Annotated[int, msgspec.Meta(ge=3)] | None = _POINTS
+    at_ms: Annotated[float, msgspec.Meta(ge=0, le=_LAST_MS)] | None = None
+
+
+class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The memories of all selected hosts.
+
+    Attributes:
+        rows: One row per memory, columns `SUMMARY_ROWS`; by host, fullest first.
+        memories: Id → memory, in the same order. The id is the allocator's name, with
+            the host before it where several hosts are selected.
+        missing: What could not be looked at.
+        quality: What is contradictory in the events.
+        inputs: Host → allocator events and memories that were read.
+    """
+
+    rows: pl.DataFrame
+    memories: dict[str, Memory]
+    missing: tuple[Missing, ...]
+    quality: tuple[QualityNote, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+def analyse(
+    profile: ProfileData, options: Options
+) -> MemoryProfileResult | Unavailable:
+    """Look at every memory of every host (spec: tools, section 13).
+
+    Raises:
+        BadUsage: There is no memory with the id asked for.
+    """
+    absent: dict[str, Unavailable] = {}
+    inputs: dict[str, dict[str, int]] = {}
+    views: dict[str, MemoryView] = {}
+    host_of: dict[str, str] = {}
+    for host in profile.hosts:
+        found = _views(profile, host)
+        if isinstance(found, Unavailable):
+            absent[host] = found
+            continue
+        inputs[host] = {
+            "allocator_events": len(found[0].allocations),
+            "memories": len(found),
+        }
+        prefix = f"{host}/" if len(profile.hosts) > 1 else ""
+        views |= {f"{prefix}{view.memory.name}": view for view in found}
+        host_of |= {f"{prefix}{view.memory.name}": host for view in found}
+    if not views:
+        return next(iter(absent.values()), _NO_EVENTS)
+    if options.memory is not None:
+        if options.memory not in views:
+            raise BadUsage.unknown_name("memory", options.memory, views)
+        views = {options.memory: views[options.memory]}
+    facts = {name: facts_of(view) for name, view in views.items()}
+    memories = {
+        name: _memory(view, facts[name], options) for name, view in views.items()
+    }
+    rows = _summary(memories, host_of)
+    missing = missing_of_rows(rows, memories) + [
+        lack
+        for name, view in views.items()
+        for lack in missing_of(name, memories[name], view)
+    ]
+    missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    return MemoryProfileResult(
+        rows=rows,
+        memories=memories,
+        missing=tuple(missing),
+        quality=tuple(
+            note
+            for name, view in views.items()
+            for note in doubts_of(name, memories[name], view, facts[name])
+        ),
+        inputs=inputs,
+    )
+
+
+def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
+    """The memories of a host, fullest first."""
+    allocations = profile.table(host, "allocations")
+    if isinstance(allocations, Unavailable):
+        return allocations
+    if not len(allocations):
+        return _NO_EVENTS
+    replay = profile.derived(host, "memory_replay")
+    steps = profile.derived(host, "allocation_steps")
+    found = [
+        MemoryView(allocations, replay, memory, steps) for memory in replay.memories
+    ]
+    return sorted(found, key=_fullness)
+
+
+def _fullness(view: MemoryView) -> tuple[int, str]:
+    memory = view.memory
+    most = 0 if memory.peak is None else int(memory.in_use_bytes[memory.peak])
+    return -most, memory.name
+
+
+def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
+    memory = view.memory
+    peak = _peak(view)
+    place, time_ms = memory.peak, None if peak is None else peak.time_ms
+    if options.at_ms is not None:
+        at_ps = round(options.at_ms * PS_PER_MS)
+        place = int(np.searchsorted(view.time_ps, at_ps, side="right")) - 1
+        time_ms = options.at_ms
+    breakdown = breakdown_rows(view, -1 if place is None else place)
+    steps = step_rows(view)
+    growth, _ = growth_of(steps, field="")
+    return Memory(
+        allocations=len(memory.rows) - facts.frees,
+        deallocations=facts.frees,
+        unmatched_deallocations=memory.unmatched if facts.placed else None,
+        address_reuse=memory.reused if facts.placed else None,
+        capacity_bytes=facts.capacity,
+        peak_heap_lifetime_bytes=facts.lifetime_peak,
+        peak=peak,
+        level=_level(view),
+        timeline=timeline_rows(view, shown_places(view, options.points)),
+        breakdown=breakdown.clear() if place is None else breakdown,
+        breakdown_time_ms=time_ms,
+        steps=steps,
+        growth_bytes_per_step=growth,
+        warnings=passed_thresholds(peak, facts.capacity),
+    )
+
+
+def _level(view: MemoryView) -> str:
+    if view.memory.replayed:
+        return "replayed"
+    return "recorded_since_start" if view.older_uncounted else "recorded"
+
+
+def _peak(view: MemoryView) -> MemoryPeak | None:
+    place = view.memory.peak
+    if place is None:
+        return None
+    row = timeline_rows(view, np.array([place])).row(0, named=True)
+    return MemoryPeak(**{name: row[name] for name in MemoryPeak.__struct_fields__})
+
+
+def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFrame:
+    rows = []
+    for name, memory in memories.items():
+        row: dict[str, object] = {"memory_id": name, "host": host_of[name]}
+        row |= {
+            field: getattr(memory, field)
+            for field in SUMMARY_ROWS
+            if field in memory.__struct_fields__
+        }
+        peak = memory.peak
+        if peak is not None:
+            row["peak_bytes"] = peak.memory_in_use_bytes
+            row |= {
+                f"peak_{field}": getattr(peak, field)
+                for field in ("time_ms", "stack_bytes", "heap_bytes", "free_bytes")
+            }
+            row["peak_fragmentation"] = peak.fragmentation
+            if memory.capacity_bytes:
+                share = peak.memory_in_use_bytes / memory.capacity_bytes
+                row["peak_capacity_percent"] = 100.0 * share
+        rows.append(row)
+    return pl.DataFrame(rows, schema=SUMMARY_ROWS)

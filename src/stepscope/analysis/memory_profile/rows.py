@@ -1,0 +1,331 @@
+"""The tables of one memory: events over time, what was alive, and step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import ints, nullable
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.data_types import data_type_name
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.memory.allocation_steps import AllocationSteps
+    from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+
+__all__ = [
+    "BEFORE",
+    "BREAKDOWN_ROWS",
+    "LOST",
+    "STACK",
+    "STEP_ROWS",
+    "TIMELINE_ROWS",
+    "MemoryView",
+    "breakdown_rows",
+    "shown_places",
+    "step_rows",
+    "timeline_rows",
+]
+
+#: Columns of a memory's timeline, one row per event; null means not known.
+TIMELINE_ROWS: Final[dict[str, pl.DataType]] = {
+    "time_ms": pl.Float64(),
+    "stack_bytes": pl.Int64(),
+    "heap_bytes": pl.Int64(),
+    "free_bytes": pl.Int64(),
+    "fragmentation": pl.Float64(),  # 0 to 1; null where nothing is free
+    "event": pl.String(),  # allocation or deallocation
+    "requested_bytes": pl.Int64(),  # negative for a deallocation
+    "allocation_bytes": pl.Int64(),  # negative for a deallocation
+    "op_name": pl.String(),
+    "step_id": pl.Int64(),  # -1 in no step; null where no step is known
+    "region_type": pl.String(),
+    "data_type": pl.String(),
+    "tensor_shape": pl.String(),
+    "memory_in_use_bytes": pl.Int64(),  # stack and heap
+}
+#: Columns of what was alive at one instant; sizes are totals of the row.
+BREAKDOWN_ROWS: Final[dict[str, pl.DataType]] = {
+    "op_name": pl.String(),
+    "allocation_bytes": pl.Int64(),
+    "requested_bytes": pl.Int64(),
+    "occurrences": pl.Int64(),  # null of what is no single allocation
+    "region_type": pl.String(),
+    "data_type": pl.String(),
+    "tensor_shape": pl.String(),
+}
+#: Columns of a memory's steps.
+STEP_ROWS: Final[dict[str, pl.DataType]] = {
+    "step_id": pl.Int64(),
+    "name": pl.String(),
+    "start_ms": pl.Float64(),
+    "end_ms": pl.Float64(),
+    "open_end": pl.Boolean(),  # the last step: nothing shows where it ends
+    "start_bytes": pl.Int64(),  # in use when it began
+    "end_bytes": pl.Int64(),
+    "growth_bytes": pl.Int64(),
+    "min_bytes": pl.Int64(),
+    "max_bytes": pl.Int64(),
+}
+
+#: What the events do not itemise (spec: tools, section 13).
+BEFORE: Final = "allocated before the profile started"
+STACK: Final = "stack"
+#: The events say more is alive than is in use: frees are missing.
+LOST: Final = "freed without a recorded event"
+_UNSIZED: Final = "of unknown size"
+_UNPLACED: Final = "without a recorded address"
+_PERSISTENT: Final = "persist/dynamic"
+
+#: Column of allocations → what it is called in results; taken from the allocation
+#: that an event makes or ends.
+_OWN: Final = {"op": "op_name", "region": "region_type", "shape": "tensor_shape"}
+
+
+class MemoryView(Frozen, frozen=True):
+    """One memory of one host with everything its tables are made of.
+
+    Attributes:
+        allocations: All allocator events of the host.
+        replay: What they amount to.
+        memory: The one to look at.
+        steps: The steps beside the events.
+    """
+
+    allocations: pl.DataFrame
+    replay: MemoryReplay
+    memory: OneMemory
+    steps: AllocationSteps
+
+    @property
+    def time_ps(self) -> NDArray[np.int64]:
+        """When each event of the memory happened, by place."""
+        return ints(self.allocations, "start_ps")[self.memory.rows]
+
+    @property
+    def older_uncounted(self) -> bool:
+        """Whether the memory in use counts no blocks older than the recording."""
+        counted = self.allocations["older_counted"].gather(self.memory.rows)
+        return not self.memory.replayed and counted.eq(other=False).any()
+
+    def use_after(self, place: int) -> tuple[int | None, int]:
+        """Heap and stack after the event at a place; before all events at -1.
+
+        The heap is None where it is not known; the stack counts as nothing then.
+        """
+        memory = self.memory
+        at = max(place, 0)
+        if not memory.known[at]:
+            return None, 0
+        heap = int(memory.heap_bytes[at])
+        stack = int(memory.in_use_bytes[at]) - heap
+        if place >= 0:
+            return heap, stack
+        first = timeline_rows(self, np.array([0])).row(0, named=True)
+        change = first["allocation_bytes"]
+        return (None, 0) if change is None else (heap - change, stack)
+
+
+def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
+    """The events at these places, columns `TIMELINE_ROWS`."""
+    memory = view.memory
+    rows = memory.rows[places]
+    source = view.replay.source[rows]
+    event = view.allocations[rows]
+    # Deallocations carry neither op nor shape: their allocation does.
+    of = view.allocations.select(
+        *_OWN, "dtype", "allocated_bytes", "requested_bytes"
+    ).select(pl.all().gather(nullable("row", source, source >= 0)))
+    freed = pl.Series(event["kind"] == "deallocate")
+    known = memory.known[places]
+    size = {
+        name: event[f"{column}_bytes"].fill_null(of[f"{column}_bytes"])
+        for name, column in (
+            ("requested_bytes", "requested"),
+            ("allocation_bytes", "allocated"),
+        )
+    }
+    meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
+    frame = event.select(
+        (pl.col("start_ps") / PS_PER_MS).alias("time_ms"),
+        "stack_bytes",
+        nullable("heap_bytes", memory.heap_bytes[places], known),
+        "free_bytes",
+        pl.when(~meaningless.fill_null(value=False)).then("fragmentation"),
+        pl.when(freed)
+        .then(pl.lit("deallocation"))
+        .otherwise(pl.lit("allocation"))
+        .alias("event"),
+        *(
+            pl.when(freed).then(-given).otherwise(given).alias(name)
+            for name, given in size.items()
+        ),
+        *(of[column].alias(name) for column, name in _OWN.items()),
+        of.select(data_type_name(pl.col("dtype")).alias("data_type")).to_series(),
+        view.steps.step.gather(rows).alias("step_id"),
+        nullable("memory_in_use_bytes", memory.in_use_bytes[places], known),
+    )
+    return frame.select(pl.col(name).cast(kind) for name, kind in TIMELINE_ROWS.items())
+
+
+def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
+    """At most so many places in time order: extremes of equal spans, and the peak.
+
+    Every span of time keeps its first least and its first greatest use. None keeps
+    every event.
+    """
+    memory = view.memory
+    count = len(memory.rows)
+    if points is None or count <= points:
+        return np.arange(count)
+    time = view.time_ps
+    spans = (points - 1) // 2
+    begin, length = int(time[0]), int(time[-1] - time[0]) + 1
+    edges = [begin + length * span // spans for span in range(spans)]
+    first = np.unique(np.searchsorted(time, edges))
+    first = first[first < count]
+    size = np.diff(np.append(first, count))
+    highest = np.iinfo(np.int64).max
+    kept = []
+    for sign in (1, -1):
+        level = np.where(memory.known, sign * memory.in_use_bytes, highest)
+        least = np.minimum.reduceat(level, first)
+        hits = np.flatnonzero(level == np.repeat(least, size))
+        kept.append(hits[np.searchsorted(hits, first)])
+    peak = [] if memory.peak is None else [memory.peak]
+    return np.unique(np.concatenate([*kept, np.array(peak, np.int64)]))
+
+
+def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
+    """What is in use after the event at a place, columns `BREAKDOWN_ROWS`.
+
+    Live allocations, largest first, then what no event itemises; together exactly the
+    memory in use where that is known.
+    """
+    alive = view.replay.alive(view.memory, place)
+    live = (
+        view.allocations[alive]
+        .group_by(
+            "op", "region", "dtype", "shape", "allocated_bytes", "requested_bytes"
+        )
+        .agg(pl.len().cast(pl.Int64).alias("occurrences"))
+        .select(
+            *(pl.col(column).alias(name) for column, name in _OWN.items()),
+            (pl.col("allocated_bytes") * pl.col("occurrences")).alias(
+                "allocation_bytes"
+            ),
+            pl.col("requested_bytes") * pl.col("occurrences"),
+            "occurrences",
+            data_type_name(pl.col("dtype")).alias("data_type"),
+        )
+        .select(pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.items())
+        .sort(
+            *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
+            *("data_type", "tensor_shape"),
+            descending=[True, *[False] * 5],
+            nulls_last=True,
+        )
+    )
+    heap, stack = view.use_after(place)
+    rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
+    # Nothing older was counted, which does not mean that there was nothing.
+    shown = None if rest == 0 and view.older_uncounted else rest
+    special: list[tuple[str, int | None, str | None]] = [
+        (_rest_name(view, place, alive, rest), shown, _PERSISTENT)
+    ]
+    if stack > 0:
+        special.append((STACK, stack, None))
+    return pl.concat(
+        [
+            live,
+            pl.DataFrame(
+                [
+                    {
+                        "op_name": name,
+                        "allocation_bytes": size,
+                        "region_type": region,
+                    }
+                    for name, size, region in special
+                ],
+                schema=BREAKDOWN_ROWS,
+            ),
+        ]
+    )
+
+
+def _rest_name(
+    view: MemoryView, place: int, alive: NDArray[np.int64], rest: int | None
+) -> str:
+    """What the difference between use and live allocations is, in words."""
+    if rest is not None and rest < 0:
+        return LOST
+    until = view.memory.rows[: place + 1]
+    unplaced = view.replay.ended_by[until] == until
+    name = BEFORE
+    if view.allocations["allocated_bytes"].gather(alive).null_count():
+        name += f", or {_UNSIZED}"
+    if unplaced.any():
+        name += f", or {_UNPLACED}"
+    return name
+
+
+def step_rows(view: MemoryView) -> pl.DataFrame:
+    """Use at the begin and end of every step, columns `STEP_ROWS`.
+
+    An event at the very instant of a boundary belongs to the step that begins.
+    """
+    intervals = view.steps.intervals
+    if not len(intervals):
+        return pl.DataFrame(schema=STEP_ROWS)
+    memory, time = view.memory, view.time_ps
+    edges = [ints(intervals, name) for name in ("start_ps", "end_ps")]
+    first, last = (np.searchsorted(time, edge) for edge in edges)
+    heap, stack = view.use_after(-1)
+    # Place -1 is the last entry of these: the use before the first event.
+    level = np.append(memory.in_use_bytes, (heap or 0) + stack)
+    known = np.append(memory.known, heap is not None)
+    least, greatest = (
+        _extreme(sign, level, known, first - 1, last) for sign in (1, -1)
+    )
+    start, end = (
+        nullable(f"{name}_bytes", level[at - 1], known[at - 1])
+        for name, at in (("start", first), ("end", last))
+    )
+    frame = intervals.select(
+        pl.col("step").alias("step_id"),
+        "name",
+        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
+        (pl.col("end_ps") / PS_PER_MS).alias("end_ms"),
+        "open_end",
+        start,
+        end,
+        (end - start).alias("growth_bytes"),
+        nullable("min_bytes", *least),
+        nullable("max_bytes", *greatest),
+    )
+    return frame.select(pl.col(name).cast(kind) for name, kind in STEP_ROWS.items())
+
+
+def _extreme(
+    sign: int,
+    level: NDArray[np.int64],
+    known: NDArray[np.bool_],
+    before: NDArray[np.int64],
+    last: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Least (sign 1) or greatest (-1) level from place `before` to `last`, without it.
+
+    The place before the first event is the last entry of `level`.
+    """
+    highest = np.iinfo(np.int64).max
+    signed = np.where(known, sign * level, highest)
+    # Bring that entry to the front, and let a sentinel close the last range.
+    turned = np.concatenate((signed[-1:], signed[:-1], [highest]))
+    bounds = np.stack((before + 1, last + 1), axis=1).ravel()
+    found = np.minimum.reduceat(turned, bounds)[::2]
+    return sign * found, found != highest

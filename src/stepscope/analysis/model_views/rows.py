@@ -1,0 +1,238 @@
+"""The rows of a view: which nodes are shown, in which order, with which columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.model_views.options import SELECTABLE, matches_any
+from stepscope.analysis.model_views.tree import METRICS, summed
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.model_views.options import Settings
+    from stepscope.analysis.model_views.tree import Tree
+
+__all__ = ["VIEW_ROWS", "view_rows"]
+
+#: Columns of every view, in order; null means unknown.
+VIEW_ROWS: Final[dict[str, pl.DataType]] = {
+    "id": pl.Int64(),
+    "parent": pl.Int64(),  # null for a root
+    "depth": pl.Int64(),  # 1 for a root
+    "name": pl.String(),
+    "type": pl.String(),  # of the op; null for a scope and of several types
+    "occurrences": pl.Int64(),
+    "total_us": pl.Float64(),
+    "self_us": pl.Float64(),
+    "percent": pl.Float64(),  # total of all that is accounted
+    "host_us": pl.Float64(),
+    "device_us": pl.Float64(),
+    "total_host_us": pl.Float64(),
+    "total_device_us": pl.Float64(),
+    "flops": pl.Int64(),
+    "self_flops": pl.Int64(),
+    "flops_known_percent": pl.Float64(),
+    "parameters": pl.Int64(),
+    "allocated_bytes": pl.Int64(),
+}
+_ALWAYS: Final = ("id", "parent", "depth", "name")
+#: Orders in which the least comes first.
+_ASCENDING: Final = frozenset({"name", "depth"})
+
+
+def view_rows(
+    tree: Tree, settings: Settings, *, host: bool, device: bool
+) -> pl.DataFrame:
+    """The nodes to show, depth first, columns `VIEW_ROWS` as far as selected.
+
+    Args:
+        tree: All nodes.
+        settings: What to show.
+        host: Host time was recorded.
+        device: Device time was recorded.
+    """
+    roots, depth = _started(tree, settings)
+    shown = _shown(tree, settings, depth)
+    if settings.account_displayed_op_only:
+        own = np.where(shown[:, None], tree.own, 0)
+        tree = tree._replace(total=summed(tree.parent, own))
+        # Thresholds are about what is displayed, then.
+        shown = _shown(tree, settings, depth)
+    order, above = _listed(tree, roots, shown, settings)
+    frame = _frame(tree, order, host=host, device=device)
+    number = {node: row for row, node in enumerate(order)}
+    frame = frame.with_columns(
+        pl.Series("parent", [number.get(above[node]) for node in order], pl.Int64),
+        pl.Series("depth", depth[order], pl.Int64),
+    )
+    selected = {column for name in settings.select for column in SELECTABLE[name]}
+    return frame.select(
+        pl.col(name).cast(dtype)
+        for name, dtype in VIEW_ROWS.items()
+        if name in _ALWAYS or name in selected
+    )
+
+
+def _started(tree: Tree, settings: Settings) -> tuple[list[int], NDArray[np.int64]]:
+    """The outermost nodes to start from, and depths below them; 0 is left out."""
+    depth = np.zeros(len(tree.parent), np.int64)
+    roots = []
+    everything = settings.start_name_regexes == (".*",)
+    trimmed = np.zeros(len(tree.parent), np.bool_)
+    for node, parent in enumerate(tree.parent):
+        name = tree.name[node]
+        trimmed[node] = (parent >= 0 and trimmed[parent]) or matches_any(
+            settings.trim_name_regexes, name
+        )
+        if trimmed[node]:
+            continue
+        if parent >= 0 and depth[parent]:
+            depth[node] = depth[parent] + 1
+        elif everything or matches_any(settings.start_name_regexes, name):
+            depth[node] = 1
+            roots.append(node)
+    return roots, depth
+
+
+def _shown(
+    tree: Tree, settings: Settings, depth: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Nodes that reach every threshold and whose names are wanted."""
+    spent = tree.spent_ps(total=True)
+    shown = (depth > 0) & (depth <= settings.max_depth)
+    shown &= spent >= settings.min_micros * PS_PER_US
+    for metric, least in (
+        ("allocated_bytes", settings.min_bytes),
+        ("parameters", settings.min_params),
+        ("flops", settings.min_float_ops),
+        ("occurrences", settings.min_occurrence),
+    ):
+        shown &= tree.value(metric, total=True) >= least
+    if settings.show_name_regexes != (".*",):
+        shown &= _named(tree, settings.show_name_regexes)
+    if settings.hide_name_regexes:
+        shown &= ~_named(tree, settings.hide_name_regexes)
+    return shown
+
+
+def _named(tree: Tree, patterns: tuple[str, ...]) -> NDArray[np.bool_]:
+    return np.array([matches_any(patterns, name) for name in tree.name], np.bool_)
+
+
+def _listed(
+    tree: Tree, roots: list[int], shown: NDArray[np.bool_], settings: Settings
+) -> tuple[list[int], dict[int, int]]:
+    """Shown nodes depth first, and the nearest shown node above each of them."""
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parent):
+        children.setdefault(parent, []).append(node)
+    key = _keys(tree, settings)
+    order: list[int] = []
+    above: dict[int, int] = {}
+    # What stands under a hidden node moves up, so a node's children are sorted only
+    # with those of the hidden ones among them.
+    stack = [
+        (node, -1) for node in reversed(_sorted(_open(roots, children, shown), key))
+    ]
+    while stack:
+        node, parent = stack.pop()
+        order.append(node)
+        above[node] = parent
+        below = _sorted(_open(children.get(node, []), children, shown), key)
+        stack.extend((child, node) for child in reversed(below))
+    return order, above
+
+
+def _open(
+    nodes: list[int], children: dict[int, list[int]], shown: NDArray[np.bool_]
+) -> list[int]:
+    """The nodes that are shown, and in place of a hidden one what it has beneath it."""
+    found = []
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if shown[node]:
+            found.append(node)
+        else:
+            waiting.extend(children.get(node, []))
+    return found
+
+
+def _sorted(nodes: list[int], key: list[tuple[float, str]]) -> list[int]:
+    return sorted(nodes, key=lambda node: key[node])
+
+
+def _keys(tree: Tree, settings: Settings) -> list[tuple[float, str]]:
+    """By node what to sort by; equal ones by name."""
+    by = settings.order_by
+    if by in _ASCENDING:
+        return [(0.0, name) for name in tree.name]
+    host, device = (tree.value(name, total=True) for name in ("host_ps", "device_ps"))
+    values = {
+        "micros": tree.spent_ps(total=True),
+        "accelerator_micros": device,
+        "cpu_micros": host,
+        "bytes": tree.value("allocated_bytes", total=True),
+        "params": tree.value("parameters", total=True),
+        "float_ops": tree.value("flops", total=True),
+        "occurrence": tree.value("occurrences", total=True),
+    }[by]
+    return [
+        (-float(value), name)
+        for value, name in zip(values.tolist(), tree.name, strict=True)
+    ]
+
+
+def _frame(tree: Tree, order: list[int], *, host: bool, device: bool) -> pl.DataFrame:
+    """The columns of the nodes in order; what was not recorded is null."""
+    at = np.array(order, np.int64)
+    names = [
+        *((f"own_{name}", tree.own[at, place]) for place, name in enumerate(METRICS)),
+        *((f"all_{name}", tree.total[at, place]) for place, name in enumerate(METRICS)),
+    ]
+    whole = int(tree.spent_ps(total=False).sum())
+    frame = pl.DataFrame(
+        {
+            "id": np.arange(len(order)),
+            "name": pl.Series([tree.name[node] for node in order], dtype=pl.String),
+            "type": pl.Series([tree.type[node] for node in order], dtype=pl.String),
+            **{name: pl.Series(values, dtype=pl.Int64) for name, values in names},
+        }
+    )
+
+    def us(column: str, *, recorded: bool) -> pl.Expr:
+        if not recorded:
+            return pl.lit(None, pl.Float64)
+        return pl.col(column) / PS_PER_US
+
+    def known(metric: str, prefix: str = "all") -> pl.Expr:
+        return pl.when(pl.col(f"{prefix}_has_{metric}") > 0).then(f"{prefix}_{metric}")
+
+    spent = pl.col("all_host_ps") + pl.col("all_device_ps")
+    return frame.select(
+        "id",
+        "name",
+        "type",
+        pl.col("all_occurrences").alias("occurrences"),
+        (spent / PS_PER_US).alias("total_us"),
+        ((pl.col("own_host_ps") + pl.col("own_device_ps")) / PS_PER_US).alias(
+            "self_us"
+        ),
+        (100.0 * spent / whole if whole else pl.lit(None, pl.Float64)).alias("percent"),
+        us("own_host_ps", recorded=host).alias("host_us"),
+        us("own_device_ps", recorded=device).alias("device_us"),
+        us("all_host_ps", recorded=host).alias("total_host_us"),
+        us("all_device_ps", recorded=device).alias("total_device_us"),
+        known("flops").alias("flops"),
+        known("flops", "own").alias("self_flops"),
+        pl.when(spent > 0)
+        .then(100.0 * pl.col("all_known_ps") / spent)
+        .alias("flops_known_percent"),
+        known("parameters").alias("parameters"),
+        known("allocated_bytes").alias("allocated_bytes"),
+    )

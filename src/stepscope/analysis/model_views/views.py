@@ -1,0 +1,278 @@
+"""`model_views`: costs by name scope, by graph, by op and by line of the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.model_views.options import Options, Settings, settings_of
+from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
+from stepscope.analysis.model_views.tree import NO_SOURCE, grown
+from stepscope.analysis.ops.rows import NO_ACTIVITY
+from stepscope.derive.model.work import VIEWS, charges_of
+from stepscope.errors import BadUsage
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.derive.model.work import ModelWork, View
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["VIEW_ROWS", "ModelViewsResult", "Options", "analyse"]
+
+
+class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Four views of the same costs, over all selected hosts and devices.
+
+    Attributes:
+        view: The one to show first.
+        scope: By name scope, or by module of the model; columns `VIEW_ROWS` as far as
+            selected, depth first. The roots' totals add up to all recorded time.
+        graph: By op, each beneath the op that called it.
+        op: By op type.
+        code: By line of the program.
+        total_us: Time of everything that was accounted, on hosts and devices.
+        flops_known_percent: The share of it that ops with known operations took.
+        settings: The options as they were decided.
+        step: Number of the step that is shown; null for all of the recording.
+        missing: Columns that hold nulls, with the reasons.
+        inputs: Host → executions and device activities that were read.
+    """
+
+    view: str
+    scope: pl.DataFrame
+    graph: pl.DataFrame
+    op: pl.DataFrame
+    code: pl.DataFrame
+    total_us: float
+    flops_known_percent: float | None
+    settings: Settings
+    step: int | None
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavailable:
+    """Hang what ran into the four trees (spec: tools, section 20)."""
+    settings = settings_of(options)
+    works: dict[str, ModelWork] = {}
+    absent: list[Unavailable] = []
+    for name in profile.hosts:
+        work = profile.derived(name, "model_work")
+        if isinstance(work, Unavailable):
+            absent.append(work)
+        elif not work.sees_host(None) and not work.sees_device(None):
+            absent.append(_why_nothing(profile, name))
+        else:
+            works[name] = work
+    if not works:
+        return absent[0] if absent else _NO_OPS
+    steps = _step_rows(profile, works, options.step)
+    if isinstance(steps, Unavailable):
+        return steps
+    host = any(works[name].sees_host(row) for name, row in steps.items())
+    device = any(works[name].sees_device(row) for name, row in steps.items())
+    if not host and not device:
+        first = works[next(iter(steps))]
+        side = _why_no_device if first.sees_device(None) else _why_no_host
+        return side(first, options.step)
+    frames: dict[View, pl.DataFrame] = {}
+    spent = known = 0
+    charges = [
+        profile.derived(name, "model_charges")
+        if row is None and not settings.trainable_only
+        else charges_of(works[name], row, trainable_only=settings.trainable_only)
+        for name, row in steps.items()
+    ]
+    for view in VIEWS:
+        hung = [of_host[view] for of_host in charges]
+        tree = grown(hung, view, settings.account_type_regexes)
+        frames[view] = view_rows(tree, settings, host=host, device=device)
+        spent = int(tree.spent_ps(total=False).sum())
+        known = int(tree.value("known_ps", total=False).sum())
+    return ModelViewsResult(
+        view=options.view,
+        scope=frames["scope"],
+        graph=frames["graph"],
+        op=frames["op"],
+        code=frames["code"],
+        total_us=spent / PS_PER_US,
+        flops_known_percent=100.0 * known / spent if spent else None,
+        settings=settings,
+        step=options.step,
+        missing=tuple(
+            _missing(
+                profile,
+                works,
+                frames,
+                spent=spent,
+                settings=settings,
+                step=options.step,
+            )
+        ),
+        inputs={name: _inputs(work) for name, work in works.items()},
+    )
+
+
+_NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="the profile holds no execution of an op, on a host or on a device.",
+    remedy="Record with host tracer level 2, and some steps of the program.",
+)
+_NO_SHAPES: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="for these ops the sizes of the operands were not recorded, or no formula "
+    "is known.",
+    remedy="Record shapes with the profiler of the framework where it can "
+    "(`record_shapes=True`, host tracer level 3), or the HLO of compiled programs.",
+)
+_NO_VARIABLES: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="nothing tells the sizes of the variables that these nodes read: that takes "
+    "the modules of the model and the sizes of operands.",
+    remedy="Record modules and shapes with the profiler of the framework where it can "
+    "(`with_modules=True`, `record_shapes=True`).",
+)
+#: Where described variables stand.
+_OF_TABLE: Final = ("scope", "parameters")
+_NOT_HERE: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="the model's description has no variable in these scopes, or not its sizes.",
+    remedy="Look at the scopes that the variables are named after.",
+)
+_MAYBE_TRAINED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="of some variables it is not known whether they are trained; they are "
+    "counted.",
+    remedy="Look at what the optimizer of the program is given.",
+)
+_NO_BYTES: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="no recorded allocation names an op of these nodes.",
+    remedy="Record memory with the profiler of the framework where it can "
+    "(`profile_memory=True`).",
+)
+_NO_LINES: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="for what stands under (no source line) neither a line of the program nor "
+    "the Python call around it was recorded.",
+    remedy="Record with the Python tracer on (`python_tracer_level=1`, "
+    "`with_stack=True`), or compile the step (`jit_compile=True`, `jax.jit`).",
+)
+_NO_TIME: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="these nodes took no time, so there is nothing to take a share of.",
+    remedy="Nothing is wrong.",
+)
+
+
+def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
+    """Why nothing is known to have run on a host."""
+    why = profile.derived(host, "host_ops")
+    return why if isinstance(why, Unavailable) else _NO_OPS
+
+
+def _why_no_device(work: ModelWork, step: int | None) -> Unavailable:
+    if isinstance(work.device_ops, Unavailable):
+        return work.device_ops
+    if step is not None and isinstance(work.activity_steps, Unavailable):
+        return work.activity_steps
+    return NO_ACTIVITY
+
+
+def _why_no_host(work: ModelWork, step: int | None) -> Unavailable:
+    if isinstance(work.host, Unavailable):
+        return work.host
+    if step is not None and isinstance(work.windows, Unavailable):
+        return work.windows
+    return _NO_OPS
+
+
+def _step_rows(
+    profile: ProfileData, works: dict[str, ModelWork], step: int | None
+) -> dict[str, int | None] | Unavailable:
+    """By host: the row of the step asked for; None for everything.
+
+    Raises:
+        BadUsage: No host has a step of that number.
+    """
+    if step is None:
+        return dict.fromkeys(works)
+    found: dict[str, int | None] = {
+        name: work.step_numbers.index(step)
+        for name, work in works.items()
+        if step in work.step_numbers
+    }
+    if found:
+        return found
+    known = sorted({number for work in works.values() for number in work.step_numbers})
+    if known:
+        message = f"there is no step {step}; there are {known[0]} to {known[-1]}"
+        raise BadUsage(message)
+    why = profile.derived(next(iter(works)), "steps")
+    return why if isinstance(why, Unavailable) else _NO_OPS
+
+
+def _missing(
+    profile: ProfileData,
+    works: dict[str, ModelWork],
+    frames: dict[View, pl.DataFrame],
+    *,
+    spent: int,
+    settings: Settings,
+    step: int | None,
+) -> list[Missing]:
+    """An entry for each column with nulls, and for each host that was left out."""
+    first = next(iter(works.values()))
+    allocations = first.allocations
+    reasons = {
+        "percent": _NO_TIME,
+        **dict.fromkeys(("host_us", "total_host_us"), _why_no_host(first, step)),
+        **dict.fromkeys(("device_us", "total_device_us"), _why_no_device(first, step)),
+        **dict.fromkeys(("flops", "self_flops"), _NO_SHAPES),
+        "flops_known_percent": _NO_TIME,
+        "parameters": _NO_VARIABLES,
+        "allocated_bytes": allocations
+        if isinstance(allocations, Unavailable)
+        else _NO_BYTES,
+    }
+    described = [
+        work.parameters
+        for work in works.values()
+        if not isinstance(work.parameters, Unavailable)
+    ]
+    found = [
+        (_NOT_HERE if described and (view, column) == _OF_TABLE else why).for_field(
+            f"{view}.{column}"
+        )
+        for view, frame in frames.items()
+        for column, why in reasons.items()
+        if column in frame.columns and frame[column].null_count()
+    ]
+    if settings.trainable_only and any(
+        table["trainable"].null_count() for table in described
+    ):
+        found.append(_MAYBE_TRAINED.for_field("scope.parameters[trainable]"))
+    if not spent:
+        found.append(_NO_TIME.for_field("flops_known_percent"))
+    if NO_SOURCE in frames["code"]["name"].to_list():
+        found.append(_NO_LINES.for_field("code"))
+    for name in profile.hosts:
+        if name not in works:
+            work = profile.derived(name, "model_work")
+            why = work if isinstance(work, Unavailable) else _why_nothing(profile, name)
+            found.append(why.for_field(f"hosts.{name}"))
+    return found
+
+
+def _inputs(work: ModelWork) -> dict[str, int]:
+    found = {}
+    if not isinstance(work.host, Unavailable):
+        found["host_op_executions"] = len(work.host.event)
+    if not isinstance(work.costs, Unavailable):
+        found["executions_with_operands"] = work.costs.recorded
+    if work.device is not None:
+        found["device_activities"] = len(work.device.op)
+    return found

@@ -1,0 +1,1 @@
+"""Rows of ops that several tools show."""

@@ -1,0 +1,214 @@
+"""Op tables of several hosts as one: sums by module and name, on either side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.derive.ops.database import DeviceOps, HostOps
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "MERGED_ROWS",
+    "NO_ACTIVITY",
+    "Side",
+    "device_side",
+    "host_side",
+    "launch_latency_ps",
+    "without_steps",
+]
+
+#: Columns that both sides have after merging; null means unknown.
+MERGED_ROWS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "type": pl.String(),
+    "category": pl.String(),
+    "evidence": pl.UInt8(),  # an `OpEvidence`; null for host ops
+    "module": pl.String(),
+    "framework_op": pl.String(),
+    "source_file": pl.String(),
+    "source_line": pl.Int64(),
+    "occurrences": pl.Int64(),
+    "activities": pl.Int64(),
+    "total_ps": pl.Int64(),
+    "self_ps": pl.Int64(),
+    "exposed_ps": pl.Int64(),
+    "kernel_ps": pl.Int64(),
+    "tensor_core_ps": pl.Int64(),
+    "tensor_core_unknown_ps": pl.Int64(),
+    "tensor_core_eligible": pl.Boolean(),
+    "eager": pl.Int64(),
+    "function": pl.Int64(),
+    "step_ps": pl.Int64(),
+    "hosts": pl.List(pl.String()),
+}
+_SUMS: Final = (
+    *("occurrences", "activities", "total_ps", "self_ps", "exposed_ps", "kernel_ps"),
+    *("tensor_core_ps", "tensor_core_unknown_ps", "eager", "function", "step_ps"),
+)
+_NO_STEP_OF_ACTIVITY: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="nothing tells which step any device activity belongs to.",
+    remedy="Record launch calls as well: host tracer on, in the process that launches.",
+)
+#: Fewer waits than this make no typical one; the guide's 20 µs stands in.
+_ENOUGH_WAITS: Final = 30
+_USUAL_LATENCY_PS: Final = 20 * PS_PER_US
+
+
+class Side(Frozen, frozen=True):
+    """All ops of the hosts, or of the devices.
+
+    Attributes:
+        rows: One row per (module, name), columns `MERGED_ROWS`, by self time
+            descending, then name, then module.
+        idle_ps: Idle times of all hosts (or devices) added up.
+        step_count: Steps of all hosts that have any; None where none has.
+        absent: Host → why it has no ops on this side.
+    """
+
+    rows: pl.DataFrame
+    idle_ps: int
+    step_count: int | None
+    absent: dict[str, Unavailable]
+
+
+def host_side(profile: ProfileData) -> Side:
+    """Merge the host ops of all hosts of a profile."""
+    found: dict[str, HostOps] = {}
+    absent: dict[str, Unavailable] = {}
+    for host in profile.hosts:
+        ops = profile.derived(host, "host_ops")
+        if isinstance(ops, Unavailable):
+            absent[host] = ops
+        else:
+            found[host] = ops
+    words = {int(category): category.name.lower() for category in OpCategory}
+    frames = [
+        ops.rows.with_columns(
+            pl.col("category").replace_strict(words, return_dtype=pl.String),
+            pl.col("step_self_ps").alias("step_ps"),
+            pl.lit(host).alias("host"),
+        )
+        for host, ops in found.items()
+    ]
+    return Side(
+        _merged(frames),
+        sum(ops.idle_ps for ops in found.values()),
+        _steps([ops.step_count for ops in found.values()]),
+        absent,
+    )
+
+
+def device_side(profile: ProfileData) -> Side:
+    """Merge the device ops of all hosts and devices of a profile."""
+    found: dict[str, DeviceOps] = {}
+    absent: dict[str, Unavailable] = {}
+    for host in profile.hosts:
+        ops = profile.derived(host, "device_ops")
+        if isinstance(ops, Unavailable):
+            absent[host] = ops
+        elif not len(ops.rows):
+            absent[host] = NO_ACTIVITY
+        else:
+            found[host] = ops
+    frames = [
+        ops.rows.with_columns(
+            pl.col("total_ps").alias("self_ps"), pl.lit(host).alias("host")
+        )
+        for host, ops in found.items()
+    ]
+    return Side(
+        _merged(frames),
+        sum(sum(ops.idle_ps.values()) for ops in found.values()),
+        _steps([ops.step_count for ops in found.values()]),
+        absent,
+    )
+
+
+#: A device that was listed and stayed silent says nothing about the program.
+NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="a device is listed, but none of its activity was recorded.",
+    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+)
+
+
+def without_steps(profile: ProfileData) -> Unavailable:
+    """Why times per step are unknown where they are unknown as a whole."""
+    for host in profile.hosts:
+        for name in ("steps", "windows"):
+            found = profile.derived(host, name)
+            if isinstance(found, Unavailable):
+                return found
+    return _NO_STEP_OF_ACTIVITY
+
+
+def launch_latency_ps(profile: ProfileData) -> float:
+    """The typical wait of an activity for its launch, where nothing else held it up.
+
+    The median from the end of the launch call to the begin of the activity, over
+    launches that found an empty queue; 20 µs where there are too few of them.
+    """
+    waits = []
+    for host in profile.hosts:
+        correlation = profile.derived(host, "correlation")
+        if not isinstance(correlation, Unavailable):
+            waits.append(correlation.latency_ps[correlation.queue_empty])
+    everything = np.concatenate(waits) if waits else np.empty(0, np.int64)
+    if len(everything) < _ENOUGH_WAITS:
+        return float(_USUAL_LATENCY_PS)
+    return float(np.median(everything))
+
+
+def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    if not frames:
+        return pl.DataFrame(schema=MERGED_ROWS)
+    whole = pl.concat(
+        [
+            frame.select(
+                "host",
+                *(
+                    pl.col(name).cast(dtype)
+                    if name in frame.columns
+                    else pl.lit(None, dtype).alias(name)
+                    for name, dtype in MERGED_ROWS.items()
+                    if name != "hosts"
+                ),
+            )
+            for frame in frames
+        ]
+    )
+    grouped = whole.group_by("module", "name", maintain_order=True).agg(
+        *(
+            pl.col(name).drop_nulls().first()
+            for name in (
+                *("type", "category", "framework_op", "source_file", "source_line"),
+            )
+        ),
+        pl.col("evidence").min(),
+        *(
+            pl.when(pl.col(name).is_not_null().any())
+            .then(pl.col(name).sum())
+            .alias(name)
+            for name in _SUMS
+        ),
+        pl.col("tensor_core_eligible").any(ignore_nulls=False),
+        pl.col("host").unique().sort().alias("hosts"),
+    )
+    return grouped.select(*MERGED_ROWS).sort(
+        "self_ps", "name", "module", descending=[True, False, False]
+    )
+
+
+def _steps(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

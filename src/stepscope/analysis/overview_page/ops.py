@@ -1,0 +1,528 @@
+"""The parts of the overview that are about ops: what, where, how wide, how eager."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rates
+from stepscope.analysis.ops.rows import device_side, host_side
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.precision import PrecisionEvidence
+from stepscope.derive.host.function_calls import EXPENSIVE_MODES
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.ops.placement import PROGRAM_EVIDENCE
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import GIB, PS_PER_S, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.ops.placement import OpPlacement
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "Collective",
+    "Eager",
+    "FunctionMode",
+    "Functions",
+    "Placement",
+    "PrecisionShares",
+    "TopOp",
+    "collectives_of",
+    "described_parameters",
+    "functions_of",
+    "placement_of",
+    "precision_of",
+    "top_ops_of",
+]
+
+_TOP: Final = 10
+_DATASET: Final = OpCategory.DATASET.name.lower()
+#: Bytes of a gradient that is exchanged in 32 bits (the guide's estimate).
+_BYTES_PER_PARAMETER: Final = 4
+
+
+class TopOp(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the ops that take most time.
+
+    Attributes:
+        rank: 1 is the longest.
+        host_or_device: The side whose ops are listed.
+        name: Name of the op.
+        category: Its type.
+        self_time_us: Its time, all hosts and devices added up.
+        self_time_percent: Of all named ops of the side.
+        cumulative_percent: With those of better rank.
+        occurrences: Executions.
+        flop_rate_gflops: Operations per time; null where its work is not known.
+        tensor_core_eligible: Null on a host and where nothing tells.
+        tensor_core_used: Likewise.
+        hosts: Where it ran.
+    """
+
+    rank: int
+    host_or_device: str
+    name: str
+    category: str | None
+    self_time_us: float
+    self_time_percent: float
+    cumulative_percent: float
+    occurrences: int | None
+    flop_rate_gflops: float | None
+    tensor_core_eligible: bool | None
+    tensor_core_used: bool | None
+    hosts: tuple[str, ...]
+
+
+class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
+    """How wide the kernels compute, by their time; copies and collectives apart.
+
+    Attributes:
+        compute_16bit_percent: 16 bits or fewer.
+        compute_32bit_percent: 32 bits or more.
+        tf32_percent: 32-bit operands on Tensor Cores.
+        fp64_percent: 64 bits.
+        default_evidence_percent: Time of kernels of which nothing told the width.
+        kernels_16bit_count: How many kernels compute with 16 bits.
+        kernels_total_count: How many compute at all.
+    """
+
+    compute_16bit_percent: float
+    compute_32bit_percent: float
+    tf32_percent: float
+    fp64_percent: float
+    default_evidence_percent: float
+    kernels_16bit_count: int
+    kernels_total_count: int
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """On which side ops ran; input pipeline ops are a third number.
+
+    Attributes:
+        host_op_percent: Executions that put no work on a device.
+        device_op_percent: Executions that did.
+        host_self_time_percent: Share of the self time of both sides.
+        device_self_time_percent: Likewise.
+        host_executions: Counted.
+        device_executions: Counted.
+        dataset_executions: Counted; in neither share.
+    """
+
+    host_op_percent: float | None
+    device_op_percent: float | None
+    host_self_time_percent: float | None
+    device_self_time_percent: float | None
+    host_executions: int | None
+    device_executions: int | None
+    dataset_executions: int | None
+
+
+class Eager(msgspec.Struct, frozen=True, kw_only=True):
+    """Share of the self time of ops that ran at once, outside any function."""
+
+    host_percent: float | None
+    device_percent: float | None
+
+
+class FunctionMode(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one graph function that were served in one way.
+
+    Attributes:
+        name: The function.
+        mode: As recorded: concrete, traced-xla, notTraced-nonXla, eager, …
+        calls: How many.
+        self_time_us: Without calls of functions inside.
+        percent: Of the self time of all such calls.
+        tracing_count: How often it was traced since the program began.
+    """
+
+    name: str
+    mode: str
+    calls: int
+    self_time_us: float
+    percent: float | None
+    tracing_count: int | None
+
+
+class Functions(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of graph functions.
+
+    Attributes:
+        expensive_percent: Self time of calls that traced or ran eagerly.
+        calls: By function and mode, the longest first.
+    """
+
+    expensive_percent: float | None
+    calls: tuple[FunctionMode, ...]
+
+
+class Collective(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of exchange between devices.
+
+    Attributes:
+        kind: all-reduce, all-gather, …
+        count: All of them.
+        count_per_step: On each device; null without steps.
+        mean_us: Mean duration.
+        min_over_devices_us: Mean duration on the device where it is shortest, which
+            waits least for the others.
+        exposed_us: Time in which nothing else ran on the device, added up.
+        bytes: Null: sizes stand in shapes, which were not recorded.
+        gib_per_s: Null likewise.
+        expected_us: Parameters × 4 bytes / bandwidth, where both were given.
+    """
+
+    kind: str
+    count: int
+    count_per_step: float | None
+    mean_us: float
+    min_over_devices_us: float
+    exposed_us: float
+    bytes: int | None
+    gib_per_s: float | None
+    expected_us: float | None
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100.0 * part / whole if whole else None
+
+
+def top_ops_of(
+    profile: ProfileData,
+) -> tuple[tuple[TopOp, ...] | None, tuple[Missing, ...]]:
+    """The ten longest named ops of the devices, or of the hosts without any device."""
+    device = device_side(profile)
+    evidence = [int(code) for code in PROGRAM_EVIDENCE]
+    rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
+    lacking: list[Missing] = []
+    if not len(device.rows) and _no_device(profile):
+        host = host_side(profile)
+        rows, side = host.rows.filter(pl.col("category") != _DATASET), "Host"
+        lacking += [
+            why.for_field(f"top_ops.{field}")
+            for why in list(device.absent.values())[:1]
+            for field in ("tensor_core_eligible", "tensor_core_used")
+        ]
+        absent = host.absent
+    else:
+        absent = device.absent
+    whole = int(rows["self_ps"].sum())
+    if not whole:
+        why = next(iter(absent.values()), _NO_NAMES)
+        return None, (why.for_field("top_ops"),)
+    top = rows.head(_TOP)
+    costs = device_costs(profile) if side == "Device" else host_costs(profile)
+    top = top.hstack(rates(top, costs))
+    if top["measured_flop_rate"].null_count():
+        lacking.append(NO_COSTS.for_field("top_ops.flop_rate_gflops"))
+    found, running = [], 0
+    for rank, row in enumerate(top.iter_rows(named=True), start=1):
+        running += row["self_ps"]
+        found.append(
+            TopOp(
+                rank=rank,
+                host_or_device=side,
+                name=row["framework_op"] or row["name"],
+                category=row["type"],
+                self_time_us=row["self_ps"] / PS_PER_US,
+                self_time_percent=100.0 * row["self_ps"] / whole,
+                cumulative_percent=100.0 * running / whole,
+                occurrences=row["occurrences"],
+                flop_rate_gflops=row["measured_flop_rate"],
+                tensor_core_eligible=row["tensor_core_eligible"],
+                tensor_core_used=_uses_matrix_units(row),
+                hosts=tuple(row["hosts"]),
+            )
+        )
+    return tuple(found), tuple(lacking)
+
+
+_NO_NAMES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No event carries the name of an op.",
+    remedy="Record with host tracer level 2 and the device tracer on.",
+)
+
+
+def _no_device(profile: ProfileData) -> bool:
+    for host in profile.hosts:
+        activity = profile.table(host, "device_activity")
+        if not isinstance(activity, Unavailable) or activity.code != "NO_DEVICE_PLANE":
+            return False
+    return True
+
+
+def _uses_matrix_units(row: dict[str, int | None]) -> bool | None:
+    if row["tensor_core_ps"]:
+        return True
+    if row["tensor_core_ps"] is None or row["tensor_core_unknown_ps"]:
+        return None
+    return False
+
+
+def precision_of(
+    profile: ProfileData, hosts: Sequence[str]
+) -> PrecisionShares | Unavailable:
+    """Kernel time by width over all hosts that have devices."""
+    time = dict.fromkeys(("all", "16", "tf32", "fp64", "default"), 0)
+    narrow = total = 0
+    why: Unavailable | None = None
+    for host in hosts:
+        activity = profile.table(host, "device_activity")
+        precision = profile.derived(host, "precision")
+        if isinstance(activity, Unavailable) or isinstance(precision, Unavailable):
+            why = activity if isinstance(activity, Unavailable) else precision
+            continue
+        dur = ints(activity, "dur_ps")
+        computes = precision.bits > 0
+        masks = {
+            "all": computes,
+            "16": precision.bits == 16,
+            "tf32": computes & precision.tf32,
+            "fp64": computes & precision.fp64,
+            "default": computes & (precision.evidence == PrecisionEvidence.DEFAULT),
+        }
+        for name, mask in masks.items():
+            time[name] += int(dur[mask].sum())
+        narrow += int(np.count_nonzero(masks["16"]))
+        total += int(np.count_nonzero(computes))
+    if not time["all"]:
+        return why or _NO_KERNELS
+    shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
+    return PrecisionShares(
+        compute_16bit_percent=shares["16"],
+        compute_32bit_percent=100.0 - shares["16"],
+        tf32_percent=shares["tf32"],
+        fp64_percent=shares["fp64"],
+        default_evidence_percent=shares["default"],
+        kernels_16bit_count=narrow,
+        kernels_total_count=total,
+    )
+
+
+_NO_KERNELS: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="No kernel that computes was recorded, so nothing has a precision.",
+    remedy="Record while the device computes.",
+)
+
+
+def placement_of(
+    profile: ProfileData, hosts: Sequence[str]
+) -> tuple[Placement | None, Eager | None, bool | None, tuple[Missing, ...]]:
+    """Executions and self times by side, eager shares, and whether it is training."""
+    found: list[OpPlacement] = []
+    why = _NO_NAMES
+    for host in hosts:
+        placed = profile.derived(host, "op_placement")
+        if isinstance(placed, Unavailable):
+            why = placed
+        else:
+            found.append(placed)
+    if not found:
+        fields = ("op_placement", "eager", "is_training")
+        return None, None, None, tuple(why.for_field(field) for field in fields)
+    total = {
+        name: _sum([getattr(placed, name) for placed in found])
+        for name in (
+            "host_executions",
+            "device_executions",
+            "dataset_executions",
+            "host_self_ps",
+            "device_self_ps",
+            "host_eager_self_ps",
+            "device_eager_self_ps",
+        )
+    }
+    executions = _shares(total["host_executions"], total["device_executions"])
+    times = _shares(total["host_self_ps"], total["device_self_ps"])
+    placement = Placement(
+        host_op_percent=executions[0],
+        device_op_percent=executions[1],
+        host_self_time_percent=times[0],
+        device_self_time_percent=times[1],
+        host_executions=total["host_executions"],
+        device_executions=total["device_executions"],
+        dataset_executions=total["dataset_executions"],
+    )
+    eager = Eager(
+        host_percent=_ratio(total["host_eager_self_ps"], total["host_self_ps"]),
+        device_percent=_ratio(total["device_eager_self_ps"], total["device_self_ps"]),
+    )
+    training = _any_known([placed.is_training for placed in found])
+    missing = _placement_missing(profile, hosts, placement, eager)
+    if training is None:
+        missing = (*missing, _NO_NAMES.for_field("is_training"))
+    return placement, eager, training, missing
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _shares(host: int | None, device: int | None) -> tuple[float | None, float | None]:
+    if host is None or device is None or not host + device:
+        return None, None
+    return 100.0 * host / (host + device), 100.0 * device / (host + device)
+
+
+def _ratio(part: int | None, whole: int | None) -> float | None:
+    return None if part is None or not whole else 100.0 * part / whole
+
+
+def _any_known(values: Sequence[bool | None]) -> bool | None:
+    known = [value for value in values if value is not None]
+    return any(known) if known else None
+
+
+def _placement_missing(
+    profile: ProfileData,
+    hosts: Sequence[str],
+    placement: Placement,
+    eager: Eager,
+) -> tuple[Missing, ...]:
+    """One entry per null: the absent side where one is, else that nothing tells."""
+    absent: dict[str, Unavailable] = {}
+    for host in hosts:
+        for name in ("host_ops", "device_ops"):
+            value = profile.derived(host, name)
+            if isinstance(value, Unavailable):
+                absent.setdefault(name, value)
+    fallback = absent.get("device_ops") or absent.get("host_ops") or _NOT_TOLD
+    found = [
+        fallback.for_field(f"op_placement.{name}")
+        for name in placement.__struct_fields__
+        if getattr(placement, name) is None
+    ]
+    sides = {"host_percent": "host_ops", "device_percent": "device_ops"}
+    found += [
+        absent.get(side, _NOT_TOLD).for_field(f"eager.{name}")
+        for name, side in sides.items()
+        if getattr(eager, name) is None
+    ]
+    return tuple(found)
+
+
+_NOT_TOLD: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No execution of an op tells whether it ran eagerly or on which side.",
+    remedy="Record with host tracer level 2.",
+)
+
+
+def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unavailable:
+    """Calls of graph functions of all hosts."""
+    frames, why = [], _NO_NAMES
+    for host in hosts:
+        calls = profile.derived(host, "function_calls")
+        if isinstance(calls, Unavailable):
+            why = calls
+        else:
+            frames.append(calls)
+    if not frames:
+        return why
+    merged = (
+        pl.concat(frames)
+        .group_by("name", "mode")
+        .agg(pl.col("calls", "self_ps").sum(), pl.col("tracing_count").max())
+        .sort("self_ps", "name", "mode", descending=[True, False, False])
+    )
+    whole = int(merged["self_ps"].sum())
+    expensive = merged.filter(pl.col("mode").is_in(EXPENSIVE_MODES))["self_ps"].sum()
+    return Functions(
+        expensive_percent=_percent(int(expensive), whole),
+        calls=tuple(
+            FunctionMode(
+                name=row["name"],
+                mode=row["mode"],
+                calls=row["calls"],
+                self_time_us=row["self_ps"] / PS_PER_US,
+                percent=_percent(row["self_ps"], whole),
+                tracing_count=row["tracing_count"],
+            )
+            # Functions of a program, not events.
+            for row in merged.iter_rows(named=True)
+        ),
+    )
+
+
+def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
+    """Elements of all variables that are trained; None where nobody described them.
+
+    Every host trains the same model: the first that describes it is asked. A variable
+    of unknown shape makes the sum unknown.
+    """
+    for host in hosts:
+        described = profile.table(host, "parameters")
+        if isinstance(described, Unavailable):
+            continue
+        trained = described.filter(pl.col("trainable").ne_missing(other=False))
+        shapes = trained["shape"].to_list()
+        return None if None in shapes else sum(map(math.prod, shapes))
+    return None
+
+
+def collectives_of(
+    profile: ProfileData,
+    hosts: Sequence[str],
+    *,
+    step_count: int | None,
+    parameters: int | None,
+    gib_per_s: float | None,
+) -> tuple[Collective, ...] | Unavailable:
+    """Exchanges by kind; an empty tuple where devices exchanged nothing.
+
+    Args:
+        profile: The run.
+        hosts: Those looked at.
+        step_count: Steps in which they were counted; None without steps.
+        parameters: Of the model, where the user or the recording tells.
+        gib_per_s: Bandwidth between devices, where the user gave it.
+    """
+    frames, why = [], None
+    for host in hosts:
+        found = profile.derived(host, "collectives")
+        if isinstance(found, Unavailable):
+            why = found
+        else:
+            frames.append(found.with_columns(host=pl.lit(host)))
+    if not frames:
+        return why or _NO_KERNELS
+    expected = None
+    if parameters is not None and gib_per_s:
+        seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
+        expected = seconds * PS_PER_S / PS_PER_US
+    rows = (
+        pl.concat(frames)
+        .with_columns(mean=pl.col("total_ps") / pl.col("count"))
+        .group_by("kind")
+        .agg(
+            pl.col("count", "total_ps", "exposed_ps").sum(),
+            pl.col("mean").min().alias("least_ps"),
+            pl.len().alias("devices"),
+        )
+        .sort("total_ps", "kind", descending=[True, False])
+    )
+    return tuple(
+        Collective(
+            kind=row["kind"],
+            count=row["count"],
+            count_per_step=row["count"] / row["devices"] / step_count
+            if step_count
+            else None,
+            mean_us=row["total_ps"] / row["count"] / PS_PER_US,
+            min_over_devices_us=row["least_ps"] / PS_PER_US,
+            exposed_us=row["exposed_ps"] / PS_PER_US,
+            bytes=None,
+            gib_per_s=None,
+            expected_us=expected,
+        )
+        for row in rows.iter_rows(named=True)
+    )

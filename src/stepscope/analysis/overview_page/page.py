@@ -1,0 +1,512 @@
+"""`overview_page`: how long a step takes, where its time goes, and what ran where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.compat_tensorflow.placement import compat_placement
+from stepscope.analysis.compat_tensorflow.steps import compat_steps
+from stepscope.analysis.compat_tensorflow.summary import compat_summary
+from stepscope.analysis.overview_page.environment import RunEnvironment, run_environment
+from stepscope.analysis.overview_page.ops import (
+    Collective,
+    Eager,
+    Functions,
+    Placement,
+    PrecisionShares,
+    TopOp,
+    collectives_of,
+    described_parameters,
+    functions_of,
+    placement_of,
+    precision_of,
+    top_ops_of,
+)
+from stepscope.analysis.results.null_fields import with_every_null
+from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.steps.matching import StepMatching, match_steps
+from stepscope.analysis.steps.measured_hosts import measured_hosts, start_unix_ns
+from stepscope.analysis.steps.summary import (
+    AnyDevice,
+    Step,
+    StepSummary,
+    empty_summary,
+    step_list,
+    summary_of,
+)
+from stepscope.derive.phases.rules import PHASES
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.steps.candidates import Candidate
+
+__all__ = [
+    "CandidateEntry",
+    "HostSummary",
+    "Options",
+    "OverviewPageResult",
+    "StepDetection",
+    "analyse",
+]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at.
+
+    Attributes:
+        host: Only this host; empty for all.
+        compat: `tensorflow` gives the step times and categories that TensorFlow wrote
+            at capture time.
+        marker: Only the steps of this marker name (train, test, …).
+        exclude_flags: Leave windows with one of these flags out of the statistics.
+        parameters: Number of the model's parameters, for the expected time of an
+            all-reduce; left out, that of the recording's description of the model.
+        bandwidth_gib_per_s: Between devices, likewise.
+    """
+
+    host: str = ""
+    compat: Literal["", "tensorflow"] = ""
+    marker: str = ""
+    exclude_flags: tuple[str, ...] = ()
+    parameters: int | None = None
+    bandwidth_gib_per_s: float | None = None
+
+
+class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One way in which the profile could be divided into steps.
+
+    Attributes:
+        source: `marker`, `device_line`, `launch` or `period`.
+        what: What repeats.
+        n: How many steps it gives.
+        period_ms: Median distance; null of fewer than two.
+        coverage: Share of the activity inside equal steps; null of markers.
+        cv: Spread of the work of the steps; null of markers.
+        confidence: 0 to 1.
+        accepted: Steps may be based on it.
+        why_not: Why not; empty where it is accepted.
+    """
+
+    source: str
+    what: str
+    n: int
+    period_ms: float | None
+    coverage: float | None
+    cv: float | None
+    confidence: float
+    accepted: bool
+    why_not: str
+
+
+class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the steps come from, and how surely.
+
+    Attributes:
+        source: As of the accepted candidate; null where there are no steps.
+        confidence: Likewise.
+        inferred: The program did not announce its steps; they were recognised.
+        anchor: Whose times begin the windows: `host`, `device` or `profile`.
+        candidates: What was tried, the preferred one first.
+    """
+
+    source: str | None
+    confidence: float | None
+    inferred: bool
+    anchor: str
+    candidates: tuple[CandidateEntry, ...]
+
+
+class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The summary of one host alone.
+
+    Attributes:
+        host: Its name.
+        step_detection: Where its steps come from.
+        summary: Its numbers.
+    """
+
+    host: str
+    step_detection: StepDetection
+    summary: StepSummary
+
+
+class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at a run; a null is explained in `missing`.
+
+    Attributes:
+        window: `steps`, or `profile` where there are none and everything is about the
+            whole recording.
+        compat: Whose rules the step times and categories follow; empty for ours.
+        steps: Every step of every host.
+        step_count: Windows that the statistics use.
+        step_time_ms: Wall time of a step, to the begin of the next one.
+        batch_time_ms: Wall time of a batch, where a step may stand for several
+            (`steps_per_execution`).
+        device_step_time_ms: From the first to the last device activity of a step.
+        breakdown_ms: Category → mean time; they add up to the mean step time. What
+            could not be looked at is left out.
+        breakdown_std_ms: Category → standard deviation.
+        breakdown_percent: Category → share.
+        breakdown_detail_ms: Sub-bucket → mean time.
+        overlapped_ms: Kind of device work → time that other device work hid; not part
+            of the breakdown.
+        device_execution_percent: Share of the time in which a device worked.
+        kernel_launch_percent: Share in which a device waited for the host to launch.
+        input_percent: Share of waiting for input and transferring it.
+        any_device: The same with the devices taken as one.
+        step_detection: Where the steps come from; of the least certain host.
+        precision: How wide the kernels compute.
+        top_ops: The ops that take most time.
+        phases_ms: Forward, loss, backward and optimizer time of a step.
+        environment: What ran where.
+        op_placement: On which side ops ran.
+        eager: How much ran eagerly.
+        collectives: What devices exchanged.
+        tf_function: Calls of graph functions.
+        is_training: Gradients or updates of parameters were seen.
+        bottleneck: `host`, `device`, `both` or `unknown`.
+        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
+        by_host: Each host alone.
+        quality: Doubts that only a look at all hosts raises.
+        missing: Null fields and left-out categories with their reasons.
+        inputs: Host → what was read, counted.
+    """
+
+    window: str
+    compat: str
+    steps: tuple[Step, ...]
+    step_count: int
+    step_time_ms: Statistics
+    batch_time_ms: float | None
+    device_step_time_ms: Statistics | None
+    breakdown_ms: dict[str, float]
+    breakdown_std_ms: dict[str, float | None]
+    breakdown_percent: dict[str, float | None]
+    breakdown_detail_ms: dict[str, float]
+    overlapped_ms: dict[str, float] | None
+    device_execution_percent: float | None
+    kernel_launch_percent: float | None
+    input_percent: float | None
+    any_device: AnyDevice | None
+    step_detection: StepDetection
+    precision: PrecisionShares | None
+    top_ops: tuple[TopOp, ...] | None
+    phases_ms: dict[str, float | None] | None
+    environment: RunEnvironment
+    op_placement: Placement | None
+    eager: Eager | None
+    collectives: tuple[Collective, ...] | None
+    tf_function: Functions | None
+    is_training: bool | None
+    bottleneck: str
+    hosts_matched_by: str
+    by_host: tuple[HostSummary, ...]
+    quality: tuple[QualityNote, ...]
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int | None]]
+
+
+def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unavailable:
+    """Look at all hosts of a run, or at one of them.
+
+    A host of which nothing is known is left out with its reason; the page is
+    unavailable only where that is so of all of them.
+    """
+    run = profile.select([options.host]) if options.host else profile
+    found, absent = measured_hosts(run, marker=options.marker)
+    if not found:
+        return next(iter(absent.values()))
+    missing = [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
+    matching = match_steps(found, [start_unix_ns(run, host.host) for host in found])
+    timed = _timed(run, found, options, matching)
+    if isinstance(timed, Unavailable):
+        return timed
+    steps, summary, lacks = timed
+    by_host = _each_host(run, found, options)
+    detection = min(
+        (host.step_detection for host in by_host),
+        key=lambda one: -1.0 if one.confidence is None else one.confidence,
+    )
+    hosts = list(run.hosts)
+    environment, unknown = run_environment(run, hosts)
+    top_ops, no_ops = top_ops_of(run)
+    placement, eager, training, unplaced = placement_of(run, hosts)
+    if options.compat:
+        counted = compat_placement(run, [host.host for host in found])
+        if not isinstance(counted, Unavailable):
+            placement, eager = counted
+    missing += [*lacks, *_without_steps(found), *unknown, *no_ops, *unplaced]
+    missing += [
+        _ANNOUNCED.for_field(f"step_detection.candidates.{field}")
+        for field in ("coverage", "cv", "period_ms")
+        if any(getattr(one, field) is None for one in detection.candidates)
+    ]
+    note = _Notes(missing)
+    page = OverviewPageResult(
+        window="profile" if detection.source is None else "steps",
+        compat=options.compat,
+        steps=steps,
+        **{name: getattr(summary, name) for name in _OF_SUMMARY},
+        step_detection=detection,
+        precision=note.present("precision", precision_of(run, hosts)),
+        top_ops=top_ops,
+        phases_ms=_phases(run, found, note, matching),
+        environment=environment,
+        op_placement=placement,
+        eager=eager,
+        collectives=note.present("collectives", _collectives(run, found, options)),
+        tf_function=note.present("tf_function", functions_of(run, hosts)),
+        is_training=_is_training(run, found, placed=training),
+        hosts_matched_by=matching.by,
+        by_host=by_host,
+        quality=matching.notes,
+        missing=(),
+        inputs={host.host: _inputs(run, host) for host in found},
+    )
+    parts = [
+        (name, getattr(page, name))
+        for name in page.__struct_fields__
+        if name not in ("missing", "inputs", "quality")
+    ]
+    repeats = ("by_host.summary", "by_host")
+    return msgspec.structs.replace(
+        page, missing=with_every_null(parts, note.missing, repeats=repeats)
+    )
+
+
+#: Fields of the page that are those of the summary.
+_OF_SUMMARY: Final = (
+    "step_count",
+    "step_time_ms",
+    "batch_time_ms",
+    "device_step_time_ms",
+    "breakdown_ms",
+    "breakdown_std_ms",
+    "breakdown_percent",
+    "breakdown_detail_ms",
+    "overlapped_ms",
+    "device_execution_percent",
+    "kernel_launch_percent",
+    "input_percent",
+    "any_device",
+    "bottleneck",
+)
+_Value = TypeVar("_Value")
+
+
+class _Notes:
+    """Collects why fields are null while a page is put together."""
+
+    def __init__(self, missing: list[Missing]) -> None:
+        self.missing = missing
+
+    def present(self, field: str, value: _Value | Unavailable) -> _Value | None:
+        """The value; null where it is unavailable, whose reason is kept."""
+        if isinstance(value, Unavailable):
+            self.missing.append(value.for_field(field))
+            return None
+        return value
+
+
+_ANNOUNCED: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="Only steps that were inferred from several repetitions have it.",
+    remedy="Nothing to do: these steps were announced by the program.",
+)
+_Timed = tuple[tuple[Step, ...], StepSummary, tuple[Missing, ...]]
+
+
+def _timed(
+    run: ProfileData,
+    hosts: Sequence[HostSteps],
+    options: Options,
+    matching: StepMatching,
+) -> _Timed | Unavailable:
+    """The steps and their summary, by our rules or by the ones asked for."""
+    if options.compat:
+        swept = compat_steps(run, [host.host for host in hosts])
+        return swept if isinstance(swept, Unavailable) else compat_summary(swept)
+    steps = tuple(
+        step for host in hosts if host.windows.has_steps for step in step_list(host)
+    )
+    return steps, *_summary(hosts, options, matching)
+
+
+def _each_host(
+    run: ProfileData, hosts: Sequence[HostSteps], options: Options
+) -> tuple[HostSummary, ...]:
+    return tuple(
+        HostSummary(
+            host=host.host,
+            step_detection=_detection(run, host),
+            summary=summary_of([host], excluded_flags=options.exclude_flags)[0],
+        )
+        for host in hosts
+    )
+
+
+def _summary(
+    hosts: Sequence[HostSteps], options: Options, matching: StepMatching
+) -> tuple[StepSummary, tuple[Missing, ...]]:
+    if matching.in_lock_step:
+        return summary_of(hosts, excluded_flags=options.exclude_flags)
+    fields = (
+        "step_time_ms",
+        "batch_time_ms",
+        "device_step_time_ms",
+        "breakdown_ms",
+        "overlapped_ms",
+        "device_execution_percent",
+        "kernel_launch_percent",
+        "input_percent",
+        "any_device",
+    )
+    why = _not_averaged(matching)
+    return empty_summary(), tuple(why.for_field(field) for field in fields)
+
+
+def _not_averaged(matching: StepMatching) -> Unavailable:
+    """Why there are no numbers of all hosts together."""
+    return Unavailable(
+        code="NO_SAMPLES",
+        reason=matching.notes[0].message,
+        remedy="Look at one host at a time (option host); `by_host` has each of them.",
+    )
+
+
+def _without_steps(hosts: Sequence[HostSteps]) -> list[Missing]:
+    """Say of hosts without steps that their numbers are about the whole recording."""
+    return [
+        host.steps.for_field("step_detection.source")
+        for host in hosts
+        if isinstance(host.steps, Unavailable)
+    ]
+
+
+def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
+    steps = host.steps
+    if isinstance(steps, Unavailable):
+        tried = run.derived(host.host, "step_candidates")
+        candidates: Sequence[Candidate] = (
+            ()
+            if isinstance(tried, Unavailable)
+            else [found.candidate for found in tried.found]
+        )
+        return StepDetection(
+            source=None,
+            confidence=None,
+            inferred=False,
+            anchor=host.windows.anchor,
+            candidates=tuple(map(_entry, candidates)),
+        )
+    return StepDetection(
+        source=steps.source,
+        confidence=steps.confidence,
+        inferred=steps.inferred,
+        anchor=host.windows.anchor,
+        candidates=tuple(map(_entry, steps.candidates)),
+    )
+
+
+def _entry(candidate: Candidate) -> CandidateEntry:
+    period = candidate.period_ps
+    return CandidateEntry(
+        source=candidate.source,
+        what=candidate.what,
+        n=candidate.n,
+        period_ms=None if period is None else period / PS_PER_MS,
+        coverage=candidate.coverage,
+        cv=candidate.cv,
+        confidence=candidate.confidence,
+        accepted=candidate.accepted,
+        why_not=candidate.why_not,
+    )
+
+
+def _phases(
+    run: ProfileData,
+    hosts: Sequence[HostSteps],
+    note: _Notes,
+    matching: StepMatching,
+) -> dict[str, float | None] | None:
+    """Mean time of each phase over the rows; a phase that no op shows is unknown."""
+    if not matching.in_lock_step:
+        return note.present("phases_ms", _not_averaged(matching))
+    frames, seen = [], set()
+    for host in hosts:
+        found = run.derived(host.host, "phases")
+        if isinstance(found, Unavailable):
+            return note.present("phases_ms", found)
+        numbered = host.windows.rows.select(
+            pl.int_range(pl.len(), dtype=pl.Int32).alias("window"), "open_end"
+        )
+        closed = numbered.filter(~pl.col("open_end"))
+        counted = closed if closed.height else numbered
+        frames.append(found.rows.join(counted, on="window", how="semi"))
+        seen |= found.seen
+    rows = pl.concat(frames)
+    times: dict[str, float | None] = {}
+    for phase in PHASES:
+        times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
+        if phase not in seen and phase != "unknown":
+            times[phase] = note.present(f"phases_ms.{phase}", _NO_SUCH_PHASE)
+    return times
+
+
+_NO_SUCH_PHASE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No op carries a name scope or a type that shows this phase.",
+    remedy="Name the parts of the model and of the loss, and record op names.",
+)
+
+
+def _is_training(
+    run: ProfileData, hosts: Sequence[HostSteps], *, placed: bool | None
+) -> bool | None:
+    """What op names say, and what the phases add where names are instructions."""
+    for host in hosts:
+        phases = run.derived(host.host, "phases")
+        if not isinstance(phases, Unavailable) and phases.seen & _TRAINING:
+            return True
+    return placed
+
+
+_TRAINING: Final = frozenset({"backward", "optimizer"})
+
+
+def _collectives(
+    run: ProfileData, hosts: Sequence[HostSteps], options: Options
+) -> tuple[Collective, ...] | Unavailable:
+    counts = [host.windows.rows.height for host in hosts if host.windows.has_steps]
+    return collectives_of(
+        run,
+        [host.host for host in hosts],
+        step_count=max(counts) if counts else None,
+        parameters=options.parameters
+        if options.parameters is not None
+        else described_parameters(run, [host.host for host in hosts]),
+        gib_per_s=options.bandwidth_gib_per_s,
+    )
+
+
+def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
+    """How many rows of which tables the numbers come from."""
+    counts: dict[str, int | None] = {}
+    for name in ("tracks", "events", "device_activity", "launches"):
+        table = run.table(host.host, name)
+        counts[name] = None if isinstance(table, Unavailable) else table.height
+    counts["windows"] = host.windows.rows.height
+    classes = run.derived(host.host, "host_classes")
+    counts["step_threads"] = (
+        None if isinstance(classes, Unavailable) else len(classes.threads.tracks())
+    )
+    return counts

@@ -1,0 +1,121 @@
+"""The collectives of all workers of a run: matched, on one clock, waits told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from stepscope.analysis.steps.measured_hosts import start_unix_ns
+from stepscope.derive.collectives.calls import COLLECTIVE_CALLS
+from stepscope.derive.collectives.clocks import HostClock, align
+from stepscope.derive.collectives.matching import (
+    matched_collectives,
+    without_contradictions,
+)
+from stepscope.derive.collectives.waits import collective_waits
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["WorkerCollectives", "worker_collectives"]
+
+#: What ties clocks so that times within a step can be compared.
+_TIED_BY_COLLECTIVES = ("reference", "collectives")
+
+
+class WorkerCollectives(Frozen, frozen=True):
+    """The collectives of a run.
+
+    Attributes:
+        calls: One row per call with `host`, `window`, `device`, `kind`, `start_ps`,
+            `dur_ps`, `instance`, `members`, `wait_ps` and `waited_for_ps`; no rows
+            where there are none.
+        clocks: Host → its clock.
+        absent: Host → why it has no collectives.
+    """
+
+    calls: pl.DataFrame
+    clocks: Mapping[str, HostClock]
+    absent: Mapping[str, Unavailable]
+
+
+def worker_collectives(
+    run: ProfileData, hosts: Sequence[HostSteps], slots: pl.DataFrame
+) -> WorkerCollectives:
+    """Match the collectives of all devices of all hosts.
+
+    Args:
+        run: The run.
+        hosts: The hosts that are looked at.
+        slots: As of `joined_steps`.
+    """
+    frames = [pl.DataFrame(schema={**COLLECTIVE_CALLS, "window": pl.Int32()})]
+    frames[0] = frames[0].with_columns(host=pl.lit("", pl.String)).clear()
+    absent: dict[str, Unavailable] = {}
+    for host in hosts:
+        calls = run.derived(host.host, "collective_calls")
+        if isinstance(calls, Unavailable):
+            absent[host.host] = calls
+        else:
+            frames.append(_in_windows(host, calls))
+    calls = pl.concat(frames).join(
+        slots.select("host", "window", pl.col("slot").alias("step")),
+        on=["host", "window"],
+        how="left",
+        maintain_order="left",
+    )
+    matched = matched_collectives(calls)
+    clocks = align(
+        {host.host: start_unix_ns(run, host.host) for host in hosts},
+        matched,
+        _shared_steps(hosts, slots),
+    )
+    tied = pl.DataFrame(
+        [
+            (
+                clock.host,
+                clock.shift_ps if clock.source in _TIED_BY_COLLECTIVES else None,
+                clock.doubt_ps,
+            )
+            for clock in clocks.values()
+        ],
+        schema={"host": pl.String, "shift_ps": pl.Int64, "doubt_ps": pl.Int64},
+        orient="row",
+    )
+    on_one_clock = matched.join(tied, on="host", how="left", maintain_order="left")
+    waits = collective_waits(without_contradictions(on_one_clock))
+    return WorkerCollectives(waits.drop("shift_ps", "doubt_ps"), clocks, absent)
+
+
+def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls with the window that each belongs to; null for none."""
+    rows = host.windows.rows.with_row_index("window").select(
+        pl.col("window").cast(pl.Int32), "step_row"
+    )
+    if not host.windows.has_steps:
+        placed = calls.with_columns(window=pl.lit(0, pl.Int32))
+    else:
+        placed = calls.join(rows, on="step_row", how="left", maintain_order="left")
+    return placed.select(*COLLECTIVE_CALLS, "window").with_columns(
+        host=pl.lit(host.host)
+    )
+
+
+def _shared_steps(
+    hosts: Sequence[HostSteps], slots: pl.DataFrame
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """Host → step that others may share → its start and length."""
+    found = {}
+    for host in hosts:
+        windows = host.rows.unique("window", maintain_order=True)
+        mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
+        rows = mine.join(windows, on="window").select("slot", "start_ps", "window_ps")
+        # Steps, not events.
+        found[host.host] = {slot: (start, dur) for slot, start, dur in rows.rows()}
+    return found

@@ -1,0 +1,324 @@
+"""Workers side by side: who is slow, by how much, and in what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.derive.collectives.clocks import HostClock
+
+__all__ = [
+    "ALIKE",
+    "BASES",
+    "LATE_START",
+    "ONE_WORKER",
+    "SlowestWorker",
+    "StepComparison",
+    "WorkerName",
+    "compare_steps",
+    "slowest_of",
+]
+
+#: What shows who is slow, the strongest first.
+BASES: Final = ("collectives", "device_work", "step_time")
+#: A cause beside the categories: the worker began the step later than the others.
+LATE_START: Final = "late_start"
+#: Less than this share of the step is no difference between workers.
+_NOTICEABLE: Final = 0.005
+#: Sources of a clock that say nothing about what happens within a step.
+_NO_SKEW: Final = ("none", "steps")
+
+ONE_WORKER: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="There is only one worker, so there is nothing to compare it with.",
+    remedy="The overview page says all about one worker; give the files of the other "
+    "workers to compare them.",
+)
+
+
+class WorkerName(msgspec.Struct, frozen=True, kw_only=True):
+    """One device of one host; `device` is null of a host without devices."""
+
+    host: str
+    device: int | None
+
+
+class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The workers of one step side by side; nulls where there is only one.
+
+    Attributes:
+        start_skew_ms: Between the first and the last worker to begin to compute.
+        start_skew_doubt_ms: How far off that may be, because hosts have clocks of
+            their own; 0 on one host, null where nothing tells.
+        imbalance: Largest device work / median device work - 1, a fraction.
+        concurrency: Host → busy time of its devices added up / time in which any of
+            them was busy: their number where they run side by side, 1 where they take
+            turns. Hosts with several devices only.
+        slowest: The worker that held up the others; null where they differ by less than
+            0.5 % of the step.
+        slowest_by: What shows it: `collectives` (the others waited for it most),
+            `device_work` (its device worked longest) or `step_time`.
+        fastest: The worker at the other end of the same scale.
+    """
+
+    start_skew_ms: float | None
+    start_skew_doubt_ms: float | None
+    imbalance: float | None
+    concurrency: dict[str, float]
+    slowest: WorkerName | None
+    slowest_by: str | None
+    fastest: WorkerName | None
+
+
+class SlowestWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """The worker that holds up the others over all steps that were compared.
+
+    Attributes:
+        host: Its host.
+        device: Its device; null of a host without devices.
+        by: As `slowest_by` of a step.
+        steps: Steps in which it was the slowest.
+        of_steps: Steps that were compared.
+        waited_for_ms: What the others waited for it, added up over them and the
+            steps; null unless `by` is `collectives`.
+        cause: Where it spends more than the others: a category, or `late_start`; null
+            where it spends more in none.
+        excess_ms: Category or `late_start` → how much more it spends on it than the
+            median of the others, mean of the steps. Waiting in collectives is left
+            out.
+    """
+
+    host: str
+    device: int | None
+    by: str
+    steps: int
+    of_steps: int
+    waited_for_ms: float | None
+    cause: str | None
+    excess_ms: dict[str, float]
+
+
+def compare_steps(
+    rows: pl.DataFrame,
+    clocks: Mapping[str, HostClock],
+    any_device: pl.DataFrame,
+) -> dict[int, StepComparison]:
+    """Compare the workers of every step of the run.
+
+    Args:
+        rows: As of `worker_rows`.
+        clocks: Host → its clock.
+        any_device: `host`, `window`, `united_ps`: the time in which any device of the
+            host was busy.
+
+    Returns:
+        Slot → its comparison.
+    """
+    numbered = _on_clocks(rows, clocks).with_row_index("row")
+    compared = numbered.group_by("slot", maintain_order=True).agg(
+        pl.len().alias("count"),
+        *_skew(),
+        *_imbalance(),
+        *_scales(),
+    )
+    names = [
+        WorkerName(host=host, device=device)
+        for host, device in rows.select("host", "device").rows()
+    ]
+    concurrency = _concurrency(rows, any_device)
+    # Steps, not events: a page shows each of them.
+    return {
+        row["slot"]: _compared(row, names, concurrency.get(row["slot"], {}))
+        for row in compared.iter_rows(named=True)
+    }
+
+
+def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFrame:
+    """The rows with the doubt of their clocks, and whether these show a skew."""
+    known = pl.DataFrame(
+        [
+            (clock.host, clock.doubt_ps, clock.source not in _NO_SKEW)
+            for clock in clocks.values()
+        ],
+        schema={"host": pl.String, "doubt_ps": pl.Int64, "tied": pl.Boolean},
+        orient="row",
+    )
+    return rows.join(known, on="host", how="left", maintain_order="left")
+
+
+def _skew() -> list[pl.Expr]:
+    """From the first to the last begin; null where clocks cannot be compared."""
+    begun = pl.col("begin_ps").is_not_null()
+    begin = pl.col("begin_ps").filter(begun)
+    one_host = pl.col("host").n_unique() == 1
+    doubt = pl.col("doubt_ps").filter(begun)
+    both = doubt.get(begin.arg_min()) + doubt.get(begin.arg_max())
+    comparable = (begun.sum() > 1) & (one_host | pl.col("tied").all())
+    return [
+        pl.when(comparable).then(begin.max() - begin.min()).alias("skew_ps"),
+        pl.when(comparable)
+        .then(pl.when(one_host).then(0).otherwise(both))
+        .alias("skew_doubt_ps"),
+    ]
+
+
+def _imbalance() -> list[pl.Expr]:
+    work = pl.col("work_ps")
+    known = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
+    return [
+        pl.when(known).then(work.max() / work.median() - 1.0).alias("imbalance"),
+    ]
+
+
+def _scales() -> list[pl.Expr]:
+    """The rows at both ends of each scale, and whether the ends are apart."""
+    least = pl.max_horizontal(_NOTICEABLE * pl.col("window_ps").median(), 1.0)
+    # How long one other worker waited, on average, for the one waited for most.
+    per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
+    work, window = pl.col("work_ps"), pl.col("window_ps")
+    return [
+        (per_other >= least).alias("collectives"),
+        _at_end("waited_for_ps").alias("collectives_slowest"),
+        _at_end("wait_ps").alias("collectives_fastest"),
+        pl.when(work.null_count() == 0)
+        .then(work.max() - work.min() >= least)
+        .alias("device_work"),
+        _at_end("work_ps").alias("device_work_slowest"),
+        _at_end("work_ps", descending=False).alias("device_work_fastest"),
+        (window.max() - window.min() >= least).alias("step_time"),
+        _at_end("window_ps").alias("step_time_slowest"),
+        _at_end("window_ps", descending=False).alias("step_time_fastest"),
+    ]
+
+
+def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
+    """The row with the largest (or smallest) value; the first of equal ones."""
+    return (
+        pl.col("row")
+        .sort_by(column, descending=descending, nulls_last=True, maintain_order=True)
+        .first()
+    )
+
+
+def _concurrency(
+    rows: pl.DataFrame, any_device: pl.DataFrame
+) -> dict[int, dict[str, float]]:
+    """Slot → host with several devices → how many of them work at a time."""
+    several = (
+        rows.group_by("slot", "host", "window", maintain_order=True)
+        .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
+        .join(any_device, on=["host", "window"], maintain_order="left")
+        .filter((pl.col("devices") > 1) & (pl.col("united_ps") > 0))
+        .select("slot", "host", pl.col("device_busy_ps") / pl.col("united_ps"))
+    )
+    found: dict[int, dict[str, float]] = {}
+    for slot, host, value in several.rows():
+        found.setdefault(slot, {})[host] = value
+    return found
+
+
+def _compared(
+    row: dict[str, Any], names: Sequence[WorkerName], concurrency: dict[str, float]
+) -> StepComparison:
+    by = None
+    if row["count"] > 1:
+        # Without devices their work is null, and step times are all there is.
+        scales = BASES[:2] if row["device_work"] is not None else BASES[::2]
+        by = next((scale for scale in scales if row[scale]), None)
+    skew, doubt = row["skew_ps"], row["skew_doubt_ps"]
+    return StepComparison(
+        start_skew_ms=None if skew is None else skew / PS_PER_MS,
+        start_skew_doubt_ms=None if doubt is None else doubt / PS_PER_MS,
+        imbalance=row["imbalance"],
+        concurrency=concurrency,
+        slowest=None if by is None else names[row[f"{by}_slowest"]],
+        slowest_by=by,
+        fastest=None if by is None else names[row[f"{by}_fastest"]],
+    )
+
+
+def slowest_of(
+    rows: pl.DataFrame,
+    named: Sequence[tuple[WorkerName | None, str | None]],
+    categories: Sequence[str],
+    *,
+    on_one_clock: bool,
+) -> SlowestWorker | Unavailable:
+    """The worker that holds up the others in all steps taken together.
+
+    Args:
+        rows: Rows of `worker_rows` of the steps that were compared, with a column
+            `<category>_ps` for each of `categories`.
+        named: The slowest worker of each of them, and what shows it.
+        categories: The categories that all workers know.
+        on_one_clock: The starts of the workers can be compared.
+    """
+    found = [(name, by) for name, by in named if name is not None and by is not None]
+    if not found:
+        return ALIKE if named else ONE_WORKER
+    by = min((by for _, by in found), key=BASES.index)
+    scale = {BASES[0]: "waited_for_ps", BASES[1]: "work_ps", BASES[2]: "window_ps"}[by]
+    totals = (
+        rows.group_by("host", "device", maintain_order=True)
+        .agg(pl.col(scale).sum())
+        .sort(scale, descending=True, maintain_order=True)
+    )
+    host, device, total = totals.row(0)
+    name = WorkerName(host=host, device=device)
+    excess = _excess(rows, name, categories, on_one_clock=on_one_clock)
+    worst = max(excess, key=excess.__getitem__, default=None)
+    return SlowestWorker(
+        host=host,
+        device=device,
+        by=by,
+        steps=sum(one == name for one, _ in found),
+        of_steps=len(named),
+        waited_for_ms=total / PS_PER_MS if by == BASES[0] else None,
+        cause=worst if worst is not None and excess[worst] > 0 else None,
+        excess_ms=excess,
+    )
+
+
+ALIKE: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="No worker is slower than the others by 0.5 % of a step or more.",
+    remedy="Nothing to do.",
+)
+
+
+def _excess(
+    rows: pl.DataFrame,
+    name: WorkerName,
+    categories: Sequence[str],
+    *,
+    on_one_clock: bool,
+) -> dict[str, float]:
+    """How much more a worker spends than the median of the others, in ms per step."""
+    waiting = pl.col("wait_ps").fill_null(0)
+    spent = {
+        category: pl.col(f"{category}_ps")
+        - (waiting if category == "device_collectives" else 0)
+        for category in categories
+    }
+    if on_one_clock:
+        spent[LATE_START] = pl.col("aligned_start_ps") - pl.col(
+            "aligned_start_ps"
+        ).min().over("slot")
+    means = (
+        rows.with_columns(**spent).group_by("host", "device").agg(pl.col(*spent).mean())
+    )
+    is_it = (pl.col("host") == name.host) & pl.col("device").eq_missing(name.device)
+    mine, others = means.filter(is_it), means.filter(~is_it)
+    return {
+        each: (mine[each][0] - others[each].median()) / PS_PER_MS
+        for each in spent
+        if mine[each][0] is not None and others[each].median() is not None
+    }

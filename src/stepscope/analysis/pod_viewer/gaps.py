@@ -1,0 +1,263 @@
+"""Why fields of the pod viewer are null."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.analysis.pod_viewer.comparison import ALIKE
+from stepscope.analysis.results.null_fields import null_paths
+from stepscope.analysis.steps.rows import present_categories
+from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
+    from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+    from stepscope.analysis.pod_viewer.viewer import PodViewerResult
+    from stepscope.analysis.steps.rows import HostSteps
+
+__all__ = ["gaps", "parts_of"]
+
+_NO_STEP_NUMBER: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Steps cannot be told apart; the one entry is the whole recording.",
+    remedy="Mark each step with its number.",
+)
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The recording lists no device, so each host is one worker.",
+    remedy="Record with the device tracer on if the program uses a device.",
+)
+_NO_PARTNER: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="The same collectives were not found on another worker, so nothing tells "
+    "waiting from transfer.",
+    remedy="Give the files of all workers of the run, recorded over the same steps.",
+)
+_NOT_TIED: Final = Unavailable(
+    code="NO_CLOCK",
+    reason="Nothing ties the clocks of the hosts together: no collectives that they "
+    "share, no absolute times and no shared steps.",
+    remedy="Record with a version that stores the start time of the profile.",
+)
+_TIED_BY_STEPS: Final = Unavailable(
+    code="NO_CLOCK",
+    reason="Only the steps themselves tie the clocks of the hosts together, so nothing "
+    "tells how far apart they begin.",
+    remedy="Record with a version that stores the start time of the profile.",
+)
+_NOT_CHECKED: Final = Unavailable(
+    code="NO_CLOCK",
+    reason="The hosts recorded absolute times, but no collective tells how well their "
+    "clocks agree.",
+    remedy="Keep the clocks of the hosts synchronised, or record steps in which "
+    "devices of all hosts communicate.",
+)
+_NO_OFFSET: Final = Unavailable(
+    code="NO_CLOCK",
+    reason="Only where hosts recorded absolute times and share collectives is it known "
+    "how far their clocks are apart.",
+    remedy="Nothing to do where hosts are laid side by side by other means.",
+)
+_NOT_COMPARED: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="Fewer than two workers have what is compared in this step.",
+    remedy="Give the files of all workers of the run, recorded over the same steps.",
+)
+_NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="The worker's device did nothing in the step.",
+    remedy="Nothing to do where that is meant; otherwise record with the device "
+    "tracer on.",
+)
+_NOT_SAID: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No file says how many processes take part in the run.",
+    remedy="Nothing to do if the files of all of them are given.",
+)
+_OF_COLLECTIVES: Final = (
+    *("collective_wait_ms", "collective_transfer_ms", "collective_untold_ms"),
+    "waited_for_ms",
+)
+_OF_DEVICE: Final = ("device", "device_work_ms", "device_step_time_ms")
+_PLACES: Final = ("workers", "steps.workers")
+
+
+def gaps(
+    result: PodViewerResult,
+    *,
+    hosts: Sequence[HostSteps],
+    absent: Mapping[str, Unavailable],
+    slowest: SlowestWorker | Unavailable,
+    why: WorkerCollectives,
+) -> list[Missing]:
+    """Reasons of what is null or left out in a result.
+
+    Args:
+        result: What was found.
+        hosts: The hosts that it shows.
+        absent: Host → why it is not looked at.
+        slowest: The slowest worker, or why none is named.
+        why: The collectives, with the hosts that have none.
+    """
+    found = [reason.for_field(f"workers[{host}]") for host, reason in absent.items()]
+    if isinstance(slowest, Unavailable):
+        found.append(slowest.for_field("slowest"))
+    found += _left_out(hosts)
+    reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
+    reasons |= {f"clocks.{name}_us": _doubt(result) for name in ("doubt", "bound")}
+    reasons |= {"clocks.offset_us": _NO_OFFSET, "processes": _NOT_SAID}
+    null = {
+        path for name, value in parts_of(result) for path in null_paths(value, name)
+    }
+    return found + [
+        reason.for_field(field) for field, reason in reasons.items() if field in null
+    ]
+
+
+def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
+    """Why no device could be looked at; None where some could."""
+    if any(host.has_device for host in hosts):
+        return None
+    known = (host.breakdown.missing.get("collective") for host in hosts)
+    return next((reason for reason in known if reason is not None), _NO_DEVICE)
+
+
+def _of_workers(
+    hosts: Sequence[HostSteps], why: WorkerCollectives
+) -> dict[str, Unavailable]:
+    """Reasons for what is null of a worker, in its summary and in its steps."""
+    no_device = _no_device(hosts)
+    of_waits = _NO_PARTNER if len(why.calls) else next(iter(why.absent.values()), None)
+    waits = no_device or of_waits or _NO_PARTNER
+    reasons = {
+        "steps.workers.chip_id": no_device or _NO_DEVICE,
+        "steps.workers.step": _NO_STEP_NUMBER,
+        "steps.workers.aligned_start_ms": _NOT_TIED,
+        "slowest.device": no_device or _NO_DEVICE,
+        "slowest.waited_for_ms": waits,
+        "slowest.cause": _NOWHERE_MORE,
+    }
+    for place in _PLACES:
+        of_device = no_device or _NO_ACTIVITY
+        reasons |= {f"{place}.{field}": waits for field in _OF_COLLECTIVES}
+        reasons |= {f"{place}.{field}": of_device for field in _OF_DEVICE}
+    return reasons
+
+
+def _of_steps(
+    result: PodViewerResult,
+    hosts: Sequence[HostSteps],
+    slowest: SlowestWorker | Unavailable,
+) -> dict[str, Unavailable]:
+    """Reasons for what is null of the comparison of a step's workers."""
+    of_step = _of_step(result, slowest)
+    of_skew, sources = of_step, {clock.source for clock in result.clocks}
+    if result.in_lock_step and "none" in sources:
+        of_skew = _NOT_TIED
+    elif result.in_lock_step and "steps" in sources:
+        of_skew = _TIED_BY_STEPS
+    alike = result.in_lock_step and any(
+        step.slowest is None and len(step.workers) > 1 for step in result.steps
+    )
+    unchecked = any(
+        step.start_skew_ms is not None and step.start_skew_doubt_ms is None
+        for step in result.steps
+    )
+    named = ("slowest", "slowest_by", "fastest")
+    of_imbalance = _no_device(hosts) if len(result.workers) > 1 else None
+    return {
+        "steps.step": _NO_STEP_NUMBER,
+        "steps.start_skew_doubt_ms": _NOT_CHECKED if unchecked else of_skew,
+        **dict.fromkeys(("start_skew_ms", "steps.start_skew_ms"), of_skew),
+        **dict.fromkeys(("imbalance", "steps.imbalance"), of_imbalance or of_step),
+        **{f"steps.{field}": ALIKE if alike else of_step for field in named},
+        **{f"steps.{end}.device": _NO_DEVICE for end in ("slowest", "fastest")},
+    }
+
+
+_NOWHERE_MORE: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="The slowest worker spends no more than the others on any category.",
+    remedy="Look at its steps one by one.",
+)
+
+
+def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
+    """The fields of a result; of all its steps one that is null where any of them is.
+
+    There may be many thousands of steps and workers, of few fields each.
+    """
+    steps = _any_null(result.steps)
+    steps["workers"] = _any_null(
+        [worker for step in result.steps for worker in step.workers]
+    )
+    parts = [
+        (name, getattr(result, name))
+        for name in result.__struct_fields__
+        if name not in ("steps", "missing", "inputs", "quality", "categories")
+    ]
+    return [*parts, ("steps", steps)]
+
+
+def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
+    """Field → None if it is null in any row; of structs inside the same."""
+    found: dict[str, object] = {}
+    for name in rows[0].__struct_fields__ if rows else ():
+        values = list(map(attrgetter(name), rows))
+        kinds = set(map(type, values))
+        if type(None) in kinds:
+            found[name] = None
+        elif any(issubclass(kind, msgspec.Struct) for kind in kinds):
+            found[name] = _any_null(values)
+        else:
+            found[name] = ()
+    return found
+
+
+def _doubt(result: PodViewerResult) -> Unavailable:
+    sources = {clock.source for clock in result.clocks}
+    if "none" in sources:
+        return _NOT_TIED
+    return _NOT_CHECKED if "recorded" in sources else _TIED_BY_STEPS
+
+
+def _of_step(
+    result: PodViewerResult, slowest: SlowestWorker | Unavailable
+) -> Unavailable:
+    """Why workers of a step are not compared."""
+    if not result.in_lock_step and isinstance(slowest, Unavailable):
+        return slowest
+    if len(result.workers) == 1 and isinstance(slowest, Unavailable):
+        return slowest
+    return _NOT_COMPARED
+
+
+def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
+    """Categories that no worker could look at, with the reason."""
+    found: dict[str, Missing] = {}
+    for host in hosts:
+        shown, _ = present_categories(host.rows, host.breakdown.missing)
+        for category in CATEGORIES:
+            reason = _reason_of(category, host.breakdown.missing)
+            if category not in shown and reason is not None:
+                for place in _PLACES:
+                    field = f"{place}.breakdown_ms.{category}"
+                    found.setdefault(field, reason.for_field(field))
+    return list(found.values())
+
+
+def _reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:
+    return next(
+        (
+            why[bucket.name]
+            for bucket in BUCKETS
+            if bucket.category == category and bucket.name in why
+        ),
+        None,
+    )

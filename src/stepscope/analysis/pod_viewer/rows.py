@@ -1,0 +1,187 @@
+"""The rows of the pod viewer: one per worker and step, in picoseconds.
+
+A worker is one device of one host; a host without any device is one worker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.derive.collectives.waits import waiting_spans
+from stepscope.derive.columns.arrays import ints
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+
+__all__ = ["WORKER_COLUMNS", "worker_rows"]
+
+#: What a row has beside the columns of `HostSteps.rows`.
+WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "slot": pl.Int64(),  # the step of the run
+    "shared": pl.Boolean(),  # further hosts may have a part in it
+    "counted": pl.Boolean(),  # statistics use the window
+    "aligned_start_ps": pl.Int64(),  # on the clock of the reference host
+    "begin_ps": pl.Int64(),  # first compute, else the window's start; on that clock,
+    # of a host that is not tied to it on its own
+    "work_ps": pl.Int64(),  # what the device did by itself: no collectives
+    "wait_ps": pl.Int64(),  # part of the charged collectives: waiting for others
+    "transfer_ps": pl.Int64(),  # likewise: exchanging data
+    "untold_ps": pl.Int64(),  # likewise: which of the two is not known
+    "waited_for_ps": pl.Int64(),  # what others waited for this worker, added up
+}
+#: Work that a device does by itself.
+_OWN_WORK: Final = (
+    *("device_compute_16", "device_compute_32", "memset"),
+    *("p2p_copy", "local_copy", "d2h", "h2d"),
+)
+#: Collectives are charged where nothing of this order or before covers them.
+_BEFORE_COLLECTIVES: Final = "memset"
+_SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
+
+
+def worker_rows(
+    run: ProfileData,
+    hosts: Sequence[HostSteps],
+    slots: pl.DataFrame,
+    collectives: WorkerCollectives,
+) -> pl.DataFrame:
+    """Everything that is known of each worker in each step.
+
+    Args:
+        run: The run.
+        hosts: The hosts that are looked at.
+        slots: As of `joined_steps`.
+        collectives: Their collectives.
+
+    Returns:
+        The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
+    """
+    waited = _waited_for(collectives.calls)
+    frames = []
+    for order, host in enumerate(hosts):
+        rows = _placed(host, slots).with_columns(order=pl.lit(order))
+        rows = _begun(run, host, rows, clock=collectives.clocks[host.host])
+        rows = rows.with_columns(
+            work_ps=pl.sum_horizontal(
+                *(pl.col(f"{name}_ps") for name in _OWN_WORK), ignore_nulls=True
+            )
+        ).with_columns(
+            # A worker without a device does no work on one.
+            work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
+        )
+        mine = collectives.calls.filter(pl.col("host") == host.host)
+        rows = _with_waits(run.derived(host.host, "device_sets"), host, rows, mine)
+        frames.append(
+            rows.join(
+                waited,
+                on=["host", "window", "device"],
+                how="left",
+                nulls_equal=True,
+                maintain_order="left",
+            )
+        )
+    return pl.concat(frames).sort("slot", "order", "device").drop("order")
+
+
+def _placed(host: HostSteps, slots: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their step of the run, and whether statistics use them."""
+    counted = measured_rows(host.rows, ())["window"].unique()
+    return host.rows.join(
+        slots, on=["host", "window"], how="inner", maintain_order="left"
+    ).with_columns(counted=pl.col("window").is_in(counted.to_list()))
+
+
+def _begun(
+    run: ProfileData, host: HostSteps, rows: pl.DataFrame, *, clock: HostClock
+) -> pl.DataFrame:
+    """When the step and its compute began, on the clock of the reference."""
+    # Devices of a host that nothing ties to others still share its own clock.
+    shift = clock.shift_ps or 0
+    started = rows.with_columns(
+        aligned_start_ps=pl.col("start_ps") + pl.lit(clock.shift_ps, pl.Int64),
+        begin_ps=pl.col("start_ps") + shift,
+    )
+    first = run.derived(host.host, "first_compute")
+    if isinstance(first, Unavailable):
+        return started
+    windows = host.windows.rows.with_row_index("window").select(
+        pl.col("window").cast(pl.Int32), "step_row"
+    )
+    computed = windows.join(first, on="step_row", nulls_equal=True).drop("step_row")
+    return (
+        started.join(
+            computed, on=["window", "device"], how="left", maintain_order="left"
+        )
+        .with_columns(
+            begin_ps=pl.when(pl.col("device").is_null())
+            .then("begin_ps")
+            .otherwise(pl.col("first_compute_ps") + shift)
+        )
+        .drop("first_compute_ps")
+    )
+
+
+def _with_waits(
+    sets: DeviceSets | Unavailable,
+    host: HostSteps,
+    rows: pl.DataFrame,
+    calls: pl.DataFrame,
+) -> pl.DataFrame:
+    """The charged collectives of each row, split; null where nothing can be told."""
+    if isinstance(sets, Unavailable) or not len(calls):
+        return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _SPLIT)
+    starts = ints(host.windows.rows, "start_ps")
+    ends = ints(host.windows.rows, "end_ps")
+    split = pl.concat(
+        _split(device, calls.filter(pl.col("device") == device.device), starts, ends)
+        for device in sets.devices
+    )
+    told = pl.col("wait_ps") + pl.col("transfer_ps")
+    known = (told > 0) | (pl.col("untold_ps") == 0)
+    return rows.join(
+        split, on=["window", "device"], how="left", maintain_order="left"
+    ).with_columns(
+        pl.when(known).then(name).alias(name) for name in ("wait_ps", "transfer_ps")
+    )
+
+
+def _split(
+    device: OneDevice,
+    calls: pl.DataFrame,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> pl.DataFrame:
+    covered = device.covered[_BEFORE_COLLECTIVES]
+    exposed = [spans - covered for spans in waiting_spans(calls)]
+    return pl.DataFrame(
+        {
+            "window": pl.int_range(len(starts), dtype=pl.Int32, eager=True),
+            **{
+                name: spans.within(starts, ends)
+                for name, spans in zip(_SPLIT, exposed, strict=True)
+            },
+        }
+    ).with_columns(device=pl.lit(device.device, pl.Int32))
+
+
+def _waited_for(calls: pl.DataFrame) -> pl.DataFrame:
+    """How long others waited for each worker in each window; null where not matched."""
+    matched = pl.col("waited_for_ps")
+    return (
+        calls.filter(pl.col("window").is_not_null())
+        .group_by("host", "window", "device")
+        .agg(pl.when(matched.is_not_null().any()).then(matched.sum()))
+    )

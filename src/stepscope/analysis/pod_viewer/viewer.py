@@ -1,0 +1,392 @@
+"""`pod_viewer`: every step on every worker, the slowest named, waiting told apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.pod_viewer.collectives import (
+    WorkerCollectives,
+    worker_collectives,
+)
+from stepscope.analysis.pod_viewer.comparison import (
+    SlowestWorker,
+    StepComparison,
+    compare_steps,
+    slowest_of,
+)
+from stepscope.analysis.pod_viewer.gaps import gaps, parts_of
+from stepscope.analysis.pod_viewer.joined_steps import joined_steps
+from stepscope.analysis.pod_viewer.rows import worker_rows
+from stepscope.analysis.pod_viewer.workers import (
+    Worker,
+    WorkerSummary,
+    step_workers,
+    summaries,
+)
+from stepscope.analysis.results.null_fields import with_every_null
+from stepscope.analysis.steps.matching import StepMatching, match_steps
+from stepscope.analysis.steps.measured_hosts import measured_hosts, start_unix_ns
+from stepscope.analysis.steps.rows import category_columns, reasons_of
+from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "Category",
+    "Clock",
+    "Options",
+    "PodStep",
+    "PodViewerResult",
+    "analyse",
+]
+
+#: Numbers of the categories in TensorBoard's pod viewer (spec: tools, section 14).
+_INTERCHANGE: Final = {
+    "device_compute_16": 1,
+    "device_compute_32": 1,
+    "device_to_device": 2,
+    "device_collectives": 3,
+    "host_compute": 4,
+    "kernel_launch": 5,
+    "input": 6,
+    "output": 7,
+    "compilation": 8,
+    "other": 9,
+}
+
+
+#: Sources of clocks that nothing checks: who began late could be an error of them.
+_UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        hosts: Only the workers of these hosts; empty for all. What is said of them
+            still takes all hosts into account: whom they waited for, say.
+    """
+
+    hosts: tuple[str, ...] = ()
+
+
+class Category(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the ten categories.
+
+    Attributes:
+        id: Its number in TensorBoard's pod viewer, which takes both precisions as one.
+        category: Its name in `breakdown_ms`.
+        name: The category of the guides that it is part of.
+    """
+
+    id: int
+    category: str
+    name: str
+
+
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
+    """How surely the times of a host stand beside those of the others.
+
+    Attributes:
+        host: Its name.
+        source: `reference` (the host that the others are laid over), `collectives`
+            (which all members leave together), `recorded` (both recorded absolute
+            times; nothing checks them), `steps` (which they share) or `none`.
+        offset_us: How far its recorded clock is ahead of the reference's.
+        doubt_us: How far off that is if the members of a collective leave it together.
+        bound_us: How far off it can be at most, whoever left when.
+        samples: Collectives or steps that it was taken from.
+    """
+
+    host: str
+    source: str
+    offset_us: float | None
+    doubt_us: float | None
+    bound_us: float | None
+    samples: int
+
+
+class PodStep(StepComparison, frozen=True, kw_only=True):
+    """One step of the run, on all workers.
+
+    Attributes:
+        step: Its number; null for the whole profile.
+        name: Its name.
+        counted: Statistics use it.
+        complete: All hosts that run in lock step have it.
+        hosts: Its hosts. Steps of hosts that do not run in lock step stand alone.
+        workers: What each of them did.
+    """
+
+    step: int | None
+    name: str | None
+    counted: bool
+    complete: bool
+    hosts: tuple[str, ...]
+    workers: tuple[Worker, ...]
+
+
+class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Every step on every worker; nulls are in `missing`.
+
+    Attributes:
+        workers: Each worker alone: means of its steps.
+        steps: Every step of the run, in order.
+        slowest: The worker that holds up the others.
+        imbalance: Median of the steps.
+        start_skew_ms: Median of the steps.
+        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
+        in_lock_step: The hosts take part in the same steps.
+        processes: Processes that take part in the run, as its files say.
+        clocks: How surely the hosts' times stand side by side.
+        collectives_matched: Calls of collectives that were found on other workers.
+        collectives_unmatched: Those that were not: waiting is not told apart there.
+        unused_devices: Host → devices that its recording lists and on which it saw
+            nothing run. They are no idle workers: other processes may use them.
+        categories: What the categories are called elsewhere.
+        quality: Doubts that only a look at all hosts raises.
+        missing: Null fields and left-out categories with their reasons.
+        inputs: Host → what was read, counted.
+    """
+
+    workers: tuple[WorkerSummary, ...]
+    steps: tuple[PodStep, ...]
+    slowest: SlowestWorker | None
+    imbalance: float | None
+    start_skew_ms: float | None
+    hosts_matched_by: str
+    in_lock_step: bool
+    processes: int | None
+    clocks: tuple[Clock, ...]
+    collectives_matched: int
+    collectives_unmatched: int
+    unused_devices: dict[str, tuple[int, ...]]
+    categories: tuple[Category, ...]
+    quality: tuple[QualityNote, ...]
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int | None]]
+
+
+def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavailable:
+    """Put the steps of all workers side by side (spec: tools, section 14)."""
+    for host in options.hosts:
+        profile.trace(host)
+    hosts, absent = measured_hosts(profile)
+    if not hosts:
+        return next(iter(absent.values()))
+    matching = match_steps(hosts, [start_unix_ns(profile, host.host) for host in hosts])
+    slots = joined_steps(hosts, matching)
+    collectives = worker_collectives(profile, hosts, slots)
+    rows = worker_rows(profile, hosts, slots, collectives)
+    shown = [host for host in hosts if not options.hosts or host.host in options.hosts]
+    if not shown:
+        return absent[options.hosts[0]]
+    by_name = {host.host: host for host in hosts}
+    compared = compare_steps(rows, collectives.clocks, _any_device(hosts))
+    steps = _steps(rows, by_name, compared, len(hosts), options.hosts)
+    slowest = _slowest(rows, hosts, compared, collectives, matching)
+    result = PodViewerResult(
+        workers=summaries(rows, shown, compared),
+        steps=steps,
+        slowest=None if isinstance(slowest, Unavailable) else slowest,
+        imbalance=_median(steps, "imbalance"),
+        start_skew_ms=_median(steps, "start_skew_ms"),
+        hosts_matched_by=matching.by,
+        in_lock_step=matching.in_lock_step,
+        processes=_processes(profile),
+        clocks=_clocks(collectives),
+        collectives_matched=_matched(collectives, matched=True),
+        collectives_unmatched=_matched(collectives, matched=False),
+        unused_devices=_unused(profile, shown, rows),
+        categories=_categories(),
+        quality=(*matching.notes, *_absent_processes(profile)),
+        missing=(),
+        inputs={host.host: _inputs(profile, host.host) for host in shown},
+    )
+    known = gaps(result, hosts=shown, absent=absent, slowest=slowest, why=collectives)
+    parts = parts_of(result)
+    return msgspec.structs.replace(result, missing=with_every_null(parts, known))
+
+
+def _any_device(hosts: Sequence[HostSteps]) -> pl.DataFrame:
+    """How long any device of each host was busy in each of its windows."""
+    return pl.concat(
+        host.any_device.select(
+            "host", "window", pl.col("device_busy_ps").alias("united_ps")
+        )
+        for host in hosts
+    )
+
+
+def _steps(
+    rows: pl.DataFrame,
+    hosts: Mapping[str, HostSteps],
+    compared: Mapping[int, StepComparison],
+    host_count: int,
+    wanted: tuple[str, ...],
+) -> tuple[PodStep, ...]:
+    workers = step_workers(rows, hosts)
+    found = []
+    listed = rows.group_by("slot", maintain_order=True).agg(
+        pl.col("step", "name", "shared").first(),
+        pl.col("counted").all(),
+        pl.col("host").unique(maintain_order=True),
+    )
+    # Steps, not events: a page shows each of them.
+    for slot, step, name, shared, counted, names in listed.rows():
+        if wanted and not set(wanted) & set(names):
+            continue
+        comparison = compared[slot]
+        found.append(
+            PodStep(
+                step=step,
+                name=name,
+                counted=counted,
+                complete=not shared or len(names) == host_count,
+                hosts=tuple(names),
+                workers=tuple(
+                    worker
+                    for worker in workers[slot]
+                    if not wanted or worker.host in wanted
+                ),
+                **{
+                    field: getattr(comparison, field)
+                    for field in StepComparison.__struct_fields__
+                },
+            )
+        )
+    return tuple(found)
+
+
+def _slowest(
+    rows: pl.DataFrame,
+    hosts: Sequence[HostSteps],
+    compared: Mapping[int, StepComparison],
+    collectives: WorkerCollectives,
+    matching: StepMatching,
+) -> SlowestWorker | Unavailable:
+    if not matching.in_lock_step:
+        return _not_together(matching)
+    many = rows.filter(pl.col("counted").all().over("slot"))
+    many = many.filter((pl.len() > 1).over("slot"))
+    slots = many["slot"].unique(maintain_order=True).to_list()
+    whole = category_columns(many, reasons_of(hosts))
+    sources = {clock.source for clock in collectives.clocks.values()}
+    return slowest_of(
+        # Some categories are called like the one bucket that they consist of.
+        many.drop(whole.columns, strict=False).hstack(whole),
+        [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
+        [name.removesuffix("_ps") for name in whole.columns],
+        on_one_clock=not sources & _UNCHECKED,
+    )
+
+
+def _not_together(matching: StepMatching) -> Unavailable:
+    return Unavailable(
+        code="NO_SAMPLES",
+        reason=matching.notes[0].message,
+        remedy="Look at one host at a time: their steps have nothing to do with each "
+        "other.",
+    )
+
+
+def _median(steps: Sequence[PodStep], field: str) -> float | None:
+    """The median of the counted steps that have a value."""
+    values = pl.Series(
+        [getattr(step, field) for step in steps if step.counted], dtype=pl.Float64
+    )
+    middle = values.median()
+    return middle if isinstance(middle, float) else None
+
+
+def _processes(run: ProfileData) -> int | None:
+    """How many processes the run has; None where no file says it."""
+    tables = [run.table(host, "environment") for host in run.hosts]
+    said = [
+        table["processes"][0]
+        for table in tables
+        if not isinstance(table, Unavailable) and table["processes"][0] is not None
+    ]
+    return max(said, default=None)
+
+
+def _absent_processes(run: ProfileData) -> list[QualityNote]:
+    """Say that files of the run are not given: others may wait for these processes."""
+    processes = _processes(run)
+    if processes is None or processes <= len(run.hosts):
+        return []
+    return [
+        QualityNote(
+            kind="processes_absent",
+            severity="warning",
+            scope="run",
+            message=f"{len(run.hosts)} of the {processes} processes of the run are "
+            "given. Waiting for one of the others counts as transfer, and it may be "
+            "slower than any that is shown.",
+            count=processes - len(run.hosts),
+            remedy="Give the files of all processes.",
+        )
+    ]
+
+
+def _clocks(collectives: WorkerCollectives) -> tuple[Clock, ...]:
+    return tuple(
+        Clock(
+            host=clock.host,
+            source=clock.source,
+            offset_us=_us(clock.offset_ps),
+            doubt_us=_us(clock.doubt_ps),
+            bound_us=_us(clock.bound_ps),
+            samples=clock.samples,
+        )
+        for clock in collectives.clocks.values()
+    )
+
+
+def _us(ps: int | None) -> float | None:
+    return None if ps is None else ps / PS_PER_US
+
+
+def _matched(collectives: WorkerCollectives, *, matched: bool) -> int:
+    found = collectives.calls["instance"] >= 0
+    return int((found if matched else ~found).sum())
+
+
+def _unused(
+    run: ProfileData, hosts: Sequence[HostSteps], rows: pl.DataFrame
+) -> dict[str, tuple[int, ...]]:
+    used = set(rows.select("host", "device").rows())
+    found: dict[str, tuple[int, ...]] = {}
+    for host in hosts:
+        devices = run.table(host.host, "devices")
+        if not isinstance(devices, Unavailable):
+            listed = devices["device"].to_list()
+            idle = tuple(it for it in listed if (host.host, it) not in used)
+            found |= {host.host: idle} if idle else {}
+    return found
+
+
+def _categories() -> tuple[Category, ...]:
+    shown = {bucket.category: bucket.display for bucket in BUCKETS}
+    return tuple(
+        Category(id=_INTERCHANGE[name], category=name, name=shown[name])
+        for name in CATEGORIES
+    )
+
+
+def _inputs(run: ProfileData, host: str) -> dict[str, int | None]:
+    counts: dict[str, int | None] = {}
+    for name in ("tracks", "events", "device_activity", "launches"):
+        table = run.table(host, name)
+        counts[name] = None if isinstance(table, Unavailable) else table.height
+    return counts

@@ -1,0 +1,246 @@
+"""What the pod viewer says of one worker: in each step, and over all steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.steps.rows import category_columns, present_categories
+from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.pod_viewer.comparison import StepComparison
+    from stepscope.analysis.steps.rows import HostSteps
+
+__all__ = ["Worker", "WorkerSummary", "step_workers", "summaries"]
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker in one step.
+
+    Attributes:
+        host: Its host.
+        device: Its device; null of a host without devices.
+        chip_id: The device, as TensorBoard's pod viewer calls it.
+        node_id: Number of its host among the hosts of the run.
+        step: Number of the step; null for the whole profile.
+        total_ms: Length of the step on this worker, to the begin of the next one.
+        device_step_time_ms: From its first to its last device activity.
+        start_ms: Begin of the step, since the start of its host's recording.
+        aligned_start_ms: The same on the clock of the reference host.
+        flags: What is special about the step.
+        breakdown_ms: Category → time; they add up to `total_ms`.
+        breakdown_detail_ms: Sub-bucket → time; likewise.
+        bottleneck: The largest category.
+        device_work_ms: Device work that is not a collective.
+        collective_wait_ms: Part of the collectives in `breakdown_ms` in which it
+            waited for other workers.
+        collective_transfer_ms: The part in which data was exchanged.
+        collective_untold_ms: The part of which nothing tells which of the two it was.
+        waited_for_ms: What the other workers waited for this one, added up over them.
+    """
+
+    host: str
+    device: int | None
+    chip_id: int | None
+    node_id: int
+    step: int | None
+    total_ms: float
+    device_step_time_ms: float | None
+    start_ms: float
+    aligned_start_ms: float | None
+    flags: tuple[str, ...]
+    breakdown_ms: dict[str, float]
+    breakdown_detail_ms: dict[str, float]
+    bottleneck: str
+    device_work_ms: float | None
+    collective_wait_ms: float | None
+    collective_transfer_ms: float | None
+    collective_untold_ms: float | None
+    waited_for_ms: float | None
+
+
+class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker over its counted steps; times are means of those that know them.
+
+    Attributes:
+        host: Its host.
+        device: Its device; null of a host without devices.
+        steps: Counted steps; 0 where the whole recording is the one window.
+        slowest_in: Steps in which it was the slowest.
+        waited_for_ms: As of `Worker`.
+        collective_wait_ms: Likewise.
+        collective_transfer_ms: Likewise.
+        collective_untold_ms: Likewise.
+        total_ms: Likewise.
+        device_work_ms: Likewise.
+        device_step_time_ms: Likewise.
+        bottleneck: The largest category.
+        breakdown_ms: Category → time; they add up to `total_ms`.
+    """
+
+    host: str
+    device: int | None
+    steps: int
+    slowest_in: int
+    total_ms: float
+    bottleneck: str
+    waited_for_ms: float | None
+    collective_wait_ms: float | None
+    collective_transfer_ms: float | None
+    collective_untold_ms: float | None
+    device_work_ms: float | None
+    device_step_time_ms: float | None
+    breakdown_ms: dict[str, float]
+
+
+#: Field of a result → column of `worker_rows`.
+_TIMES: Final = {
+    "total_ms": "window_ps",
+    "device_step_time_ms": "device_step_time_ps",
+    "device_work_ms": "work_ps",
+    "collective_wait_ms": "wait_ps",
+    "collective_transfer_ms": "transfer_ps",
+    "collective_untold_ms": "untold_ps",
+    "waited_for_ms": "waited_for_ps",
+}
+_STARTS: Final = {"start_ms": "start_ps", "aligned_start_ms": "aligned_start_ps"}
+
+
+def step_workers(
+    rows: pl.DataFrame, hosts: Mapping[str, HostSteps]
+) -> dict[int, list[Worker]]:
+    """Slot → its workers.
+
+    Args:
+        rows: As of `worker_rows`.
+        hosts: Host → its steps, in the order of the run.
+    """
+    node = {name: number for number, name in enumerate(hosts)}
+    found: dict[int, list[Worker]] = {slot: [] for slot in rows["slot"].unique()}
+    for (name,), mine in rows.partition_by(
+        "host", as_dict=True, maintain_order=True
+    ).items():
+        parts = _in_ms(category_columns(mine, hosts[name].breakdown.missing), "_ps")
+        detail = _in_ms(_buckets(mine, hosts[name]), "_ps")
+        times = _in_ms(mine.select(**(_TIMES | _STARTS)))
+        # Steps of workers, not events: a page shows each of them.
+        for row, time, split, fine in zip(
+            mine.select("slot", "host", "device", "step", "flags").iter_rows(
+                named=True
+            ),
+            times.iter_rows(named=True),
+            parts.iter_rows(named=True),
+            detail.iter_rows(named=True),
+            strict=True,
+        ):
+            found[row["slot"]].append(
+                Worker(
+                    host=row["host"],
+                    device=row["device"],
+                    chip_id=row["device"],
+                    node_id=node[name],
+                    step=row["step"],
+                    flags=tuple(row["flags"]),
+                    **time,
+                    breakdown_ms=split,
+                    breakdown_detail_ms=fine,
+                    bottleneck=_largest(split),
+                )
+            )
+    order = {name: at for at, name in enumerate(node)}
+    return {
+        slot: sorted(workers, key=lambda it: order[it.host])
+        for slot, workers in found.items()
+    }
+
+
+def summaries(
+    rows: pl.DataFrame,
+    hosts: Sequence[HostSteps],
+    compared: Mapping[int, StepComparison],
+) -> tuple[WorkerSummary, ...]:
+    """Each worker over its counted steps.
+
+    Args:
+        rows: As of `worker_rows`.
+        hosts: The hosts to show.
+        compared: Slot → its workers side by side.
+    """
+    found = []
+    for host in hosts:
+        mine = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
+        # A category is shown of all devices of a host or of none.
+        split = category_columns(mine, host.breakdown.missing)
+        both = mine.drop(split.columns, strict=False).hstack(split)
+        for one in both.partition_by("device", maintain_order=True):
+            parts = _means(one.select(split.columns), "_ps")
+            found.append(_summary(one, host, parts, compared))
+    return tuple(found)
+
+
+def _summary(
+    rows: pl.DataFrame,
+    host: HostSteps,
+    parts: dict[str, float],
+    compared: Mapping[int, StepComparison],
+) -> WorkerSummary:
+    device = rows["device"][0]
+    slowest = [compared[slot].slowest for slot in rows["slot"].to_list()]
+    times: dict[str, Any] = _means(rows.select(**_TIMES))
+    return WorkerSummary(
+        host=host.host,
+        device=device,
+        steps=len(rows) if host.windows.has_steps else 0,
+        slowest_in=sum(
+            one is not None and (one.host, one.device) == (host.host, device)
+            for one in slowest
+        ),
+        **times,
+        bottleneck=_largest(parts),
+        breakdown_ms=parts,
+    )
+
+
+def _buckets(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
+    _, names = present_categories(rows, host.breakdown.missing)
+    known = [bucket.name for bucket in BUCKETS if bucket.name in names]
+    return rows.select(f"{name}_ps" for name in known)
+
+
+def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
+    """The mean of each column in milliseconds; None where nothing is known."""
+    sums = frame.select(pl.all().drop_nulls().sum()).row(0)
+    counts = frame.select(pl.all().drop_nulls().len()).row(0)
+    return {
+        name.removesuffix(suffix): total / count / PS_PER_MS if count else None
+        for name, total, count in zip(frame.columns, sums, counts, strict=True)
+    }
+
+
+def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
+    """The columns in milliseconds, their names without a suffix.
+
+    Divided one by one: a frame divided by a number is off in the last digit, and 0.6
+    would be written as 0.6000000000000001.
+    """
+    return pl.DataFrame(
+        [
+            pl.Series(
+                one.name.removesuffix(suffix),
+                [None if ps is None else ps / PS_PER_MS for ps in one.to_list()],
+                pl.Float64,
+            )
+            for one in frame
+        ]
+    )
+
+
+def _largest(parts: Mapping[str, float]) -> str:
+    """The category with most time; the first in their order where several have it."""
+    return max((name for name in CATEGORIES if name in parts), key=parts.__getitem__)

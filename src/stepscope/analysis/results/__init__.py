@@ -1,0 +1,1 @@
+"""What all results share: the shape of a tool, statistics, and nulls with reasons."""

@@ -1,0 +1,1 @@
+"""Rows of steps that several tools show."""

@@ -1,0 +1,89 @@
+"""Which hosts and which of their windows the numbers about steps are taken from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.analysis.steps.rows import HostSteps, host_steps
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["measured_hosts", "measured_rows", "start_unix_ns"]
+
+_NO_SUCH_MARKER: Final = Unavailable(
+    code="NO_STEPS",
+    reason="No step of this host has the marker that was asked for.",
+    remedy="Leave the option marker out to see all steps.",
+)
+_COORDINATOR: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="This host lists no device beside hosts that do; its steps are not theirs.",
+    remedy="Select this host alone to see its steps.",
+)
+
+
+def measured_hosts(
+    run: ProfileData, *, marker: str = ""
+) -> tuple[list[HostSteps], dict[str, Unavailable]]:
+    """The hosts whose windows count, and why each of the others does not.
+
+    A host without a device beside hosts with devices only coordinates them, and one
+    without steps says nothing about steps (spec: tools, section 7.5).
+
+    Args:
+        run: The hosts to choose from.
+        marker: Only the steps of this marker name; empty for all.
+    """
+    found: list[HostSteps] = []
+    absent: dict[str, Unavailable] = {}
+    for host in run.hosts:
+        rows = host_steps(run, host, marker=marker or None)
+        if isinstance(rows, Unavailable):
+            absent[host] = rows
+        elif not rows.rows.height:
+            absent[host] = _NO_SUCH_MARKER
+        else:
+            found.append(rows)
+    with_devices = [host for host in found if host.has_device]
+    if with_devices and len(with_devices) < len(found):
+        absent |= {rows.host: _COORDINATOR for rows in found if not rows.has_device}
+        found = with_devices
+    with_steps = [host for host in found if host.windows.has_steps]
+    if with_steps and len(with_steps) < len(found):
+        absent |= {
+            rows.host: rows.steps
+            for rows in found
+            if isinstance(rows.steps, Unavailable)
+        }
+        found = with_steps
+    return found, absent
+
+
+def measured_rows(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataFrame:
+    """The rows that statistics use: of the closed windows where there is one.
+
+    Args:
+        rows: Rows as of `HostSteps.rows`.
+        excluded_flags: Windows with one of these flags are left out.
+    """
+    kept = rows
+    if excluded_flags:
+        flagged = pl.col("flags").list.set_intersection(list(excluded_flags))
+        kept = rows.filter(flagged.list.len() == 0)
+    closed = kept.filter(~pl.col("open_end"))
+    return closed if len(closed) else kept
+
+
+def start_unix_ns(run: ProfileData, host: str) -> int | None:
+    """Absolute time of a host's 0; None where it was not recorded."""
+    environment = run.table(host, "environment")
+    if isinstance(environment, Unavailable):
+        return None
+    start: int | None = environment["start_unix_ns"][0]
+    return start

@@ -1,0 +1,426 @@
+"""From rows of steps to the numbers of a page: means, shares, and each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.results.statistics import (
+    SINGLE_SAMPLE,
+    Statistics,
+    statistics_of,
+)
+from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.rows import (
+    BUCKET_COLUMNS,
+    category_columns,
+    mean_over_devices,
+    present_categories,
+    reasons_of,
+)
+from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = [
+    "HIGHLY_INPUT_BOUND_PERCENT",
+    "MODERATELY_INPUT_BOUND_PERCENT",
+    "AnyDevice",
+    "Step",
+    "StepSummary",
+    "bottleneck_of",
+    "empty_summary",
+    "step_list",
+    "summary_of",
+]
+
+#: From these shares of the step on, input is what to work on (spec: tools, section 8).
+HIGHLY_INPUT_BOUND_PERCENT: Final = 20.0
+MODERATELY_INPUT_BOUND_PERCENT: Final = 5.0
+
+_NO_STEP_TIME: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="No step has device activity, so no device step time is known.",
+    remedy="Record with the device tracer on.",
+)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of one host; means over its devices where there are several.
+
+    Attributes:
+        step: Its number; null for the whole profile.
+        name: Its name.
+        host: Its host.
+        batches: Batches that it stands for; null where nothing tells.
+        start_ms: Begin of its window, since the start of the profile.
+        duration_ms: Length of its window, to the begin of the next step.
+        device_step_time_ms: From first to last device activity, the longest device.
+        flags: What is special about it.
+        breakdown_ms: Category → time; they add up to `duration_ms`.
+        device_working_ms: Device work without transfers of input.
+        idle_input_ms: Waiting for input and transferring it.
+        gap_ms: What is left after the step's marker and its last device activity.
+        device_busy_ms: Device work of any kind.
+        device_busy_least_ms: The device with the least.
+        device_busy_most_ms: The device with the most.
+    """
+
+    step: int | None
+    name: str | None
+    host: str
+    batches: int | None
+    start_ms: float
+    duration_ms: float
+    device_step_time_ms: float | None
+    flags: tuple[str, ...]
+    breakdown_ms: dict[str, float]
+    device_working_ms: float | None
+    idle_input_ms: float | None
+    gap_ms: float | None
+    device_busy_ms: float | None
+    device_busy_least_ms: float | None
+    device_busy_most_ms: float | None
+
+
+class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """The devices of each host taken as one: was any of them working?
+
+    Attributes:
+        breakdown_ms: Means of the categories.
+        device_execution_percent: Share of the time in which any device worked.
+    """
+
+    breakdown_ms: dict[str, float]
+    device_execution_percent: float | None
+
+
+class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Means over rows (host, device, step); shares are ratios of sums.
+
+    Attributes:
+        step_count: Windows counted; 0 where there are no steps and the whole
+            recording is the one window.
+        row_count: Rows counted.
+        step_time_ms: Wall time of the windows.
+        batch_time_ms: Wall time of a batch: that of the windows over their batches.
+        device_step_time_ms: Of the windows with device activity.
+        breakdown_ms: Category → mean.
+        breakdown_std_ms: Category → sample standard deviation over rows.
+        breakdown_percent: Category → share of the time.
+        breakdown_detail_ms: Sub-bucket → mean.
+        overlapped_ms: Kind of device work → mean time that other device work hid.
+        device_execution_percent: Share of the time in which a device worked.
+        kernel_launch_percent: Share in which a device waited for a launch.
+        input_percent: Share that waits for input or transfers it.
+        idle_percent: Share in which a device did nothing.
+        any_device: The devices taken as one.
+        bottleneck: `host`, `device`, `both` or `unknown`.
+    """
+
+    step_count: int
+    row_count: int
+    step_time_ms: Statistics
+    batch_time_ms: float | None
+    device_step_time_ms: Statistics | None
+    breakdown_ms: dict[str, float]
+    breakdown_std_ms: dict[str, float | None]
+    breakdown_percent: dict[str, float | None]
+    breakdown_detail_ms: dict[str, float]
+    overlapped_ms: dict[str, float] | None
+    device_execution_percent: float | None
+    kernel_launch_percent: float | None
+    input_percent: float | None
+    idle_percent: float | None
+    any_device: AnyDevice | None
+    bottleneck: str
+
+
+def step_list(host: HostSteps) -> tuple[Step, ...]:
+    """Every window of a host, the open one too."""
+    means = mean_over_devices(host.rows)
+    categories = category_columns(means, host.breakdown.missing)
+    names = [column.removesuffix("_ps") for column in categories.columns]
+    charged = (categories / PS_PER_MS).rows()
+    return tuple(
+        Step(
+            step=row["step"],
+            name=row["name"],
+            host=host.host,
+            batches=row["batches"],
+            start_ms=row["start_ps"] / PS_PER_MS,
+            duration_ms=row["window_ps"] / PS_PER_MS,
+            device_step_time_ms=_ms(row["device_step_time_ps"]),
+            flags=tuple(row["flags"]),
+            breakdown_ms=dict(zip(names, times, strict=True)),
+            device_working_ms=_ms(row["device_working_ps"]),
+            idle_input_ms=_ms(row["idle_input_ps"]),
+            gap_ms=_ms(row["gap_ps"]),
+            device_busy_ms=_ms(row["device_busy_ps"]),
+            device_busy_least_ms=_ms(row["busy_least_ps"]),
+            device_busy_most_ms=_ms(row["busy_most_ps"]),
+        )
+        # Steps, not events: a page lists each of them.
+        for row, times in zip(means.iter_rows(named=True), charged, strict=True)
+    )
+
+
+def _ms(ps: int | None) -> float | None:
+    return None if ps is None else ps / PS_PER_MS
+
+
+def summary_of(
+    hosts: Sequence[HostSteps], *, excluded_flags: Sequence[str] = ()
+) -> tuple[StepSummary, tuple[Missing, ...]]:
+    """Summarise the closed windows of the hosts; the open one if there is no other.
+
+    Args:
+        hosts: The hosts to average.
+        excluded_flags: Windows with one of these flags are left out.
+    """
+    rows = pl.concat([measured_rows(host.rows, excluded_flags) for host in hosts])
+    united = pl.concat(
+        [measured_rows(host.any_device, excluded_flags) for host in hosts]
+    )
+    walls = rows.group_by("host", "window", maintain_order=True).agg(
+        pl.col("window_ps", "batches").first(), pl.col("device_step_time_ps").max()
+    )
+    missing = _left_out(hosts, rows)
+    no_steps = [host.steps for host in hosts if not host.windows.has_steps]
+    step_time, lacks = _step_time(walls["window_ps"], no_steps)
+    device_step_time, unknown = _device_step_time(walls["device_step_time_ps"], hosts)
+    missing += [*lacks, *unknown]
+    if walls["batches"].null_count():
+        missing.append(_NO_BATCHES.for_field("batch_time_ms"))
+    if any(host.rows["batches"].null_count() for host in hosts):
+        missing.append(_NO_BATCHES.for_field("steps.batches"))
+    total = int(rows["window_ps"].sum())
+    why = reasons_of(hosts)
+    categories = category_columns(rows, why)
+    sums = {name: int(categories[name].sum()) for name in categories.columns}
+    shares = {
+        name.removesuffix("_ps"): _percent(value, total) for name, value in sums.items()
+    }
+    busy = rows["device_busy_ps"]
+    busy_percent = None if busy.null_count() else _percent(int(busy.sum()), total)
+    if rows.height < 2:
+        missing.append(SINGLE_SAMPLE.for_field("breakdown_std_ms"))
+    if not total:
+        missing.append(_NO_TIME.for_field("breakdown_percent"))
+    return StepSummary(
+        step_count=0 if no_steps else walls.height,
+        row_count=rows.height,
+        step_time_ms=step_time,
+        batch_time_ms=_batch_time_ms(walls),
+        device_step_time_ms=device_step_time,
+        breakdown_ms=_means(categories),
+        breakdown_std_ms=_spreads(categories),
+        breakdown_percent=shares,
+        breakdown_detail_ms=_means(rows.select(_full_buckets(rows))),
+        overlapped_ms=_overlapped(hosts, rows),
+        device_execution_percent=busy_percent,
+        kernel_launch_percent=shares.get("kernel_launch"),
+        input_percent=shares.get("input"),
+        idle_percent=None if busy_percent is None else 100.0 - busy_percent,
+        any_device=_any_device(united, why) if busy_percent is not None else None,
+        bottleneck=bottleneck_of(shares.get("input")),
+    ), tuple(missing)
+
+
+def _step_time(
+    walls: pl.Series, no_steps: Sequence[Steps | Unavailable]
+) -> tuple[Statistics, tuple[Missing, ...]]:
+    """Wall times of steps; the window of a whole recording is no step."""
+    for why in no_steps:
+        if isinstance(why, Unavailable):
+            return Statistics(), (why.for_field("step_time_ms"),)
+    return statistics_of(walls, field="step_time_ms", scale=PS_PER_MS)
+
+
+def _batch_time_ms(walls: pl.DataFrame) -> float | None:
+    """Σ wall time / Σ batches; None where a step does not say for how many it stands.
+
+    Markers state at least one batch, so that nothing is divided by none.
+    """
+    batches = walls["batches"]
+    if not len(walls) or batches.null_count():
+        return None
+    return int(walls["window_ps"].sum()) / int(batches.sum()) / PS_PER_MS
+
+
+def _device_step_time(
+    longest: pl.Series, hosts: Sequence[HostSteps]
+) -> tuple[Statistics | None, tuple[Missing, ...]]:
+    known = longest.drop_nulls()
+    if len(known):
+        return statistics_of(known, field="device_step_time_ms", scale=PS_PER_MS)
+    why = reasons_of(hosts).get("device_compute_32", _NO_STEP_TIME)
+    return None, (why.for_field("device_step_time_ms"),)
+
+
+def empty_summary() -> StepSummary:
+    """A summary of nothing, for hosts that cannot be averaged."""
+    return StepSummary(
+        step_count=0,
+        row_count=0,
+        step_time_ms=Statistics(),
+        batch_time_ms=None,
+        device_step_time_ms=None,
+        breakdown_ms={},
+        breakdown_std_ms={},
+        breakdown_percent={},
+        breakdown_detail_ms={},
+        overlapped_ms=None,
+        device_execution_percent=None,
+        kernel_launch_percent=None,
+        input_percent=None,
+        idle_percent=None,
+        any_device=None,
+        bottleneck="unknown",
+    )
+
+
+_NO_TIME: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="The steps take no time at all, so nothing is a share of them.",
+    remedy="Record some complete steps.",
+)
+
+
+def bottleneck_of(input_percent: float | None) -> str:
+    """Which side to work on (spec: tools, section 8)."""
+    if input_percent is None:
+        return "unknown"
+    if input_percent >= HIGHLY_INPUT_BOUND_PERCENT:
+        return "host"
+    if input_percent >= MODERATELY_INPUT_BOUND_PERCENT:
+        return "both"
+    return "device"
+
+
+def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
+    """Every category and sub-bucket that is left out, with its reason."""
+    why = reasons_of(hosts)
+    categories, buckets = present_categories(rows, why)
+    found = []
+    for category in CATEGORIES:
+        mine = [bucket.name for bucket in BUCKETS if bucket.category == category]
+        reason = next((why[name] for name in mine if name in why), None)
+        if category not in categories and reason is not None:
+            found.append(reason.for_field(f"breakdown_ms.{category}"))
+    found += [
+        why[bucket.name].for_field(f"breakdown_detail_ms.{bucket.name}")
+        for bucket in BUCKETS
+        if bucket.name not in buckets and bucket.name in why
+    ]
+    absent = {"kernel_launch": "kernel_launch_percent", "input": "input_percent"}
+    for category, field in absent.items():
+        if category not in categories:
+            reason = next(
+                (
+                    why[bucket.name]
+                    for bucket in BUCKETS
+                    if bucket.category == category and bucket.name in why
+                ),
+                None,
+            )
+            if reason is not None:
+                found.append(reason.for_field(field))
+    if rows["device_busy_ps"].null_count() and "device_compute_32" in why:
+        reason = why["device_compute_32"]
+        found += [
+            reason.for_field(field)
+            for field in (
+                "device_execution_percent",
+                "idle_percent",
+                "any_device",
+                "overlapped_ms",
+                "steps.device_working_ms",
+                "steps.device_busy_ms",
+                "steps.device_busy_least_ms",
+                "steps.device_busy_most_ms",
+                "steps.device_step_time_ms",
+            )
+        ]
+    if rows["idle_input_ps"].null_count():
+        reason = next((why[name] for name in ("host_wait", "h2d") if name in why), None)
+        found += [reason.for_field("steps.idle_input_ms")] if reason else []
+    if rows["gap_ps"].null_count():
+        found.append(_NO_END.for_field("steps.gap_ms"))
+    return found
+
+
+_NO_BATCHES: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Nothing says for how many batches a step stands.",
+    remedy="State it where the steps are marked: `Trace(name, step_num=i, n_steps=n, "
+    "_r=1)`.",
+)
+_NO_END: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Nothing marks where a step ended before the next one began.",
+    remedy="Mark the steps in the program.",
+)
+
+
+def _full_buckets(rows: pl.DataFrame) -> list[str]:
+    return [name for name in BUCKET_COLUMNS if not rows[name].null_count()]
+
+
+def _means(frame: pl.DataFrame) -> dict[str, float]:
+    count = frame.height
+    if not count:
+        return {}
+    return {
+        name.removesuffix("_ps"): int(frame[name].sum()) / count / PS_PER_MS
+        for name in frame.columns
+    }
+
+
+def _spreads(frame: pl.DataFrame) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for name in frame.columns:
+        values = frame[name].to_numpy()
+        spread = None
+        if len(values) > 1:
+            equal = values.min() == values.max()
+            spread = 0.0 if equal else float(np.std(values, ddof=1)) / PS_PER_MS
+        found[name.removesuffix("_ps")] = spread
+    return found
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100.0 * part / whole if whole else None
+
+
+def _overlapped(
+    hosts: Sequence[HostSteps], rows: pl.DataFrame
+) -> dict[str, float] | None:
+    frames = [
+        host.breakdown.overlapped.with_columns(host=pl.lit(host.host))
+        for host in hosts
+        if host.breakdown.overlapped is not None
+    ]
+    if not frames or len(frames) != len(hosts):
+        return None
+    counted = rows.select("host", "window", "device")
+    hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
+    return _means(hidden.drop("host", "window", "device"))
+
+
+def _any_device(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> AnyDevice:
+    return AnyDevice(
+        breakdown_ms=_means(category_columns(rows, why)),
+        device_execution_percent=_percent(
+            int(rows["device_busy_ps"].sum()), int(rows["window_ps"].sum())
+        ),
+    )

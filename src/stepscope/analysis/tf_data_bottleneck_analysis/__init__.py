@@ -1,0 +1,9 @@
+"""tf.data bottleneck analysis: which stage of a pipeline limits it."""
+
+from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (
+    Options,
+    TfDataBottleneckAnalysisResult,
+    analyse,
+)
+
+__all__ = ["Options", "TfDataBottleneckAnalysisResult", "analyse"]

@@ -1,0 +1,555 @@
+"""`tf_data_bottleneck_analysis`: which stage of the input pipeline is the slow one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
+    ExposedWait,
+    exposed_wait,
+)
+from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
+    Edge,
+    Node,
+    edges_of,
+    nodes_of,
+)
+from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
+    NOT_SLOW,
+    Suggestion,
+    Upstream,
+    suggestion_for,
+)
+from stepscope.errors import BadUsage
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.input_pipeline.calls import PipelineCalls
+    from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "BOTTLENECK_ROWS",
+    "PIPELINE_ROWS",
+    "STAGE_ROWS",
+    "WAIT_ROWS",
+    "Bottleneck",
+    "Graph",
+    "Options",
+    "Summary",
+    "TfDataBottleneckAnalysisResult",
+    "analyse",
+]
+
+#: Columns of `bottlenecks`: the slowest call of every host pipeline.
+BOTTLENECK_ROWS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "pipeline": pl.String(),
+    "max_latency_us": pl.Float64(),
+    "input_bound": pl.Boolean(),
+    "bottleneck_type": pl.String(),
+    "bottleneck_long_name": pl.String(),
+    "bottleneck_self_us": pl.Float64(),
+    "bottleneck_calls": pl.Int64(),
+    "suggestion_kind": pl.String(),
+    "suggestion": pl.String(),
+}
+#: Columns of `pipelines`.
+PIPELINE_ROWS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "pipeline": pl.String(),
+    "kind": pl.String(),
+    "long_name": pl.String(),
+    "calls": pl.Int64(),
+    "min_latency_us": pl.Float64(),
+    "mean_latency_us": pl.Float64(),
+    "max_latency_us": pl.Float64(),
+    "slow_calls": pl.Int64(),
+}
+#: Columns of `stages`.
+STAGE_ROWS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "pipeline": pl.String(),
+    "rank": pl.Int64(),
+    "name": pl.String(),
+    "type": pl.String(),
+    "start_us": pl.Float64(),
+    "total_us": pl.Float64(),
+    "self_us": pl.Float64(),
+    "calls": pl.Int64(),
+    "critical": pl.Boolean(),
+    "bottleneck": pl.Boolean(),
+    "critical_time_us": pl.Float64(),
+    "asynchronous": pl.Boolean(),
+    "id": pl.String(),
+}
+#: Columns of `waits`.
+WAIT_ROWS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "steps": pl.Int64(),
+    "exposed_wait_ms_per_step": pl.Float64(),
+    "exposed_wait_percent": pl.Float64(),
+}
+
+#: A call that lasts longer did not find its element ready (spec: tools, section 15).
+_SLOW_PS: Final = 50 * PS_PER_US
+#: From here on a step counts as bound by input (spec: tools, section 18).
+_LIMITING_PERCENT: Final = 5.0
+
+#: Verdict → what it means.
+_TEXTS: Final = {
+    "slow": "Calls of the input pipeline are slow, and the steps wait for it.",
+    "slow_but_hidden": "Some calls of the input pipeline are slow, but the steps "
+    "hardly wait for it: it is not what holds up this run.",
+    "slow_unweighed": "Calls of the input pipeline are slow; how long the steps wait "
+    "for it is not known.",
+    "not_slow": "No call of the input pipeline is slow. The program may still be bound "
+    "by input if not all of its workers were recorded.",
+    "unknown": "No call of a host's input pipeline was recorded.",
+}
+
+_ONLY_DEVICES: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="only the devices' ends of the input pipelines were recorded; those of the "
+    "hosts that feed them were not.",
+    remedy="Record the process that runs the host's pipeline too, or for longer than "
+    "one of its calls lasts.",
+)
+_ONLY_TRANSPARENT: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="no transformation was recorded within the slowest call of this pipeline.",
+    remedy="Record again with host tracer level 2, and for longer.",
+)
+_NO_PARAMETERS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="the stages say nothing of their parallelism and buffers.",
+    remedy="Record with a newer release of the framework, at host tracer level 2.",
+)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at.
+
+    Attributes:
+        host: Only this host; empty for all.
+        pipeline: Only graphs of the pipelines of this name (`Host:0`, `Device:1`, …);
+            empty for all.
+        rank: Which call a graph shows, by latency; 0 is the slowest of its pipeline.
+    """
+
+    host: str = ""
+    pipeline: str = ""
+    rank: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
+    """The stage on the critical path with the longest self time.
+
+    Attributes:
+        type: The transformation, without index and version.
+        long_name: All stages from the last one up to this one.
+        self_us: Its self time in the call.
+        critical_time_us: What of the call's wall time it is charged with.
+    """
+
+    type: str
+    long_name: str
+    self_us: float
+    critical_time_us: float
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict over all hosts.
+
+    Attributes:
+        verdict: `slow`, `slow_but_hidden`, `slow_unweighed` (how long steps wait is
+            not known), `not_slow` or `unknown`.
+        text: What that means.
+        input_bound: The slowest call of a host pipeline lasts longer than 50 µs.
+        host: The most input-bound host: that of this call.
+        pipeline: Its pipeline.
+        max_latency_us: How long it lasts.
+        bottleneck: Of this call.
+        suggestion_kind: Stable name of the suggestion.
+        suggestion: What to do about that transformation.
+        exposed_wait_ms_per_step: How long a step of this host waits for input while
+            nothing else keeps it busy.
+        exposed_wait_percent: The same as a share of the steps' time.
+        limits_steps: That share is at least 5 %.
+    """
+
+    verdict: str
+    text: str
+    input_bound: bool | None
+    host: str | None
+    pipeline: str | None
+    max_latency_us: float | None
+    bottleneck: Bottleneck | None
+    suggestion_kind: str | None
+    suggestion: str | None
+    exposed_wait_ms_per_step: float | None
+    exposed_wait_percent: float | None
+    limits_steps: bool | None
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of one pipeline.
+
+    Attributes:
+        host: Its host.
+        pipeline: Its pipeline.
+        rank: Among the calls of its pipeline, 0 for the slowest.
+        start_us: Since the start of the profile.
+        latency_us: The `critical_time_us` of its nodes add up to this.
+        suggestion_kind: Stable name of the suggestion; null without a bottleneck.
+        suggestion: What to do about the bottleneck of this call.
+        nodes: The stages, those nearest to the consumer first.
+        edges: Which stage called which.
+    """
+
+    host: str
+    pipeline: str
+    rank: int
+    start_us: float
+    latency_us: float
+    suggestion_kind: str | None
+    suggestion: str | None
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The input pipelines of all selected hosts.
+
+    Attributes:
+        summary: The verdict.
+        bottlenecks: The slowest call of each host pipeline, columns
+            `BOTTLENECK_ROWS`, by its latency.
+        pipelines: All pipelines, columns `PIPELINE_ROWS`, by host and appearance.
+        waits: What the steps of each host wait for input, columns `WAIT_ROWS`.
+        graphs: One call of each selected pipeline; host pipelines by their greatest
+            latency, then those of devices.
+        stages: The nodes of these graphs as one table, columns `STAGE_ROWS`.
+        quality: Doubts about the pipelines.
+        missing: Null fields and hosts that could not be looked at.
+        inputs: Host → executions, stages and calls that were read.
+    """
+
+    summary: Summary
+    bottlenecks: pl.DataFrame
+    pipelines: pl.DataFrame
+    waits: pl.DataFrame
+    graphs: tuple[Graph, ...]
+    stages: pl.DataFrame
+    quality: tuple[QualityNote, ...]
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+class _Host(NamedTuple):
+    name: str
+    graph: PipelineGraph
+    calls: PipelineCalls
+    wait: ExposedWait | Unavailable
+
+
+class _Pipeline(NamedTuple):
+    """A pipeline of a host with its calls, the slowest first."""
+
+    host: _Host
+    row: int
+    name: str
+    on_device: bool
+    calls: pl.DataFrame
+
+    def call(self, rank: int) -> dict[str, Any]:
+        """One of its calls by rank, columns `CALLS` and `call`."""
+        return self.calls.row(rank, named=True)
+
+
+def analyse(
+    profile: ProfileData, options: Options
+) -> TfDataBottleneckAnalysisResult | Unavailable:
+    """Find the slowest stage of the slowest call (spec: tools, section 15)."""
+    run = profile.select([options.host]) if options.host else profile
+    found, absent = _looked_at(run)
+    if not found:
+        return next(iter(absent.values()))
+    pipelines = [pipeline for host in found for pipeline in _pipelines(host)]
+    ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest(one)))
+    summary, missing = _summary(ranked)
+    graphs, lacks = _graphs(run, _chosen(ranked, options), options)
+    missing += lacks
+    missing += [
+        host.wait.for_field(f"waits[{host.name}]")
+        for host in found
+        if isinstance(host.wait, Unavailable)
+    ]
+    missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    return TfDataBottleneckAnalysisResult(
+        summary=summary,
+        bottlenecks=_bottlenecks([one for one in ranked if not one.on_device]),
+        pipelines=_pipeline_rows(pipelines),
+        waits=_waits(found),
+        graphs=graphs,
+        stages=_stage_rows(graphs),
+        quality=tuple(
+            note for host in found for note in (*host.graph.notes, *host.calls.notes)
+        ),
+        missing=tuple(missing),
+        inputs={
+            host.name: {
+                "executions": len(host.graph.event),
+                "stages": host.graph.stages.height,
+                "calls": host.calls.calls.height,
+            }
+            for host in found
+        },
+    )
+
+
+def _looked_at(run: ProfileData) -> tuple[list[_Host], dict[str, Unavailable]]:
+    found: list[_Host] = []
+    absent: dict[str, Unavailable] = {}
+    for host in run.hosts:
+        graph, calls = (
+            run.derived(host, name) for name in ("pipeline_graph", "pipeline_calls")
+        )
+        if isinstance(calls, Unavailable):
+            absent[host] = calls
+        else:
+            found.append(_Host(host, graph, calls, exposed_wait(run, host)))
+    return found, absent
+
+
+def _pipelines(host: _Host) -> list[_Pipeline]:
+    by_pipeline = host.calls.calls.with_row_index("call").sort("pipeline", "rank")
+    parts = by_pipeline.partition_by("pipeline", as_dict=True)
+    return [
+        _Pipeline(host, row, name, on_device, parts[row,])
+        for row, (name, on_device) in enumerate(
+            host.graph.pipelines.select("name", "device").iter_rows()
+        )
+    ]
+
+
+def _slowest(pipeline: _Pipeline) -> int:
+    latency: int = pipeline.calls["latency_ps"][0]
+    return latency
+
+
+def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
+    """The verdict on the slowest call of any host pipeline."""
+    fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
+    worst = ranked[0]
+    if worst.on_device:
+        missing = [_ONLY_DEVICES.for_field(f"summary.{name}") for name in fields]
+        unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
+        return unknown, missing
+    wait, latency_ps = worst.host.wait, _slowest(worst)
+    missing = []
+    if isinstance(wait, Unavailable):
+        missing += [wait.for_field(f"summary.{name}") for name in _OF_WAIT]
+    else:
+        fields["exposed_wait_ms_per_step"] = wait.ms_per_step
+        fields["exposed_wait_percent"] = wait.percent
+        fields["limits_steps"] = wait.percent >= _LIMITING_PERCENT
+    fields["bottleneck"] = _bottleneck(worst)
+    advice = _suggestion(worst)
+    if advice is not None:
+        fields |= {"suggestion_kind": advice.kind, "suggestion": advice.words}
+    missing += [
+        _ONLY_TRANSPARENT.for_field(f"summary.{name}")
+        for name in ("bottleneck", "suggestion_kind", "suggestion")
+        if fields[name] is None
+    ]
+    slow = latency_ps > _SLOW_PS
+    verdict = _verdict(slow=slow, limits=fields["limits_steps"])
+    fields |= {"input_bound": slow, "max_latency_us": latency_ps / PS_PER_US}
+    fields |= {"host": worst.host.name, "pipeline": worst.name}
+    return Summary(verdict=verdict, text=_TEXTS[verdict], **fields), missing
+
+
+#: Fields of the summary that only a host pipeline gives, …
+_OF_HOST_PIPELINE: Final = tuple(
+    name for name in Summary.__struct_fields__ if name not in {"verdict", "text"}
+)
+#: … and those that only steps give.
+_OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
+
+
+def _verdict(*, slow: bool, limits: bool | None) -> str:
+    if not slow:
+        return "not_slow"
+    if limits is None:
+        return "slow_unweighed"
+    return "slow" if limits else "slow_but_hidden"
+
+
+def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
+    """Of one call; None where nothing but transparent stages was recorded."""
+    call = pipeline.call(rank)
+    stage = call["bottleneck"]
+    if stage is None:
+        return None
+    facts = pipeline.host.graph.stages.row(stage, named=True)
+    rows = pipeline.host.calls.stages_of(call["call"])
+    mine = rows.row(by_predicate=pl.col("stage") == stage, named=True)
+    return Bottleneck(
+        type=facts["type"],
+        long_name=facts["long_name"],
+        self_us=mine["self_ps"] / PS_PER_US,
+        critical_time_us=mine["critical_ps"] / PS_PER_US,
+    )
+
+
+def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
+    """What to do about the bottleneck of one call, if it is slow."""
+    call = pipeline.call(rank)
+    stage = call["bottleneck"]
+    if call["latency_ps"] <= _SLOW_PS:
+        return NOT_SLOW
+    if stage is None:
+        return None
+    stages = pipeline.host.graph.stages
+    facts = stages.row(stage, named=True)
+    upstream = Upstream.NONE
+    if facts["asynchronous"]:
+        rows = pipeline.host.calls.stages_of(call["call"])
+        consumer = stages["consumer"].gather(rows["stage"])
+        feeding = rows.filter((consumer == stage).fill_null(value=False))
+        upstream = Upstream.WAITED if feeding["blocking"].any() else Upstream.READY
+        upstream = upstream if len(feeding) else Upstream.UNSEEN
+    return suggestion_for(
+        facts["type"], upstream=upstream, on_device=pipeline.on_device
+    )
+
+
+def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
+    """The pipelines whose graph is asked for."""
+    named = [one for one in ranked if options.pipeline in {"", one.name}]
+    if not named:
+        known = dict.fromkeys(one.name for one in ranked)
+        raise BadUsage.unknown_name("input pipeline", options.pipeline, known)
+    most = max(len(one.calls) for one in named)
+    if options.rank >= most:
+        ranks = [f"0 to {most - 1}" if most > 1 else "0"]
+        raise BadUsage.unknown_name("call of rank", str(options.rank), ranks)
+    return named
+
+
+def _graphs(
+    run: ProfileData, chosen: Sequence[_Pipeline], options: Options
+) -> tuple[tuple[Graph, ...], list[Missing]]:
+    graphs, missing = [], []
+    for one in chosen:
+        field = f"graphs[{one.host.name}, {one.name}]"
+        if options.rank < len(one.calls):
+            graph = _graph(run, one, options.rank)
+            graphs.append(graph)
+            if graph.suggestion is None:
+                missing += [
+                    _ONLY_TRANSPARENT.for_field(f"{field}.{name}")
+                    for name in ("suggestion_kind", "suggestion")
+                ]
+            continue
+        why = Unavailable(
+            code="NO_SAMPLES",
+            reason=f"this pipeline has only {len(one.calls)} calls.",
+            remedy=f"Ask for a rank up to {len(one.calls) - 1}.",
+        )
+        missing.append(why.for_field(field))
+    if not any(node.parameters for graph in graphs for node in graph.nodes):
+        missing.append(_NO_PARAMETERS.for_field("graphs.nodes.parameters"))
+    return tuple(graphs), missing
+
+
+def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
+    host, call = pipeline.host, pipeline.call(rank)
+    advice = _suggestion(pipeline, rank)
+    stats = run.table(host.name, "stats")
+    return Graph(
+        host=host.name,
+        pipeline=pipeline.name,
+        rank=rank,
+        start_us=call["start_ps"] / PS_PER_US,
+        latency_us=call["latency_ps"] / PS_PER_US,
+        suggestion_kind=advice.kind if advice else None,
+        suggestion=advice.words if advice else None,
+        nodes=nodes_of(
+            run.trace(host.name),
+            None if isinstance(stats, Unavailable) else stats,
+            host.graph,
+            host.calls,
+            call=call["call"],
+        ),
+        edges=edges_of(host.graph, host.calls, call=call["call"]),
+    )
+
+
+def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
+    of_node = [name for name in STAGE_ROWS if name in Node.__struct_fields__]
+    rows = [
+        (
+            *(graph.host, graph.pipeline, graph.rank),
+            *(getattr(node, name) for name in of_node),
+        )
+        for graph in graphs
+        for node in graph.nodes
+    ]
+    return pl.DataFrame(rows, schema=STAGE_ROWS, orient="row")
+
+
+def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
+    rows = []
+    for one in ranked:
+        found, advice = _bottleneck(one), _suggestion(one)
+        stage = one.call(0)["bottleneck"]
+        alike = int((one.calls["bottleneck"] == stage).sum()) if found else None
+        rows.append(
+            (
+                *(one.host.name, one.name, _slowest(one) / PS_PER_US),
+                _slowest(one) > _SLOW_PS,
+                *((found.type, found.long_name, found.self_us) if found else _NONE),
+                *(alike, *((advice.kind, advice.words) if advice else _NONE[:2])),
+            )
+        )
+    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS, orient="row")
+
+
+_NONE: Final = (None, None, None)
+
+
+def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
+    rows = []
+    for one in pipelines:
+        graph, latency = one.host.graph, one.calls["latency_ps"]
+        stage = graph.pipelines["stage"][one.row]
+        rows.append(
+            (
+                *(one.host.name, one.name, "device" if one.on_device else "host"),
+                *(graph.stages["long_name"][stage], len(latency)),
+                latency[-1] / PS_PER_US,
+                int(latency.sum()) / len(latency) / PS_PER_US,
+                latency[0] / PS_PER_US,
+                int((latency > _SLOW_PS).sum()),
+            )
+        )
+    return pl.DataFrame(rows, schema=PIPELINE_ROWS, orient="row")
+
+
+def _waits(found: Sequence[_Host]) -> pl.DataFrame:
+    rows = [
+        (host.name, *_NONE)
+        if isinstance(host.wait, Unavailable)
+        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
+        for host in found
+    ]
+    return pl.DataFrame(rows, schema=WAIT_ROWS, orient="row")

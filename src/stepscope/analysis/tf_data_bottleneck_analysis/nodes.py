@@ -1,0 +1,161 @@
+"""One call of an input pipeline as a graph of stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepscope.derive.input_pipeline.parameters import (
+    FILL,
+    Parameter,
+    mean_fill,
+    recorded_parameters,
+)
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.input_pipeline.calls import PipelineCalls
+    from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.trace.model import TraceData
+
+__all__ = ["Edge", "Node", "edges_of", "nodes_of"]
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage within one call (spec: tools, section 15.4).
+
+    Attributes:
+        id: As recorded, in decimal; the long name where no id was recorded.
+        name: The long name.
+        type: The transformation, without index and version.
+        start_us: Of its first execution, since the start of the profile.
+        total_us: Its executions added up; it may exceed the call's latency, as
+            elements are made ahead and by several threads.
+        self_us: The same without what its immediate children overlap.
+        calls: Executions in this call.
+        critical: It lies on the critical path: the call waited for it.
+        bottleneck: It has the longest self time on that path.
+        critical_time_us: What of the call's wall time it is charged with.
+        transparent: It hands everything through and cannot be the bottleneck.
+        asynchronous: It fetches its elements on threads of its own.
+        parameters: What it said of itself at its first execution (parallelism,
+            buffer limit, …); `buffered_elements` is the mean over its executions.
+    """
+
+    id: str
+    name: str
+    type: str
+    start_us: float
+    total_us: float
+    self_us: float
+    calls: int
+    critical: bool
+    bottleneck: bool
+    critical_time_us: float
+    transparent: bool
+    asynchronous: bool
+    parameters: dict[str, Parameter]
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage that consumed what another one made; both are ids of nodes."""
+
+    consumer: str
+    producer: str
+
+
+def nodes_of(
+    trace: TraceData,
+    stats: pl.DataFrame | None,
+    graph: PipelineGraph,
+    calls: PipelineCalls,
+    *,
+    call: int,
+) -> tuple[Node, ...]:
+    """The stages of one call, those nearest to the consumer first."""
+    said = _said(trace, stats, graph, calls.executions_of(call))
+    bottleneck = calls.calls["bottleneck"][call]
+    nodes = []
+    for row in calls.stages_of(call).iter_rows(named=True):
+        stage = graph.stages.row(row["stage"], named=True)
+        node = Node(
+            id=_id(graph, row["stage"]),
+            name=stage["long_name"],
+            type=stage["type"],
+            start_us=row["start_ps"] / PS_PER_US,
+            total_us=row["total_ps"] / PS_PER_US,
+            self_us=row["self_ps"] / PS_PER_US,
+            calls=row["executions"],
+            critical=row["blocking"],
+            bottleneck=row["stage"] == bottleneck,
+            critical_time_us=row["critical_ps"] / PS_PER_US,
+            transparent=stage["transparent"],
+            asynchronous=stage["asynchronous"],
+            parameters=said.get(row["stage"], {}),
+        )
+        nodes.append((stage["depth"], node.name, node.id, node))
+    return tuple(node for *_, node in sorted(nodes, key=lambda one: one[:3]))
+
+
+def edges_of(
+    graph: PipelineGraph, calls: PipelineCalls, *, call: int
+) -> tuple[Edge, ...]:
+    """Which stage of one call called which, each pair once."""
+    mine = calls.executions_of(call)
+    first = np.searchsorted(graph.parent, mine, side="left")
+    last = np.searchsorted(graph.parent, mine, side="right")
+    pairs: set[tuple[int, int]] = set()
+    # A loop over the executions of one call, not over those of the profile.
+    for execution, begin, end in zip(
+        mine.tolist(), first.tolist(), last.tolist(), strict=True
+    ):
+        children = graph.child[begin:end]
+        inside = children[np.isin(children, mine)]
+        above = int(graph.stage[execution])
+        pairs |= {(above, stage) for stage in graph.stage[inside].tolist()}
+    return tuple(
+        Edge(consumer=_id(graph, above), producer=_id(graph, below))
+        for above, below in sorted(pairs)
+        if above != below
+    )
+
+
+def _id(graph: PipelineGraph, stage: int) -> str:
+    number, name = graph.stages["id"][stage], graph.stages["long_name"][stage]
+    return str(name if number is None else number)
+
+
+def _said(
+    trace: TraceData,
+    stats: pl.DataFrame | None,
+    graph: PipelineGraph,
+    executions: NDArray[np.int64],
+) -> dict[int, dict[str, Parameter]]:
+    """What the stages of a call said of themselves, by stage."""
+    if stats is None:
+        return {}
+    by_start = executions[np.argsort(graph.start_ps[executions], kind="stable")]
+    stages, first = np.unique(graph.stage[by_start], return_index=True)
+    events = graph.event[by_start[first]]
+    recorded = recorded_parameters(trace, stats, events)
+    said = {
+        stage: dict(recorded.get(event, {}))
+        for stage, event in zip(stages.tolist(), events.tolist(), strict=True)
+    }
+    owner, fill = mean_fill(trace, stats, graph.event[executions])
+    of_event = dict(
+        zip(
+            graph.event[executions].tolist(),
+            graph.stage[executions].tolist(),
+            strict=True,
+        )
+    )
+    stage_of = np.array([of_event[event] for event in owner.tolist()], np.int64)
+    for stage in np.unique(stage_of).tolist():
+        said[stage][FILL] = float(fill[stage_of == stage].mean())
+    return said

@@ -1,0 +1,197 @@
+"""Tools: the data of a profile becomes one frozen result.
+
+A tool is added by one file and one line in `TOOLS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepscope.analysis import (
+    framework_op_stats,
+    inference_profile,
+    input_pipeline_analyzer,
+    kernel_stats,
+    memory_profile,
+    model_views,
+    overview_page,
+    pod_viewer,
+    tf_data_bottleneck_analysis,
+    trace_viewer,
+)
+from stepscope.analysis.results.tool import Tool
+from stepscope.derive.profile_data import Reader
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.unavailable import Unavailable
+
+__all__ = ["TOOLS", "analyse", "answers", "find_tool", "needs"]
+
+TOOLS: Final[tuple[Tool, ...]] = (
+    Tool(
+        "overview_page",
+        ("overview",),
+        "Overview page",
+        overview_page.Options,
+        overview_page.analyse,
+        (
+            "breakdown",
+            "collectives",
+            "function_calls",
+            "op_costs",
+            "op_placement",
+            "phases",
+        ),
+    ),
+    Tool(
+        "input_pipeline_analyzer",
+        ("input", "input_pipeline"),
+        "Input pipeline analyzer",
+        input_pipeline_analyzer.Options,
+        input_pipeline_analyzer.analyse,
+        ("breakdown", "input_between_steps", "input_ops", "pipeline_calls"),
+    ),
+    Tool(
+        "framework_op_stats",
+        ("ops", "tensorflow_stats"),
+        "TensorFlow stats",
+        framework_op_stats.Options,
+        framework_op_stats.analyse,
+        ("device_ops", "host_op_costs", "host_ops", "op_costs"),
+    ),
+    Tool(
+        "kernel_stats",
+        ("kernels", "gpu_kernel_stats"),
+        "GPU kernel stats",
+        kernel_stats.Options,
+        kernel_stats.analyse,
+        ("kernels", "windows"),
+    ),
+    Tool(
+        "memory_profile",
+        ("memory",),
+        "Memory profile",
+        memory_profile.Options,
+        memory_profile.analyse,
+        ("allocation_steps", "memory_replay"),
+    ),
+    Tool(
+        "pod_viewer",
+        ("pod",),
+        "Pod viewer",
+        pod_viewer.Options,
+        pod_viewer.analyse,
+        ("breakdown", "collective_calls", "first_compute"),
+    ),
+    Tool(
+        "trace_viewer",
+        ("trace", "trace_viewer@"),
+        "Trace viewer",
+        trace_viewer.Options,
+        trace_viewer.analyse,
+        ("trace_timeline",),
+    ),
+    Tool(
+        "tf_data_bottleneck_analysis",
+        ("tfdata", "tf_data"),
+        "tf.data bottleneck analysis",
+        tf_data_bottleneck_analysis.Options,
+        tf_data_bottleneck_analysis.analyse,
+        ("breakdown", "pipeline_calls"),
+    ),
+    Tool(
+        "inference_profile",
+        ("inference",),
+        "Inference profile",
+        inference_profile.Options,
+        inference_profile.analyse,
+        ("requests",),
+    ),
+    Tool(
+        "model_views",
+        ("model",),
+        "Model views",
+        model_views.Options,
+        model_views.analyse,
+        ("model_charges",),
+    ),
+)
+
+
+#: What is said of a run beside the answers of its tools.
+_DOUBTS: Final = ("quality", "consistency")
+
+
+def find_tool(name: str) -> Tool:
+    """The tool of a name or a short name.
+
+    Raises:
+        BadUsage: There is none; the message names those there are.
+    """
+    for tool in TOOLS:
+        if name == tool.name or name in tool.aliases:
+            return tool
+    known = [f"{tool.name} ({', '.join(tool.aliases)})" for tool in TOOLS]
+    raise BadUsage.unknown_name("tool", name, known)
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """Derivations that a tool reads, and those that tell of doubts about the run."""
+    return *find_tool(name).derivations, *_DOUBTS
+
+
+def answers(
+    profile: ProfileData,
+    names: Iterable[str],
+    *,
+    begun: Callable[[Tool], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Run several tools as they are without options, side by side if it is worth it.
+
+    Args:
+        profile: The run.
+        names: Of the tools; the answers come in this order.
+        begun: Told of each tool when its turn comes, from any thread.
+    """
+    tools = [find_tool(name) for name in names]
+    # The class of a result is declared by its tool, which is known by name only.
+    found: dict[str, Any] = {}
+
+    def reader(tool: Tool) -> Reader:
+        def run() -> None:
+            begun(tool)
+            found[tool.name] = tool.analyse(profile, tool.options())
+
+        return Reader(tool.derivations, run)
+
+    profile.prepare(_DOUBTS, readers=[reader(tool) for tool in tools])
+    return {tool.name: found[tool.name] for tool in tools}
+
+
+def analyse(
+    profile: ProfileData, name: str, options: Mapping[str, Any]
+) -> msgspec.Struct | Unavailable:
+    """Run a tool with options by name.
+
+    Raises:
+        BadUsage: There is no such tool or option, or an option has a value that it
+            cannot have.
+    """
+    tool = find_tool(name)
+    known = tool.options.__struct_fields__
+    for option in options:
+        if option not in known:
+            raise BadUsage.unknown_name(f"option of {tool.name}", option, known)
+    try:
+        chosen = msgspec.convert(dict(options), tool.options)
+    except msgspec.ValidationError as error:
+        message = f"{tool.name}: {error}"
+        raise BadUsage(message) from error
+    profile.prepare(tool.derivations)
+    return tool.analyse(profile, chosen)

@@ -1,0 +1,333 @@
+"""What is told of the events of an exported trace: their values, steps and ops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.stat_values import StatRows, find_handle
+from stepscope.derive.host.values import text_codes
+from stepscope.frozen import Frozen
+from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.model import TraceData
+
+__all__ = [
+    "INTEGER",
+    "REAL",
+    "TEXT",
+    "UNSIGNED",
+    "ArgumentSource",
+    "Arguments",
+    "Told",
+    "argument_source",
+    "gathered",
+]
+
+#: Values of `Arguments.kind`.
+INTEGER: Final = 0
+UNSIGNED: Final = 1
+REAL: Final = 2
+TEXT: Final = 3
+
+_KIND_OF_STAT: Final = {INT: INTEGER, UINT: UNSIGNED, DOUBLE: REAL}
+#: Bookkeeping of the recorder between its own events (spec: tools, section 11).
+_INTERNAL: Final = ("_pt", "_p", "_ct", "_c", "_r", "flow")
+#: Some recorders left whatever was in memory there in their launch calls (spec: tools,
+#: section 1.2).
+_OF_DEVICES: Final = "kernel_details"
+_FIRST_KEY: Final = "group_id"
+
+
+class Arguments(NamedTuple):
+    """Named values of some spans; arrays of equal length, by span.
+
+    Attributes:
+        span: int32; place of the span among those that are described, ascending.
+        key: int32; a place in `keys`.
+        kind: uint8; `INTEGER`, `UNSIGNED`, `REAL` or `TEXT`.
+        value: int64; the number's 64 bits, or a place in `texts`.
+        keys: Names of the values.
+        texts: Texts among the values.
+    """
+
+    span: NDArray[np.int32]
+    key: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    keys: Sequence[str]
+    texts: Sequence[str]
+
+
+class Told(NamedTuple):
+    """Values of one name that are not recorded with the spans but follow from them.
+
+    Attributes:
+        name: What they are called.
+        span: Places of the spans that have one.
+        values: As many: int64 or float64 numbers, or texts.
+    """
+
+    name: str
+    span: NDArray[np.int64]
+    values: NDArray[np.int64] | NDArray[np.float64] | Sequence[str]
+
+
+class ArgumentSource(Frozen, frozen=True):
+    """Where the values of one host's events are found.
+
+    Attributes:
+        trace: Its tables.
+        owner: int32 by row of `stats`: the event.
+        stats: The table; None where there is none.
+        type_stats: Likewise.
+        left_out: By handle of strings: not told.
+        of_devices: Handle of what only device events tell truly; -1 where unused.
+    """
+
+    trace: TraceData
+    owner: NDArray[np.int32]
+    stats: pl.DataFrame | None
+    type_stats: StatRows | None
+    left_out: NDArray[np.bool_]
+    of_devices: int
+
+    def of_events(
+        self,
+        begin: int,
+        types: NDArray[np.int32],
+        on_host: NDArray[np.bool_],
+        told: Sequence[Told],
+    ) -> Arguments:
+        """The values of consecutive events.
+
+        An event's own value wins over that of its type, and both over what is told.
+
+        Args:
+            begin: Row of the first event.
+            types: Their types.
+            on_host: True for those that did not happen on a device.
+            told: What follows from them; places count from `begin`.
+        """
+        end = begin + len(types)
+        parts = []
+        if self.type_stats is not None:
+            parts.append(_of_types(self.type_stats, types))
+        if self.stats is not None:
+            first, last = np.searchsorted(
+                self.owner, np.array((begin, end), self.owner.dtype)
+            )
+            parts.append(_own(self.stats, int(first), int(last), begin))
+        rows = _joined(parts)
+        left_out = self.left_out[rows.key]
+        left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
+        return gathered(self.trace, rows.only(~left_out), told)
+
+
+def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
+    """Find the values of a host's events."""
+    trace = profile.trace(host)
+    stats = profile.table(host, "stats")
+    type_stats = profile.table(host, "type_stats")
+    left_out = np.zeros(len(trace.strings) + 1, np.bool_)
+    for name in _INTERNAL:
+        handle = find_handle(trace.strings, name)
+        if handle >= 0:
+            left_out[handle] = True
+    shared = None
+    if not isinstance(type_stats, Unavailable) and len(type_stats):
+        shared = _own(type_stats, 0, len(type_stats), 0)
+    own = None if isinstance(stats, Unavailable) or not len(stats) else stats
+    return ArgumentSource(
+        trace=trace,
+        owner=np.empty(0, np.int32) if own is None else handles(own, "event"),
+        stats=own,
+        type_stats=shared,
+        left_out=left_out,
+        of_devices=find_handle(trace.strings, _OF_DEVICES),
+    )
+
+
+def gathered(
+    trace: TraceData, rows: StatRows | None, told: Sequence[Told]
+) -> Arguments:
+    """Bring values into one order: by span, the group first, then as they came.
+
+    Args:
+        trace: Whose texts the rows refer to.
+        rows: Recorded values; owners are places of spans. Of several values of one
+            name of one span the last one counts.
+        told: What follows from them; a recorded value of the same name wins.
+    """
+    texts: list[str] = []
+    frames = [
+        *(_told(each, number, texts) for number, each in enumerate(told)),
+        *([] if rows is None else [_recorded(trace, rows, texts)]),
+    ]
+    names = [each.name for each in told]
+    if not frames:
+        return _arguments(pl.DataFrame(schema=_FRAME), [], texts)
+    # What is told stands first, so that a recorded value of the name replaces it.
+    used = frames[-1]["key"].unique().to_list() if rows is not None else []
+    recorded = {trace.strings[handle]: handle for handle in used}
+    same = {
+        -1 - number: recorded[name]
+        for number, name in enumerate(names)
+        if name in recorded
+    }
+    first = recorded.get(_FIRST_KEY, -1 - len(names))
+    both = pl.concat(frames)
+    if same:
+        both = both.with_columns(pl.col("key").replace(same))
+    arranged = (
+        both.with_row_index("place")
+        .unique(["span", "key"], keep="last", maintain_order=True)
+        .with_columns(
+            rank=pl.when(pl.col("key") == first)
+            .then(0)
+            .when(pl.col("told"))
+            .then(2)
+            .otherwise(1)
+        )
+        .sort("span", "rank", "place")
+    )
+    keys = arranged["key"].unique(maintain_order=True).to_list()
+    place = {key: number for number, key in enumerate(keys)}
+    words = [names[-1 - key] if key < 0 else trace.strings[key] for key in keys]
+    numbered = arranged.with_columns(
+        pl.col("key").replace_strict(place, return_dtype=pl.Int32)
+    )
+    return _arguments(numbered, words, texts)
+
+
+#: Values on their way; keys are handles of strings, or -1, -2, … for what is told.
+_FRAME: Final[dict[str, pl.DataType]] = {
+    "span": pl.Int32(),
+    "key": pl.Int32(),
+    "kind": pl.UInt8(),
+    "value": pl.Int64(),
+    "told": pl.Boolean(),
+}
+
+
+def _arguments(
+    frame: pl.DataFrame, keys: Sequence[str], texts: Sequence[str]
+) -> Arguments:
+    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
+    return Arguments(
+        handles(frame, "span"),
+        handles(frame, "key"),
+        kind,
+        ints(frame, "value"),
+        keys,
+        texts,
+    )
+
+
+def _recorded(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.DataFrame:
+    kind = np.full(len(rows.kind), 255, np.uint8)
+    for stat, code in _KIND_OF_STAT.items():
+        kind[rows.kind == stat] = code
+    value = rows.value.copy()
+    is_text = np.flatnonzero(np.isin(rows.kind, (REF, PLACE_TEXT)))
+    if len(is_text):
+        numbered = StatRows(
+            is_text.astype(np.int32),
+            rows.key[is_text],
+            rows.kind[is_text],
+            rows.value[is_text],
+            rows.length[is_text],
+        )
+        at, code_of, found = text_codes(trace, numbered)
+        value[at] = code_of + len(texts)
+        kind[at] = TEXT
+        texts += found
+    known = kind != 255
+    return pl.DataFrame(
+        {
+            "span": rows.owner[known],
+            "key": rows.key[known],
+            "kind": kind[known],
+            "value": value[known],
+            "told": np.zeros(int(known.sum()), np.bool_),
+        },
+        schema=_FRAME,
+    )
+
+
+def _told(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
+    count = len(each.span)
+    if isinstance(each.values, np.ndarray):
+        real = each.values.dtype == np.float64
+        kind = REAL if real else INTEGER
+        value = each.values.view(np.int64) if real else each.values
+    else:
+        kind = TEXT
+        known = pl.Series(each.values, dtype=pl.String)
+        distinct = known.unique(maintain_order=True)
+        place = {text: at for at, text in enumerate(distinct, start=len(texts))}
+        value = known.replace_strict(place, return_dtype=pl.Int64).to_numpy()
+        texts += distinct.to_list()
+    return pl.DataFrame(
+        {
+            "span": each.span.astype(np.int32),
+            "key": np.full(count, -1 - number, np.int32),
+            "kind": np.full(count, kind, np.uint8),
+            "value": value,
+            "told": np.ones(count, np.bool_),
+        },
+        schema=_FRAME,
+    )
+
+
+def _own(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
+    part = frame.slice(first, last - first)
+    owner = handles(part, part.columns[0])
+    kind: NDArray[np.uint8] = part["kind"].to_numpy()
+    return StatRows(
+        owner - np.int32(begin),
+        handles(part, "key"),
+        kind,
+        ints(part, "value"),
+        handles(part, "length"),
+    )
+
+
+def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
+    """The values that types hold for all their events, by event."""
+    distinct = dense(types)
+    of_type = types[distinct.first]
+    begin = np.searchsorted(shared.owner, of_type, side="left")
+    count = np.searchsorted(shared.owner, of_type, side="right") - begin
+    each = count[distinct.code]
+    ends = np.cumsum(each)
+    total = int(ends[-1]) if len(ends) else 0
+    within = np.arange(total) - np.repeat(ends - each, each)
+    at = np.repeat(begin[distinct.code], each) + within
+    return StatRows(
+        np.repeat(np.arange(len(types), dtype=np.int32), each),
+        shared.key[at],
+        shared.kind[at],
+        shared.value[at],
+        shared.length[at],
+    )
+
+
+def _joined(parts: Sequence[StatRows]) -> StatRows:
+    if not parts:
+        narrow = np.empty(0, np.int32)
+        return StatRows(
+            narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
+        )
+    return StatRows(*(np.concatenate(each) for each in zip(*parts, strict=True)))

@@ -1,0 +1,343 @@
+"""All that is known of one span of the timeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.analysis.trace_viewer.activity import (
+    Activity,
+    activity_of,
+    gaps,
+    row_of_activity,
+)
+from stepscope.analysis.trace_viewer.arguments import (
+    INTEGER,
+    REAL,
+    TEXT,
+    argument_source,
+)
+from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.errors import BadUsage
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["MOST_PARTNERS", "Partner", "SameName", "SpanDetails", "details"]
+
+#: A value that a producer attached to an event.
+Argument = int | float | str
+
+#: Partners that are listed; a graph's launch call may have many thousands.
+MOST_PARTNERS: Final = 100
+
+
+class Partner(msgspec.Struct, frozen=True, kw_only=True):
+    """The other end of an arrow.
+
+    Attributes:
+        track: Row of the timeline's tracks.
+        item: Row of `events`.
+        row: Place in the track, 0 at the top.
+        name: Its name.
+        start_ps: Its start.
+        dur_ps: Its duration.
+        correlation: The id that both ends carry.
+    """
+
+    track: int
+    item: int
+    row: int
+    name: str
+    start_ps: int
+    dur_ps: int
+    correlation: int
+
+
+class SameName(msgspec.Struct, frozen=True, kw_only=True):
+    """The span among all of its name.
+
+    A name on the threads of a host, on a device and on derived tracks are names apart.
+
+    Attributes:
+        count: How many there are, itself included.
+        total_ps: Their durations added up, nested ones included.
+        percentile: Share of them that last no longer, 0 to 100.
+    """
+
+    count: int
+    total_ps: int
+    percentile: float
+
+
+class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """One span.
+
+    Attributes:
+        host: Its host.
+        section: Name of the section that it stands in.
+        track: Row of the timeline's tracks.
+        track_name: Name of the track.
+        item: Row of `events` where the track was recorded, else of `slices`.
+        row: Place in the track, 0 at the top.
+        name: As displayed.
+        full_name: As recorded.
+        category: One of the ten of the step breakdown.
+        start_ps: Since the start of the profile.
+        dur_ps: Its duration.
+        self_ps: Less the time of what it encloses; null for a derived span.
+        parent: Item of the span that encloses it; null for none.
+        step: Number of the step that it belongs to; null for none.
+        arguments: What the producer attached, by name; wiring is left out.
+        activity: Null unless a device did it.
+        launched_by: The call that put it on the device; null for none.
+        launched: What this call put on a device, the first 100.
+        launched_count: How many it put there.
+        same_name: How it compares.
+        missing: Fields that could not be looked at.
+    """
+
+    host: str
+    section: str
+    track: int
+    track_name: str
+    item: int
+    row: int
+    name: str
+    full_name: str
+    category: str
+    start_ps: int
+    dur_ps: int
+    self_ps: int | None
+    parent: int | None
+    step: int | None
+    arguments: dict[str, Argument] | None
+    activity: Activity | None
+    launched_by: Partner | None
+    launched: tuple[Partner, ...] | None
+    launched_count: int | None
+    same_name: SameName
+    missing: tuple[Missing, ...]
+
+
+def details(
+    profile: ProfileData, host: str, *, track: int, item: int
+) -> SpanDetails | Unavailable:
+    """Collect what tables and derivations know of one span.
+
+    Raises:
+        BadUsage: There is no such track, or no such item on it.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    index = shown.index(track)
+    items = np.array([item], np.int64)
+    row = int(shown.rows_of(track, items)[0])
+    if row < 0:
+        raise BadUsage(f"track {track} has no item {item}")
+    code = int(shown.name_codes(track, items)[0])
+    about = shown.timeline.tracks.row(track, named=True)
+    name = str(shown.timeline.names[code])
+    at = item - index.first_item
+    dur_ps = int(index.dur_ps[at])
+    looked_up = _looked_up(profile, host, shown, track=track, item=item)
+    absent = {
+        field: value
+        for field, value in looked_up.items()
+        if isinstance(value, Unavailable)
+    }
+    activity = looked_up["activity"]
+    return SpanDetails(
+        host=host,
+        section=shown.timeline.sections["name"][about["section"]],
+        track=track,
+        track_name=about["name"],
+        item=item,
+        row=row,
+        name=name,
+        full_name=shown.timeline.full_names[code] or name,
+        category=CATEGORIES[int(shown.categories(track, items)[0])],
+        start_ps=int(index.start_ps[at]),
+        dur_ps=dur_ps,
+        same_name=_among_equals(shown, code, dur_ps=dur_ps, track=track),
+        missing=(
+            *(why.for_field(field) for field, why in absent.items()),
+            *(gaps(activity) if isinstance(activity, Activity) else ()),
+        ),
+        **(looked_up | dict.fromkeys(absent)),
+    )
+
+
+# Fields of `SpanDetails` by name: their types differ.
+def _looked_up(
+    profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
+) -> dict[str, Any]:
+    """What tables say of a span; an `Unavailable` where one is absent."""
+    event = int(shown.events_of(track, np.array([item]))[0])
+    arguments = _arguments(profile, host, shown, event) if event >= 0 else {}
+    line = shown.timeline.line(track)
+    if line is not None:
+        row = int(line.spans.step[item - shown.lanes[track].first_item])
+        return {
+            "self_ps": _DERIVED_SPAN,
+            "parent": None,
+            "step": _step_of_row(profile, host, row),
+            "arguments": arguments,
+            "activity": None,
+            "launched_by": None,
+            "launched": (),
+            "launched_count": 0,
+        }
+    nesting = profile.derived(host, "nesting")
+    parent = None if isinstance(nesting, Unavailable) else int(nesting.parent[event])
+    absent = nesting if isinstance(nesting, Unavailable) else None
+    return {
+        "self_ps": absent or int(nesting.self_ps[event]),
+        "parent": absent or (parent if parent is not None and parent >= 0 else None),
+        "step": _step_of_event(profile, host, shown, event),
+        "arguments": arguments,
+        "activity": activity_of(profile, host, event),
+        **_partners(profile, host, shown, event),
+    }
+
+
+def _arguments(
+    profile: ProfileData, host: str, shown: HostTimeline, event: int
+) -> dict[str, Argument] | Unavailable:
+    stats = profile.table(host, "stats")
+    if isinstance(stats, Unavailable):
+        return stats
+    type_ = handles(shown.events, "type")[event : event + 1]
+    on_host = np.array([not _on_device(shown, event)])
+    found = argument_source(profile, host).of_events(event, type_, on_host, ())
+    values: dict[str, Argument] = {}
+    # The values of one event, not of the table.
+    for key, kind, value in zip(
+        found.key.tolist(), found.kind.tolist(), found.value, strict=True
+    ):
+        if kind == TEXT:
+            values[found.keys[key]] = found.texts[value]
+        elif kind == REAL:
+            values[found.keys[key]] = float(value.view(np.float64))
+        else:
+            values[found.keys[key]] = (
+                int(value) if kind == INTEGER else _unsigned(value)
+            )
+    return values
+
+
+def _on_device(shown: HostTimeline, event: int) -> bool:
+    track = int(shown.track_of_events(np.array([event]))[0])
+    section: int = shown.timeline.tracks["section"][track]
+    return bool(shown.timeline.sections["kind"][section] == "device")
+
+
+def _unsigned(value: np.int64) -> int:
+    return int(value.view(np.uint64))
+
+
+_DERIVED_SPAN: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="A derived span repeats the time of others, so none of it is its own.",
+    remedy="Look at the events below it on the tracks that were recorded.",
+)
+
+
+def _partners(
+    profile: ProfileData, host: str, shown: HostTimeline, event: int
+) -> dict[str, Any]:
+    """Both ends of the arrows at an event."""
+    correlation = profile.derived(host, "correlation")
+    if isinstance(correlation, Unavailable):
+        return dict.fromkeys(("launched_by", "launched", "launched_count"), correlation)
+    flows = shown.timeline.flows
+    at = int(np.searchsorted(flows.device_event, event))
+    is_device = at < len(flows.device_event) and flows.device_event[at] == event
+    launched = np.flatnonzero(flows.launch_event == event)
+    shown_here = launched[:MOST_PARTNERS]
+    by = _partner(shown, flows.launch_event, at) if is_device else None
+    return {
+        "launched_by": by,
+        "launched": tuple(
+            _partner(shown, flows.device_event, flow) for flow in shown_here.tolist()
+        ),
+        "launched_count": len(launched),
+    }
+
+
+def _partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
+    item = np.array([end[flow]], np.int64)
+    track = int(shown.track_of_events(item)[0])
+    name = shown.events["type"][int(item[0])]
+    return Partner(
+        track=track,
+        item=int(item[0]),
+        row=int(shown.timeline.row[item[0]]),
+        name=shown.timeline.names[name],
+        start_ps=shown.events["start_ps"][int(item[0])],
+        dur_ps=shown.events["dur_ps"][int(item[0])],
+        correlation=int(shown.timeline.flows.correlation[flow]),
+    )
+
+
+def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable | None:
+    steps = profile.derived(host, "steps")
+    if isinstance(steps, Unavailable):
+        return steps
+    return _number(steps, row) if row >= 0 else None
+
+
+def _step_of_event(
+    profile: ProfileData, host: str, shown: HostTimeline, event: int
+) -> int | Unavailable | None:
+    """The step of the activity, or in whose time a host event began."""
+    steps = profile.derived(host, "steps")
+    if isinstance(steps, Unavailable):
+        return steps
+    activity = row_of_activity(profile, host, event)
+    if activity is not None:
+        of_activity = profile.derived(host, "activity_steps")
+        if isinstance(of_activity, Unavailable):
+            return of_activity
+        row = int(of_activity[activity])
+        return _number(steps, row) if row >= 0 else None
+    starts = ints(steps.rows, "start_ps")
+    start = shown.events["start_ps"][event]
+    row = int(np.searchsorted(starts, start, side="right")) - 1
+    if row < 0:
+        return None
+    end = steps.rows["end_ps"][row]
+    if end is None and row + 1 == len(starts):
+        end = steps.last_end_ps
+    return _number(steps, row) if end is None or start < end else None
+
+
+def _number(steps: Steps, row: int) -> int:
+    number: int = steps.rows["step"][row]
+    return number
+
+
+def _among_equals(
+    shown: HostTimeline, code: int, *, dur_ps: int, track: int
+) -> SameName:
+    if shown.timeline.line(track) is None:
+        durs = ints(shown.events, "dur_ps")
+        equal = durs[handles(shown.events, "type") == code]
+    else:
+        spans = [line.spans for line in shown.timeline.lines]
+        equal = np.concatenate([each.dur_ps[each.name == code] for each in spans])
+    return SameName(
+        count=len(equal),
+        total_ps=int(equal.sum()),
+        percentile=100 * int(np.count_nonzero(equal <= dur_ps)) / len(equal),
+    )

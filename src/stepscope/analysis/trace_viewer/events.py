@@ -1,0 +1,325 @@
+"""All spans of a run, recorded and derived, a piece at a time.
+
+Nothing is left out and nothing is held: each piece refers to the tables and is made
+when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.trace_viewer.arguments import Told, argument_source, gathered
+from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.timeline.step_lines import step_names
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_viewer.arguments import Arguments
+    from stepscope.analysis.trace_viewer.processes import HostTrace
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["PIECE_SPANS", "HostSpans", "SpanPiece", "all_spans"]
+
+#: Spans of a piece: enough to be worth the calls, few enough to take little memory.
+PIECE_SPANS: Final = 1 << 13
+#: Values beside each other per piece at most, so that talkative events take no more.
+_PIECE_STATS: Final = 1 << 16
+
+#: Kinds that move or fill memory.
+_MOVING: Final = [
+    number
+    for number, kind in enumerate(ACTIVITY_KINDS.categories)
+    if kind in {"h2d", "d2h", "p2p_copy", "local_copy", "memset"}
+]
+#: Views whose spans stand for steps.
+_STEP_VIEWS: Final = ("steps", "step_windows", "launch_stats")
+_NO_OP: Final = [int(OpEvidence.COPY), int(OpEvidence.NONE)]
+
+
+class SpanPiece(NamedTuple):
+    """Some spans of one host; arrays of equal length.
+
+    Attributes:
+        process: int32; number of the process.
+        thread: int32; number of the thread in it.
+        start_ps: int64; since the time 0 that all hosts share.
+        dur_ps: int64; 0 is an instant.
+        name: int32; code of `HostSpans.names`.
+        category: int16; a place in `HostSpans.categories`, -1 for none.
+        counter: True for samples of counters.
+        arguments: What is told of them.
+        leaves: Places of launch calls, and the numbers of the flows that leave them.
+        arrives: Places of device activities, and the numbers of their flows.
+    """
+
+    process: NDArray[np.int32]
+    thread: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    name: NDArray[np.int32]
+    category: NDArray[np.int16]
+    counter: NDArray[np.bool_]
+    arguments: Arguments
+    leaves: tuple[NDArray[np.int64], NDArray[np.int64]]
+    arrives: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class HostSpans(NamedTuple):
+    """The spans of one host.
+
+    Attributes:
+        names: Shown name by code.
+        categories: Step-time categories.
+        pieces: The spans; to be gone through once.
+    """
+
+    names: pl.Series
+    categories: Sequence[str]
+    pieces: Iterator[SpanPiece]
+
+
+def all_spans(
+    profile: ProfileData, *, piece_spans: int = PIECE_SPANS
+) -> Iterator[HostSpans]:
+    """Host by host: every event of the recording, then the spans of derived lines.
+
+    Args:
+        profile: The run.
+        piece_spans: Spans of a piece at most.
+    """
+    flows = 0
+    found, _ = host_traces(profile)
+    for trace in found:
+        host = _Host(profile, trace, first_flow=flows)
+        flows += len(trace.timeline.flows.device_event)
+        yield HostSpans(
+            trace.timeline.names, tuple(CATEGORIES), host.pieces(piece_spans)
+        )
+
+
+class _Host:
+    """What the pieces of one host share."""
+
+    def __init__(
+        self, profile: ProfileData, trace: HostTrace, *, first_flow: int
+    ) -> None:
+        host = trace.host
+        self._trace = trace
+        self._tables = profile.trace(host)
+        events, tracks = profile.table(host, "events"), profile.table(host, "tracks")
+        if isinstance(events, Unavailable) or isinstance(tracks, Unavailable):
+            raise TypeError("a timeline without events")
+        self._start_ps, self._dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+        self._type = handles(events, "type")
+        self._track = handles(events, "track")
+        self._shown = np.full(len(tracks), -1, np.int32)
+        source = handles(trace.timeline.tracks, "source")
+        recorded = np.flatnonzero(source >= 0)
+        self._shown[source[recorded]] = recorded
+        self._is_counter = (tracks["kind"] == "counters").to_numpy()
+        self._on_host = tracks["device"].is_null().to_numpy()
+        self._source = argument_source(profile, host)
+        category = profile.derived(host, "event_categories")
+        self._category = None if isinstance(category, Unavailable) else category
+        steps = profile.derived(host, "steps")
+        self._steps = None if isinstance(steps, Unavailable) else steps
+        self._activity = _activity(profile, host, self._steps)
+        flows = trace.timeline.flows
+        self._first_flow = first_flow
+        self._by_launch = np.argsort(flows.launch_event, kind="stable")
+        self._launch_event = flows.launch_event[self._by_launch]
+
+    def pieces(self, piece_spans: int) -> Iterator[SpanPiece]:
+        for begin, end in self._ranges(piece_spans):
+            yield self._recorded(begin, end)
+        count = len(self._trace.timeline.slices.track)
+        for begin in range(0, count, piece_spans):
+            yield self._derived(begin, min(begin + piece_spans, count))
+
+    def _ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
+        """Rows of events, so many at a time that their values are not too many."""
+        count, owner, begin = len(self._start_ps), self._source.owner, 0
+        while begin < count:
+            end = min(begin + piece_spans, count)
+            first = int(np.searchsorted(owner, np.array(begin, owner.dtype)))
+            if first + _PIECE_STATS < len(owner):
+                end = min(end, max(int(owner[first + _PIECE_STATS]), begin + 1))
+            yield begin, end
+            begin = end
+
+    def _recorded(self, begin: int, end: int) -> SpanPiece:
+        part = slice(begin, end)
+        timeline, track = self._trace.timeline, self._track[part]
+        process, thread = self._trace.places(self._shown[track], timeline.row[part])
+        types = self._type[part]
+        told = [*self._names(types), *self._of_activity(begin, end)]
+        flows = timeline.flows
+        first, last = np.searchsorted(self._launch_event, (begin, end))
+        at, to = np.searchsorted(flows.device_event, (begin, end))
+        category = np.full(end - begin, -1, np.int16)
+        if self._category is not None:
+            category[:] = self._category[part]
+        return SpanPiece(
+            process,
+            thread,
+            self._start_ps[part] + self._trace.offset_ps,
+            self._dur_ps[part],
+            types,
+            category,
+            self._is_counter[track],
+            self._source.of_events(begin, types, self._on_host[track], told),
+            (
+                self._launch_event[first:last].astype(np.int64) - begin,
+                self._by_launch[first:last] + self._first_flow,
+            ),
+            (
+                flows.device_event[at:to].astype(np.int64) - begin,
+                np.arange(at, to) + self._first_flow,
+            ),
+        )
+
+    def _derived(self, begin: int, end: int) -> SpanPiece:
+        part, slices = slice(begin, end), self._trace.timeline.slices
+        process, thread = self._trace.places(slices.track[part], slices.row[part])
+        told = [*self._names(slices.name[part])]
+        step = slices.step[part]
+        if self._steps is not None:
+            told += _step(self._steps, np.flatnonzero(step >= 0), step[step >= 0])
+            told += self._of_steps(self._steps, begin, end)
+        told += self._of_launches(begin, end)
+        count = end - begin
+        none = np.empty(0, np.int64)
+        return SpanPiece(
+            process,
+            thread,
+            slices.start_ps[part] + self._trace.offset_ps,
+            slices.dur_ps[part],
+            slices.name[part],
+            np.full(count, -1, np.int16),
+            np.zeros(count, np.bool_),
+            gathered(self._tables, None, told),
+            (none, none),
+            (none, none),
+        )
+
+    def _names(self, code: NDArray[np.int32]) -> list[Told]:
+        """Full names, where what is shown is a shorter one."""
+        full = self._trace.timeline.full_names.gather(code)
+        span = np.flatnonzero(full.is_not_null().to_numpy())
+        if not len(span):
+            return []
+        return [Told("long_name", span, full.gather(span).to_list())]
+
+    def _of_activity(self, begin: int, end: int) -> list[Told]:
+        known = self._activity
+        if known is None:
+            return []
+        first, last = np.searchsorted(known.event, (begin, end))
+        if first == last:
+            return []
+        part = slice(int(first), int(last))
+        span = known.event[part].astype(np.int64) - begin
+        told = []
+        if known.step is not None and self._steps is not None:
+            step = known.step[part]
+            told += _step(self._steps, span[step >= 0], step[step >= 0])
+        op = known.op_name.gather(known.op[part])
+        named = op.is_not_null().to_numpy()
+        told.append(Told("op", span[named], op.drop_nulls().to_list()))
+        size, dur_ps = known.size[part], self._dur_ps[begin:end][span]
+        copies = (size >= 0) & (dur_ps > 0)
+        told.append(Told("copied_bytes", span[size >= 0], size[size >= 0]))
+        # Bytes per picosecond are thousands of gigabytes per second.
+        rate = size[copies] / dur_ps[copies] * 1000
+        told.append(Told("gigabytes_per_s", span[copies], rate))
+        return [each for each in told if len(each.span)]
+
+    def _of_steps(self, steps: Steps, begin: int, end: int) -> list[Told]:
+        """Numbers and groups of the spans that stand for steps."""
+        timeline, part = self._trace.timeline, slice(begin, end)
+        view = timeline.tracks["view"].is_in(_STEP_VIEWS).fill_null(value=False)
+        is_step = view.to_numpy()[timeline.slices.track[part]]
+        span = np.flatnonzero(is_step & (timeline.slices.step[part] >= 0))
+        step = timeline.slices.step[part][span]
+        told = []
+        for name, column in (("step_num", "step"), ("group_id", "group")):
+            values = steps.rows[column].gather(step)
+            known = values.is_not_null().to_numpy()
+            numbers = values.drop_nulls().to_numpy()
+            if len(numbers):
+                told.append(Told(name, span[known], numbers))
+        return told
+
+    def _of_launches(self, begin: int, end: int) -> list[Told]:
+        stats = self._trace.timeline.launch_stats.filter(
+            pl.col("slice").is_between(begin, end, closed="left")
+        )
+        if not len(stats):
+            return []
+        span = ints(stats, "slice") - begin
+        count = ints(stats, "num_launches")
+        greatest = ints(stats, "max_launch_time_ps") / PS_PER_US
+        mean = ints(stats, "total_launch_time_ps") / count / PS_PER_US
+        return [
+            Told("num_launches", span, count),
+            Told("max_launch_time_us", span, greatest),
+            Told("avg_launch_time_us", span, mean),
+        ]
+
+
+class _Activity(NamedTuple):
+    """Device activities that have an event, by event."""
+
+    event: NDArray[np.int32]
+    step: NDArray[np.int32] | None
+    op: NDArray[np.int32]
+    op_name: pl.Series
+    size: NDArray[np.int64]
+
+
+def _activity(profile: ProfileData, host: str, steps: Steps | None) -> _Activity | None:
+    activity = profile.table(host, "device_activity")
+    if isinstance(activity, Unavailable):
+        return None
+    event = handles(activity, "event")
+    rows = np.flatnonzero(event >= 0)
+    if (np.diff(event[rows]) < 0).any():
+        rows = rows[np.argsort(event[rows], kind="stable")]
+    step = profile.derived(host, "activity_steps")
+    ops = profile.derived(host, "activity_ops")
+    if isinstance(ops, Unavailable):
+        op, op_name = np.zeros(len(rows), np.int32), pl.Series([None], dtype=pl.String)
+    else:
+        op = ops.op[rows]
+        op_name = ops.ops.select(
+            pl.when(~pl.col("evidence").is_in(_NO_OP)).then("name")
+        ).to_series()
+    is_copy = np.isin(codes(activity, "kind"), _MOVING)
+    size = activity["bytes"].fill_null(-1).to_numpy()
+    return _Activity(
+        event[rows],
+        None if isinstance(step, Unavailable) or steps is None else step[rows],
+        op,
+        op_name,
+        np.where(is_copy, size, -1)[rows],
+    )
+
+
+def _step(steps: Steps, span: NDArray[np.int64], step: NDArray[np.int32]) -> list[Told]:
+    if not len(span):
+        return []
+    names = pl.Series(step_names(steps), dtype=pl.String)
+    return [Told("step", span, names.gather(step).to_list())]

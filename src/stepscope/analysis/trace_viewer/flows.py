@@ -1,0 +1,125 @@
+"""Arrows of the timeline: from launch calls to what they put on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.derive.columns.arrays import ints
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["FLOW_COLUMNS", "MOST_FLOWS", "TrackFlows", "flows"]
+
+#: Arrows that are drawn at once; more would hide the timeline.
+MOST_FLOWS: Final = 2_000
+#: Columns of `TrackFlows.flows`.
+FLOW_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "launch_track": pl.Int32(),
+    "launch_row": pl.Int32(),
+    "launch_item": pl.Int64(),
+    "launch_end_ps": pl.Int64(),
+    "device_track": pl.Int32(),
+    "device_row": pl.Int32(),
+    "device_item": pl.Int64(),
+    "device_start_ps": pl.Int64(),
+    "correlation": pl.Int64(),
+}
+
+
+class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
+    """The arrows that are seen in a window.
+
+    Attributes:
+        host: Its host.
+        begin_ps: Of the window.
+        end_ps: Of the window.
+        count: How many arrows begin or end in the window.
+        left_out: How many of them are not in `flows`.
+        flows: Columns `FLOW_COLUMNS`, by row of the device event; of too many those
+            that waited longest between the end of the call and the start on the
+            device.
+    """
+
+    host: str
+    begin_ps: int
+    end_ps: int
+    count: int
+    left_out: int
+    flows: pl.DataFrame
+
+
+def flows(
+    profile: ProfileData, host: str, *, begin_ps: int, end_ps: int
+) -> TrackFlows | Unavailable:
+    """Arrows whose call ends, or whose device activity starts, in [begin_ps, end_ps).
+
+    Unavailable where calls and activity cannot be tied together at all.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    correlation = profile.derived(host, "correlation")
+    if isinstance(correlation, Unavailable):
+        return correlation
+    start_ps, dur_ps = ints(shown.events, "start_ps"), ints(shown.events, "dur_ps")
+    launch, device = (
+        shown.timeline.flows.launch_event,
+        shown.timeline.flows.device_event,
+    )
+    called, began = start_ps[launch] + dur_ps[launch], start_ps[device]
+    seen = np.flatnonzero(
+        ((called >= begin_ps) & (called < end_ps))
+        | ((began >= begin_ps) & (began < end_ps))
+    )
+    count = len(seen)
+    if count > MOST_FLOWS:
+        wait = began[seen] - called[seen]
+        longest = np.argpartition(wait, count - MOST_FLOWS)[count - MOST_FLOWS :]
+        seen = np.sort(seen[longest])
+    return TrackFlows(
+        host=host,
+        begin_ps=begin_ps,
+        end_ps=end_ps,
+        count=count,
+        left_out=count - len(seen),
+        flows=_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
+    )
+
+
+def _frame(
+    shown: HostTimeline,
+    seen: NDArray[np.intp],
+    *,
+    called_ps: NDArray[np.int64],
+    began_ps: NDArray[np.int64],
+) -> pl.DataFrame:
+    timeline = shown.timeline
+    launch = timeline.flows.launch_event[seen].astype(np.int64)
+    device = timeline.flows.device_event[seen].astype(np.int64)
+    columns: dict[str, NDArray[np.integer]] = {
+        "launch_track": shown.track_of_events(launch),
+        "launch_row": timeline.row[launch],
+        "launch_item": launch,
+        "launch_end_ps": called_ps,
+        "device_track": shown.track_of_events(device),
+        "device_row": timeline.row[device],
+        "device_item": device,
+        "device_start_ps": began_ps,
+        "correlation": timeline.flows.correlation[seen],
+    }
+    return pl.DataFrame(
+        [
+            pl.Series(name, columns[name]).cast(dtype)
+            for name, dtype in FLOW_COLUMNS.items()
+        ]
+    )

@@ -1,0 +1,236 @@
+"""Finding spans by name, on every track, drawn or not."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.derive.columns.arrays import handles
+from stepscope.errors import BadUsage
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["Direction", "Found", "Place", "find", "search"]
+
+
+class Direction(Enum):
+    """Where to go from a place."""
+
+    NEXT = "next"
+    PREVIOUS = "previous"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One span that was found.
+
+    Attributes:
+        track: Row of the timeline's tracks.
+        item: Row of `events` or of the timeline's `slices`.
+        row: Place in the track, 0 at the top.
+        name: Its name.
+        start_ps: Its start.
+        dur_ps: Its duration.
+    """
+
+    track: int
+    item: int
+    row: int
+    name: str
+    start_ps: int
+    dur_ps: int
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a text occurs.
+
+    Attributes:
+        host: Whose timeline was searched.
+        text: What was looked for.
+        count: Spans whose name has it.
+        tracks: `track`, `count` and `total_ps` of the tracks that have any, in
+            display order; `total_ps` adds up durations, nested ones included.
+        names: `name`, `count` of the names that have it, the most frequent first.
+    """
+
+    host: str
+    text: str
+    count: int
+    tracks: pl.DataFrame
+    names: pl.DataFrame
+
+
+def search(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
+    """Count the spans whose displayed or full name has a text.
+
+    A text is part of a name, in capitals or not; `/…/` is a regular expression, in the
+    letters as given.
+
+    Raises:
+        BadUsage: The text is empty, or no regular expression.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    wanted = _wanted_names(shown, text)
+    by_track, by_name = [], np.zeros(len(wanted), np.int64)
+    for spans in _tracks(shown):
+        chosen = wanted[spans.name]
+        count = int(np.count_nonzero(chosen))
+        if count:
+            total = int(spans.dur_ps[chosen].sum())
+            by_track.append((spans.track, count, total))
+            by_name += np.bincount(spans.name[chosen], minlength=len(wanted))
+    some = np.flatnonzero(by_name)
+    names = pl.DataFrame(
+        [
+            shown.timeline.names.gather(some).alias("name"),
+            pl.Series("count", by_name[some]),
+        ]
+    )
+    schema = {"track": pl.Int32(), "count": pl.Int64(), "total_ps": pl.Int64()}
+    return Found(
+        host=host,
+        text=text,
+        count=int(by_name.sum()),
+        tracks=pl.DataFrame(by_track, schema, orient="row"),
+        names=names.group_by("name")
+        .agg(pl.col("count").sum())
+        .sort("count", "name", descending=[True, False]),
+    )
+
+
+def find(
+    profile: ProfileData,
+    host: str,
+    text: str,
+    *,
+    from_ps: int,
+    after: tuple[int, int] | None = None,
+    direction: Direction = Direction.NEXT,
+) -> Place | Unavailable | None:
+    """The next or previous span whose name has a text; None where there is no more.
+
+    Spans follow each other by start, then by track, then by item.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        text: As for `search`.
+        from_ps: Where to begin: the start of the span that was found before, if any.
+        after: (track, item) of that span; without it, one that starts at `from_ps`
+            is found too.
+        direction: Which way to look.
+
+    Raises:
+        BadUsage: As for `search`.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    wanted = _wanted_names(shown, text)
+    forward = direction is Direction.NEXT
+    best: tuple[int, int, int] | None = None
+    for spans in _tracks(shown):
+        at = _nearest(spans, wanted, from_ps=from_ps, after=after, forward=forward)
+        if at is None:
+            continue
+        key = (int(spans.start_ps[at]), spans.track, spans.first + at)
+        if best is None or (key < best if forward else key > best):
+            best = key
+    return None if best is None else _place(shown, best[1], best[2])
+
+
+class _Spans(NamedTuple):
+    """The spans of one track, by start; `first` is the item of the first."""
+
+    track: int
+    first: int
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    name: NDArray[np.int32]
+
+
+def _tracks(shown: HostTimeline) -> Iterator[_Spans]:
+    type_ = handles(shown.events, "type")
+    for track, index in enumerate(shown.lanes):
+        first, line = index.first_item, shown.timeline.line(track)
+        yield _Spans(
+            track=track,
+            first=first,
+            start_ps=index.start_ps,
+            dur_ps=index.dur_ps,
+            name=type_[first : first + len(index.start_ps)]
+            if line is None
+            else line.spans.name,
+        )
+
+
+def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
+    """By name code: whether the name is looked for."""
+    if not text:
+        raise BadUsage("there is no text to look for")
+    literal = not (len(text) > 2 and text[0] == text[-1] == "/")
+    wanted = np.zeros(len(shown.timeline.names), np.bool_)
+    for names in (shown.timeline.names, shown.timeline.full_names):
+        try:
+            matches = (
+                names.str.to_lowercase().str.contains(text.lower(), literal=True)
+                if literal
+                else names.str.contains(text[1:-1])
+            )
+        except pl.exceptions.ComputeError as error:
+            message = f"{text} is no regular expression: {error}"
+            raise BadUsage(message) from error
+        wanted |= matches.fill_null(value=False).to_numpy()
+    return wanted
+
+
+def _nearest(
+    spans: _Spans,
+    wanted: NDArray[np.bool_],
+    *,
+    from_ps: int,
+    after: tuple[int, int] | None,
+    forward: bool,
+) -> int | None:
+    """The place among a track's spans of the nearest one, as `find` orders them."""
+    low = int(np.searchsorted(spans.start_ps, from_ps, side="left"))
+    high = int(np.searchsorted(spans.start_ps, from_ps, side="right"))
+    edge = low if forward else high
+    if after is not None and spans.track == after[0]:
+        edge = after[1] - spans.first + (1 if forward else 0)
+    elif after is not None and (spans.track > after[0]) != forward:
+        # What starts at the same time on this track came before.
+        edge = high if forward else low
+    part = slice(max(edge, 0), None) if forward else slice(0, max(edge, 0))
+    found = np.flatnonzero(wanted[spans.name[part]])
+    if not len(found):
+        return None
+    return int(found[0]) + (part.start or 0) if forward else int(found[-1])
+
+
+def _place(shown: HostTimeline, track: int, item: int) -> Place:
+    items = np.array([item])
+    index = shown.index(track)
+    at = item - index.first_item
+    code = shown.name_codes(track, items)
+    return Place(
+        track=track,
+        item=item,
+        row=int(shown.rows_of(track, items)[0]),
+        name=shown.names(code)[0],
+        start_ps=int(index.start_ps[at]),
+        dur_ps=int(index.dur_ps[at]),
+    )

@@ -1,0 +1,124 @@
+"""What the answers of the trace viewer share: one host's timeline and its spans.
+
+A span is named by its track and an item: a row of `events` where the track was
+recorded, a row of the timeline's `slices` where it was derived.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.step_time.event_categories import OTHER
+from stepscope.errors import BadUsage
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.timeline.drawn_rows import TraceTimeline
+    from stepscope.derive.timeline.lanes import LaneIndex
+
+__all__ = ["HostTimeline", "host_timeline"]
+
+
+class HostTimeline(Frozen, frozen=True):
+    """A host's timeline, its lanes, and the categories of its events.
+
+    Attributes:
+        events: The table.
+        timeline: Sections, tracks and derived lines.
+        lanes: By track, where each span stands.
+        category: uint8 by row of events.
+    """
+
+    events: pl.DataFrame
+    timeline: TraceTimeline
+    lanes: tuple[LaneIndex, ...]
+    category: NDArray[np.uint8]
+
+    def index(self, track: int) -> LaneIndex:
+        """The spans of a track by its rows, the top one first.
+
+        Raises:
+            BadUsage: There is no such track.
+        """
+        count = self.timeline.tracks.height
+        if not 0 <= track < count:
+            raise BadUsage(f"there is no track {track}; the timeline has {count}")
+        return self.lanes[track]
+
+    def rows_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The row inside the track of each item; -1 for what is not on the track."""
+        begin, end = self.timeline.tracks.select("begin", "end").row(track)
+        inside = (items >= begin) & (items < end)
+        line = self.timeline.line(track)
+        row = self.timeline.row[begin:end] if line is None else line.row
+        found = np.full(len(items), -1, np.int32)
+        found[inside] = row[items[inside] - begin]
+        return found
+
+    def events_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of events with which each item begins; -1 for none."""
+        line = self.timeline.line(track)
+        if line is None:
+            return items
+        at = items - self.lanes[track].first_item
+        return line.spans.event[at].astype(np.int64)
+
+    def name_codes(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The name of each item, a place in `timeline.names`."""
+        line = self.timeline.line(track)
+        if line is None:
+            return handles(self.events, "type")[items]
+        return line.spans.name[items - self.lanes[track].first_item]
+
+    def names(self, code: NDArray[np.int32]) -> pl.Series:
+        """The displayed name of each code."""
+        # Gathering among the few that occur is cheaper than among all.
+        used, at = np.unique(code, return_inverse=True)
+        return self.timeline.names.gather(used).gather(at)
+
+    def categories(self, track: int, items: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """A place in `CATEGORIES` for each item."""
+        event = self.events_of(track, items)
+        found = np.full(len(items), OTHER, np.uint8)
+        known = event >= 0
+        found[known] = self.category[event[known]]
+        return found
+
+    def track_of_events(self, event: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The track that shows each row of events; -1 for none."""
+        recorded = np.flatnonzero(
+            self.timeline.tracks["source"].is_not_null().to_numpy()
+        )
+        begins = ints(self.timeline.tracks, "begin")[recorded]
+        ends = ints(self.timeline.tracks, "end")[recorded]
+        some = np.flatnonzero(begins < ends)
+        order = some[np.argsort(begins[some], kind="stable")]
+        if not len(order):
+            return np.full(len(event), -1, np.int64)
+        at = np.searchsorted(begins[order], event, side="right") - 1
+        track = recorded[order[np.maximum(at, 0)]]
+        return np.where((at >= 0) & (event < ends[order[at]]), track, -1)
+
+
+def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable:
+    """The timeline of one host, or why it has none."""
+    profile.prepare(("trace_lanes", "event_categories"), hosts=(host,))
+    lanes = profile.derived(host, "trace_lanes")
+    if isinstance(lanes, Unavailable):
+        return lanes
+    events = profile.table(host, "events")
+    category = profile.derived(host, "event_categories")
+    timeline = profile.derived(host, "trace_timeline")
+    if isinstance(events, Unavailable):
+        return events
+    if isinstance(category, Unavailable):
+        return category
+    return HostTimeline(events, timeline, lanes, category)

@@ -1,0 +1,283 @@
+"""The timeline of the page in tiles: any part of any track at any resolution.
+
+A tile is named by host, track, level and index. At level `L` a bucket is `2**L`
+picoseconds wide and a tile is `TILE_BUCKETS` buckets; tile `k` begins at `k` times its
+width, so that the same name is the same tile for everyone who asks. Level 0 folds
+nothing but what happened within one picosecond, and `unfold` lists that, too.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.timeline.lanes import LaneSlices
+from stepscope.errors import BadUsage
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = [
+    "COARSEST_LEVEL",
+    "MOST_UNFOLDED",
+    "SLICE_COLUMNS",
+    "TILE_BUCKETS",
+    "Rows",
+    "TrackCatalogue",
+    "TrackSlices",
+    "catalogue",
+    "tile",
+    "unfold",
+    "window",
+]
+
+#: Buckets of a tile: about half a screen's width in device pixels.
+TILE_BUCKETS: Final = 1024
+#: One tile of this level holds every time that a trace can have.
+COARSEST_LEVEL: Final = 52
+#: Columns of `TrackSlices.slices`.
+SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "row": pl.Int32(),
+    "start_ps": pl.Int64(),
+    "end_ps": pl.Int64(),
+    "busy_ps": pl.Int64(),
+    "count": pl.Int64(),
+    "item": pl.Int64(),
+    "first": pl.Int64(),
+    "name": pl.String(),
+    "category": pl.UInt8(),
+}
+#: Spans that one call unfolds at most.
+MOST_UNFOLDED: Final = 10_000
+_FARTHEST_PS: Final = 1 << 62
+
+
+class Rows(Enum):
+    """Which rows of a track are wanted."""
+
+    DRAWN = "drawn"
+    ALL = "all"
+
+
+class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
+    """What one track shows in a window.
+
+    Attributes:
+        host: Its host.
+        track: Row of the timeline's tracks.
+        begin_ps: Of the window.
+        end_ps: Of the window.
+        bucket_ps: What is shorter than this is folded; 0 where nothing is.
+        slices: Columns `SLICE_COLUMNS`, by row and then by time. `row` is the place in
+            the track, 0 at the top; `count` how many spans the slice stands for, which
+            last `busy_ps` together; `item` the span that lasts longest, a row of
+            `events` where the track was recorded and of the timeline's `slices` where
+            it was derived; `first` what `unfold` wants; `name` and `category` (a place
+            in `categories`) are those of the item. A slice that begins before the
+            window belongs to an earlier one, too.
+        categories: Category by number.
+    """
+
+    host: str
+    track: int
+    begin_ps: int
+    end_ps: int
+    bucket_ps: int
+    slices: pl.DataFrame
+    categories: tuple[str, ...] = CATEGORIES
+
+
+class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page needs before its first tile.
+
+    Attributes:
+        host: Whose timeline it is.
+        begin_ps: First start of anything drawn or not; null without any span.
+        end_ps: Last end of anything; null without any span.
+        coarsest_level: The lowest level at which one tile is as wide as all of it.
+        tile_buckets: Buckets of a tile.
+        sections: As the timeline has them.
+        tracks: As the timeline has them, and `spans`, how many a track holds.
+        categories: Category by number.
+    """
+
+    host: str
+    begin_ps: int | None
+    end_ps: int | None
+    coarsest_level: int
+    tile_buckets: int
+    sections: pl.DataFrame
+    tracks: pl.DataFrame
+    categories: tuple[str, ...] = CATEGORIES
+
+
+def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
+    """Sections, tracks, and the extent of a host's timeline."""
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    extents = [
+        extent for index in shown.lanes if (extent := index.extent()) is not None
+    ]
+    begin = min((extent[0] for extent in extents), default=None)
+    end = max((extent[1] for extent in extents), default=None)
+    width = 0 if begin is None or end is None else end - begin
+    spans = (pl.col("end") - pl.col("begin")).alias("spans")
+    return TrackCatalogue(
+        host=host,
+        begin_ps=begin,
+        end_ps=end,
+        # The lowest level whose tiles are at least that wide.
+        coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
+        tile_buckets=TILE_BUCKETS,
+        sections=shown.timeline.sections,
+        tracks=shown.timeline.tracks.with_columns(spans),
+    )
+
+
+def tile(
+    profile: ProfileData,
+    host: str,
+    *,
+    track: int,
+    level: int,
+    index: int,
+    rows: Rows = Rows.DRAWN,
+) -> TrackSlices | Unavailable:
+    """One tile of one track.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        track: Row of the timeline's tracks.
+        level: 0 to `COARSEST_LEVEL`.
+        index: Which tile of the level; negative before the start of the profile.
+        rows: Whether rows of folded and hidden events are wanted as well.
+
+    Raises:
+        BadUsage: There is no such track, level or tile.
+    """
+    if not 0 <= level <= COARSEST_LEVEL:
+        raise BadUsage(f"level {level} is not one of 0 to {COARSEST_LEVEL}")
+    width = TILE_BUCKETS << level
+    begin = index * width
+    if not -_FARTHEST_PS <= begin <= _FARTHEST_PS - width:
+        raise BadUsage(f"level {level} has no tile {index}: no time lies so far off")
+    return window(
+        profile,
+        host,
+        track=track,
+        begin_ps=begin,
+        end_ps=begin + width,
+        bucket_ps=1 << level,
+        rows=rows,
+    )
+
+
+def window(
+    profile: ProfileData,
+    host: str,
+    *,
+    track: int,
+    begin_ps: int,
+    end_ps: int,
+    bucket_ps: int = 0,
+    rows: Rows = Rows.DRAWN,
+) -> TrackSlices | Unavailable:
+    """What one track shows in [begin_ps, end_ps); without a bucket every span of it.
+
+    Raises:
+        BadUsage: There is no such track, or no such bucket.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    index = shown.index(track)
+    if not 0 <= bucket_ps < _FARTHEST_PS:
+        raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
+    begin = max(-_FARTHEST_PS, min(_FARTHEST_PS, begin_ps))
+    end = max(begin, min(_FARTHEST_PS, end_ps))
+    lanes = range(len(index.edges) - 1)
+    if rows is Rows.DRAWN:
+        lanes = lanes[: shown.timeline.tracks["drawn_rows"][track]]
+    slices = index.slices(lanes, begin_ps=begin, end_ps=end, bucket_ps=bucket_ps)
+    return _answer(
+        shown, slices, host=host, track=track, window=(begin, end), bucket_ps=bucket_ps
+    )
+
+
+def unfold(
+    profile: ProfileData, host: str, *, track: int, first: int, count: int
+) -> TrackSlices | Unavailable:
+    """The spans that one slice stands for, at most `MOST_UNFOLDED` of them.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        track: Row of the timeline's tracks.
+        first: Of the slice, or more, where what comes first is known.
+        count: Of the slice, less what is known.
+
+    Raises:
+        BadUsage: The track has no such spans in one row.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    index = shown.index(track)
+    edges = index.edges
+    row = int(np.searchsorted(edges, first, side="right")) - 1
+    if count < 1 or not 0 <= row < len(edges) - 1 or first + count > edges[row + 1]:
+        raise BadUsage(f"track {track} has no {count} spans from {first} on in one row")
+    position = np.arange(first, first + min(count, MOST_UNFOLDED))
+    at = index.rows[position].astype(np.int64)
+    start, dur = index.start_ps[at], index.dur_ps[at]
+    one, item = np.ones(len(at), np.int64), at + index.first_item
+    slices = LaneSlices(one * row, position, one, item, start, start + dur, dur)
+    window = int(start[0]), int(slices.end_ps[-1])
+    return _answer(shown, slices, host=host, track=track, window=window, bucket_ps=0)
+
+
+def _answer(
+    shown: HostTimeline,
+    slices: LaneSlices,
+    *,
+    host: str,
+    track: int,
+    window: tuple[int, int],
+    bucket_ps: int,
+) -> TrackSlices:
+    columns: dict[str, NDArray[np.integer] | pl.Series] = {
+        "row": slices.lane,
+        "start_ps": slices.start_ps,
+        "end_ps": slices.end_ps,
+        "busy_ps": slices.busy_ps,
+        "count": slices.spans,
+        "item": slices.item,
+        "first": slices.first,
+        "name": shown.names(shown.name_codes(track, slices.item)),
+        "category": shown.categories(track, slices.item),
+    }
+    return TrackSlices(
+        host=host,
+        track=track,
+        begin_ps=window[0],
+        end_ps=window[1],
+        bucket_ps=bucket_ps,
+        slices=pl.DataFrame(
+            [
+                pl.Series(name, columns[name]).cast(dtype)
+                for name, dtype in SLICE_COLUMNS.items()
+            ]
+        ),
+    )

@@ -1,0 +1,310 @@
+"""`trace_viewer`: what there is to see in a trace, track by track.
+
+The spans themselves are too many for a result: `trace_events` gives them in pieces for
+an export, `trace_tiles` gives what a window of the page needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.trace_viewer.processes import HostTrace
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["TRACE_SECTIONS", "TRACE_TRACKS", "Options", "TraceViewerResult", "analyse"]
+
+#: Columns of `TraceViewerResult.tracks`.
+TRACE_TRACKS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "section": pl.String(),
+    "name": pl.String(),
+    "kind": pl.String(),  # as in the table `tracks`
+    "view": pl.String(),  # which view of other tracks a derived one is; else null
+    "recorded": pl.Boolean(),  # False for what is derived here
+    "spans": pl.Int64(),
+    "drawn": pl.Int64(),  # of them, those that are shown unasked
+    "rows": pl.Int32(),
+    "start_ms": pl.Float64(),
+    "end_ms": pl.Float64(),
+    "process": pl.Int32(),  # numbers in the exported trace
+    "thread": pl.Int32(),
+    "lanes": pl.Int32(),  # threads that the track takes there
+    "folded": pl.Boolean(),
+}
+#: Columns of `TraceViewerResult.sections`.
+TRACE_SECTIONS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "name": pl.String(),
+    "kind": pl.String(),
+    "label": pl.String(),
+    "device": pl.Int32(),
+    "recorded_process": pl.Int64(),
+    "process": pl.Int32(),
+    "tracks": pl.Int64(),
+    "spans": pl.Int64(),
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole trace is shown; there is nothing to choose."""
+
+
+class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Sections and tracks of all selected hosts in display order.
+
+    Attributes:
+        tracks: One row per track, columns `TRACE_TRACKS`.
+        sections: One row per processing element, columns `TRACE_SECTIONS`.
+        events: Recorded events: drawn, folded and hidden ones.
+        drawn: Events that are shown.
+        folded: Bookkeeping that is shown on request.
+        hidden: Events that are no work: allocations, hand-overs between threads.
+        derived_spans: Spans of derived lines, beside the events.
+        flows: Arrows from launch calls to device activity; null where launch calls
+            were not recorded.
+        without_time: Events that the recorder only counted; they have no place in a
+            timeline.
+        one_clock: All hosts are shown on one clock; null where they cannot be.
+        start_ms: Start of the first span.
+        end_ms: End of the last one.
+        missing: What could not be looked at, with the reason.
+        inputs: Host → tracks, events and derived spans.
+    """
+
+    tracks: pl.DataFrame
+    sections: pl.DataFrame
+    events: int
+    drawn: int
+    folded: int
+    hidden: int
+    derived_spans: int
+    flows: int | None
+    without_time: int
+    one_clock: bool | None
+    start_ms: float | None
+    end_ms: float | None
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+_NO_EVENTS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The profile holds no event with a time.",
+    remedy="Record while the program works.",
+)
+
+
+def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unavailable:
+    """List what a viewer shows (spec: tools, section 11)."""
+    found, absent = host_traces(profile)
+    counts = [_visibility(profile, trace) for trace in found]
+    frames = [
+        _tracks(profile, trace, of_tracks)
+        for trace, of_tracks in zip(found, counts, strict=True)
+    ]
+    if not any(len(frame) for frame in frames):
+        return next(iter(absent.values()), _NO_EVENTS)
+    tracks = pl.concat(frames)
+    seen = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
+    clock = clock_offsets(profile)
+    missing = [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    if isinstance(clock, Unavailable):
+        missing.append(clock.for_field("one_clock"))
+    flows, without = _flows(profile, found)
+    missing += without
+    missing += _unseen_lines(profile, found)
+    return TraceViewerResult(
+        tracks=tracks.select(
+            pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.items()
+        ),
+        sections=pl.concat([_sections(trace, tracks) for trace in found]),
+        events=int(seen.sum()),
+        drawn=int(seen[DRAWN]),
+        folded=int(seen[FOLDED]),
+        hidden=int(seen[HIDDEN]),
+        derived_spans=sum(trace.timeline.slice_count for trace in found),
+        flows=flows,
+        without_time=sum(_without_time(profile, trace.host) for trace in found),
+        one_clock=None if isinstance(clock, Unavailable) else True,
+        start_ms=_number(tracks["start_ms"].min()),
+        end_ms=_number(tracks["end_ms"].max()),
+        missing=tuple(missing),
+        inputs={
+            trace.host: {
+                "tracks": len(trace.timeline.tracks),
+                "events": len(trace.timeline.row),
+                "derived_spans": trace.timeline.slice_count,
+            }
+            for trace in found
+        },
+    )
+
+
+def _tracks(
+    profile: ProfileData, trace: HostTrace, seen: NDArray[np.int64]
+) -> pl.DataFrame:
+    timeline = trace.timeline
+    events = profile.table(trace.host, "events")
+    if isinstance(events, Unavailable):
+        return pl.DataFrame(schema=TRACE_TRACKS)
+    tracks = timeline.tracks
+    recorded = tracks["source"].is_not_null().to_numpy()
+    start, dur = ints(events, "start_ps"), ints(events, "dur_ps")
+    derived = iter(timeline.lines)
+    rows = []
+    for own, shown, (begin, stop) in zip(
+        recorded.tolist(),
+        seen[:, DRAWN].tolist(),
+        tracks.select("begin", "end").iter_rows(),
+        strict=True,
+    ):
+        starts, durs = (
+            (start[begin:stop], dur[begin:stop]) if own else next(derived).spans[:2]
+        )
+        drawn = shown if own else stop - begin
+        first = int(starts[0]) + trace.offset_ps
+        last = _last_end(starts, durs) + trace.offset_ps
+        rows.append((drawn, first / PS_PER_MS, last / PS_PER_MS))
+    names = timeline.sections["name"].gather(tracks["section"])
+    lanes = trace.threads.group_by("track", maintain_order=True).agg(
+        pl.col("process").first(),
+        pl.col("thread").first(),
+        pl.len().cast(pl.Int32).alias("lanes"),
+    )
+    measured = pl.DataFrame(
+        rows,
+        schema={"drawn": pl.Int64, "start_ms": pl.Float64, "end_ms": pl.Float64},
+        orient="row",
+    )
+    return (
+        tracks.with_row_index("track")
+        .with_columns(
+            pl.lit(trace.host).alias("host"),
+            pl.Series("recorded", recorded),
+            pl.col("track").cast(pl.Int32),
+            spans=pl.col("end") - pl.col("begin"),
+            section=names,
+        )
+        .join(lanes, on="track", how="left", maintain_order="left")
+        .hstack(measured)
+        .select(pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.items())
+    )
+
+
+def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
+    counted = (
+        tracks.filter(pl.col("host") == trace.host)
+        .group_by("process")
+        .agg(pl.len().alias("tracks"), pl.col("spans").sum())
+    )
+    return (
+        trace.timeline.sections.with_columns(
+            pl.lit(trace.host).alias("host"),
+            pl.col("process").alias("recorded_process"),
+        )
+        .with_columns(pl.Series("process", trace.process))
+        .join(counted, on="process", how="left", maintain_order="left")
+        .select(pl.col(name).cast(kind) for name, kind in TRACE_SECTIONS.items())
+    )
+
+
+#: Spans that are looked at together: few enough for what is made of them to stay in
+#: a cache, and not to be fetched from the system page by page.
+_TOGETHER: Final = 1 << 16
+
+
+def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
+    """The greatest end of some spans, which are at least one."""
+    parts = range(0, len(starts), _TOGETHER)
+    return max(
+        int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
+        for at in parts
+    )
+
+
+def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
+    """By track: numbers of drawn, folded and hidden events.
+
+    A folded track folds what it has. Spans of derived lines are no events.
+    """
+    timeline = trace.timeline
+    seen = np.zeros((len(timeline.tracks), HIDDEN + 1), np.int64)
+    events = profile.table(trace.host, "events")
+    if isinstance(events, Unavailable):
+        return seen
+    types, visibility = handles(events, "type"), timeline.visibility
+    shown = timeline.tracks.select("source", "begin", "end", "folded")
+    for track, (source, begin, end, folded) in enumerate(shown.iter_rows()):
+        if source is None:
+            continue
+        found = visibility[types[begin:end]]
+        seen[track, FOLDED] = np.count_nonzero(found == FOLDED)
+        seen[track, HIDDEN] = np.count_nonzero(found == HIDDEN)
+        seen[track, DRAWN] = end - begin - seen[track].sum()
+        if folded:
+            seen[track, FOLDED] += seen[track, DRAWN]
+            seen[track, DRAWN] = 0
+    return seen
+
+
+def _flows(
+    profile: ProfileData, found: list[HostTrace]
+) -> tuple[int | None, list[Missing]]:
+    """Arrows of the hosts whose launch calls are known, and why there are no others."""
+    reasons: list[Missing] = []
+    count = None
+    for trace in found:
+        correlation = profile.derived(trace.host, "correlation")
+        if isinstance(correlation, Unavailable):
+            field = "flows" if len(found) == 1 else f"flows.{trace.host}"
+            reasons.append(correlation.for_field(field))
+            continue
+        count = (count or 0) + len(trace.timeline.flows.device_event)
+    if count is None and len(found) > 1:
+        first = reasons[0]
+        reasons.append(
+            Missing(
+                field="flows",
+                code=first.code,
+                reason=first.reason,
+                remedy=first.remedy,
+            )
+        )
+    return count, reasons
+
+
+def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]:
+    """Why there is no line of steps, or no device section."""
+    reasons = []
+    for trace in found:
+        where = "" if len(found) == 1 else f"{trace.host}."
+        views = set(trace.timeline.tracks["view"].to_list())
+        for name, view in (("steps", "steps"), ("activity_ops", "framework_ops")):
+            value = profile.derived(trace.host, name)
+            if isinstance(value, Unavailable) and view not in views:
+                reasons.append(value.for_field(f"{where}tracks.{view}"))
+    return reasons
+
+
+def _without_time(profile: ProfileData, host: str) -> int:
+    aggregates = profile.table(host, "aggregates")
+    if isinstance(aggregates, Unavailable):
+        return 0
+    return int(aggregates["occurrences"].sum())
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

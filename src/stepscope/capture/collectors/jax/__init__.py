@@ -1,0 +1,1 @@
+"""Recording JAX with its own profiler."""

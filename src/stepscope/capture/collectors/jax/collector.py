@@ -1,0 +1,190 @@
+"""What JAX's own profiler records: host calls, compiled programs, devices.
+
+The session of its runtime hands out what it recorded in memory and heeds the tracer
+levels. It is private to JAX, so where it is not there the public functions record into
+a folder instead, which is read and removed (spec: capture, section 4.6).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.left_over import OpenRecordings
+from stepscope.capture.collectors.levels import (
+    TracerLevels,
+    level_warnings,
+    levels_in_force,
+)
+from stepscope.capture.ground import annotate
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = ["JaxCollector"]
+
+_OPEN: Final = OpenRecordings()
+_NOT_IMPORTED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The program has not imported JAX.",
+    remedy="Import jax before the recording starts.",
+)
+_NO_PROFILER: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="This version of JAX has no profiler that can be driven from Python.",
+    remedy="Install JAX 0.4.35 or newer.",
+)
+
+
+class _Recording(Protocol):
+    """One recording under way."""
+
+    def stop(self) -> bytes:
+        """End it and return a serialized XSpace."""
+
+
+class JaxCollector:
+    """Records with JAX's profiler while the program uses JAX.
+
+    Attributes:
+        traces_python: Whether it notes Python's calls, which only one tracer can.
+    """
+
+    name = "jax"
+
+    def __init__(self) -> None:
+        self.traces_python = False
+        self._recording: _Recording | None = None
+        self._asked = TracerLevels(host=2, device=1, python=0)
+
+    def available(self) -> Unavailable | None:
+        """Why JAX cannot be recorded; None where it can."""
+        if "jax" not in sys.modules:
+            return _NOT_IMPORTED
+        if _session_class() is None and not hasattr(_profiler(), "start_trace"):
+            return _NO_PROFILER
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record.
+
+        Raises:
+            Exception: JAX refuses, as when another of its profilers records.
+        """
+        del clock
+        self._asked = TracerLevels.asked(options)
+        _OPEN.end_all()
+        session = _session_class()
+        self._recording = (
+            _Session(session, self._asked)
+            if session is not None
+            else _TraceFolder(self._asked)
+        )
+        self.traces_python = bool(self._asked.python)
+        _OPEN.add(self._recording.stop)
+        annotate.add_forward(_annotation)
+
+    def stop(self) -> Collected:
+        """End the recording; nothing was collected where none began.
+
+        Raises:
+            Exception: JAX lost what it had recorded.
+        """
+        was_given = annotate.remove_forward(_annotation)
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return Collected(b"")
+        xspace = recording.stop()
+        _OPEN.ended(recording.stop)
+        levels = levels_in_force(xspace)
+        # Annotations are critical: any host level but 0 records them.
+        holds = was_given and levels is not None and levels.host > 0
+        return Collected(xspace, level_warnings("JAX", self._asked, levels), holds)
+
+
+class _Session:
+    """A session of the runtime, which hands out bytes."""
+
+    def __init__(self, session: Any, levels: TracerLevels) -> None:
+        self._session = session(_options(levels))
+
+    def stop(self) -> bytes:
+        return bytes(self._session.stop())
+
+
+class _TraceFolder:
+    """The public functions, which write what was recorded into a folder."""
+
+    def __init__(self, levels: TracerLevels) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="stepscope-jax-"))
+        options = _options(levels)
+        try:
+            if options is None:
+                _profiler().start_trace(str(self._folder))
+            else:
+                _profiler().start_trace(str(self._folder), profiler_options=options)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    def stop(self) -> bytes:
+        try:
+            _profiler().stop_trace()
+            files = sorted(self._folder.rglob("*.xplane.pb"))
+            return b"".join(path.read_bytes() for path in files)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _profiler() -> Any:
+    import jax.profiler  # noqa: PLC0415 - the user's
+
+    return jax.profiler
+
+
+def _session_class() -> Any:
+    """The runtime's session, None where this version keeps it elsewhere."""
+    try:
+        from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
+    except ImportError:
+        try:
+            from jax._src.lib import (  # noqa: PLC0415 - the user's
+                xla_client,
+            )
+        except ImportError:
+            return None
+        runtime = getattr(xla_client, "profiler", None)
+    session = getattr(runtime, "ProfilerSession", None)
+    # Older sessions export into a folder only.
+    return session if hasattr(session, "stop") else None
+
+
+def _options(levels: TracerLevels) -> Any:
+    """Options with these levels; None where this version has none to set.
+
+    JAX traces every Python call unless told otherwise, so each level is always set.
+    """
+    make = getattr(_profiler(), "ProfileOptions", None)
+    if make is None:
+        return None
+    options = make()
+    options.host_tracer_level = levels.host
+    options.python_tracer_level = levels.python
+    # Without such a field the assignment would do nothing, or fail.
+    if hasattr(options, "device_tracer_level"):
+        options.device_tracer_level = levels.device
+    if hasattr(options, "raise_error_on_start_failure"):
+        options.raise_error_on_start_failure = True
+    return options
+
+
+def _annotation(name: str, stats: Mapping[str, object]) -> Any:
+    return _profiler().TraceAnnotation(name, **stats)

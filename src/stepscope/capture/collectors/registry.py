@@ -1,0 +1,39 @@
+"""Every collector there is: one module each, in the order in which they are started.
+
+Frameworks come first and are stopped last, so that what is recorded beside them lies
+within their recording.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from stepscope.capture.collectors.contract import Collector
+
+__all__ = ["COLLECTORS", "make_collector"]
+
+#: Name → (module, class). A module is imported when it is to record.
+COLLECTORS: Final[dict[str, tuple[str, str]]] = {
+    "tensorflow": (
+        "stepscope.capture.collectors.tensorflow.collector",
+        "TensorFlowCollector",
+    ),
+    "jax": ("stepscope.capture.collectors.jax.collector", "JaxCollector"),
+    "torch": ("stepscope.capture.collectors.torch.collector", "TorchCollector"),
+    "model": ("stepscope.capture.collectors.model", "ModelCollector"),
+    "host": ("stepscope.capture.collectors.host", "HostCollector"),
+    "python_calls": (
+        "stepscope.capture.collectors.python_calls",
+        "PythonCallsCollector",
+    ),
+    "process": ("stepscope.capture.collectors.process", "ProcessCollector"),
+}
+
+
+def make_collector(name: str) -> Collector:
+    """A new collector of a name that `COLLECTORS` has."""
+    module, kind = COLLECTORS[name]
+    collector: Collector = getattr(importlib.import_module(module), kind)()
+    return collector

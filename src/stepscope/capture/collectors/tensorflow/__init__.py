@@ -1,0 +1,1 @@
+"""Recording TensorFlow with its own profiler."""

@@ -1,0 +1,241 @@
+"""What TensorFlow's own profiler records: host ops, input pipelines, devices.
+
+TensorFlow is driven through its profiler session inside the process, which exports
+into a folder in memory. Its version 2.21 drops the tracer levels given there, so other
+levels than its usual ones are asked of TensorFlow's own server over the loopback
+interface (spec: capture, section 4.5). That server listens on all interfaces and cannot
+be stopped: it is started only where other levels were asked for, and never where the
+environment says ``STEPSCOPE_TF_SERVER=0``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.left_over import OpenRecordings
+from stepscope.capture.collectors.levels import (
+    TracerLevels,
+    level_warnings,
+    levels_in_force,
+)
+from stepscope.capture.collectors.tensorflow.profiler_service import (
+    ServiceFailed,
+    ServiceRecording,
+    free_port,
+)
+from stepscope.capture.ground import annotate
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = ["TensorFlowCollector"]
+
+#: What TensorFlow records when nobody asks for anything.
+_USUAL: Final = TracerLevels(host=2, device=1, python=0)
+#: Levels that no version uses by itself: a recording that shows them was asked.
+_PROBED: Final = TracerLevels(host=1, device=0, python=0)
+_REFUSAL: Final = "STEPSCOPE_TF_SERVER"
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+
+_OPEN: Final = OpenRecordings()
+#: Process → port of TensorFlow's server in it. The server lives as long as its process
+#: does, whatever becomes of the recordings, and a forked child has none.
+_SERVERS: Final[dict[int, int]] = {}
+
+
+class _Recording(Protocol):
+    """One recording under way."""
+
+    def stop(self) -> bytes:
+        """End it and return a serialized XSpace."""
+
+
+class TensorFlowCollector:
+    """Records with TensorFlow's profiler while the program uses TensorFlow.
+
+    Attributes:
+        traces_python: Whether it notes Python's calls, which only one tracer can.
+    """
+
+    name = "tensorflow"
+
+    def __init__(self) -> None:
+        self.traces_python = False
+        self._recording: _Recording | None = None
+        self._asked = _USUAL
+        self._warnings: list[str] = []
+
+    def available(self) -> Unavailable | None:
+        """Why TensorFlow cannot be recorded; None where it can."""
+        if "tensorflow" not in sys.modules:
+            return Unavailable(
+                code="NOT_RECORDED",
+                reason="The program has not imported TensorFlow.",
+                remedy="Import tensorflow before the recording starts.",
+            )
+        try:
+            _native().ProfilerSession  # noqa: B018 - only whether it is there
+        except (ImportError, AttributeError):
+            return Unavailable(
+                code="NOT_RECORDED",
+                reason="This version of TensorFlow has no profiler session.",
+                remedy="Install TensorFlow 2.16 or newer.",
+            )
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record.
+
+        Raises:
+            Exception: TensorFlow refuses, as when another of its profilers records.
+        """
+        del clock
+        self._warnings = []
+        self._asked = TracerLevels.asked(options)
+        _OPEN.end_all()
+        self._recording = self._begun(options.max_bytes)
+        _OPEN.add(self._recording.stop)
+        annotate.add_forward(_annotation)
+
+    def stop(self) -> Collected:
+        """End the recording; nothing was collected where none began.
+
+        Raises:
+            Exception: TensorFlow lost what it had recorded.
+        """
+        was_given = annotate.remove_forward(_annotation)
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return Collected(b"", tuple(self._warnings))
+        xspace = recording.stop()
+        _OPEN.ended(recording.stop)
+        levels = levels_in_force(xspace)
+        differ = level_warnings("TensorFlow", self._asked, levels)
+        # Annotations are critical: any host level but 0 records them.
+        holds = was_given and levels is not None and levels.host > 0
+        return Collected(xspace, (*self._warnings, *differ), holds)
+
+    def _begun(self, max_bytes: int) -> _Recording:
+        if self._asked == _USUAL or _takes_levels():
+            self.traces_python = bool(self._asked.python)
+            return _InProcess(self._asked, max_bytes)
+        why_not = _why_no_server()
+        if why_not is None:
+            try:
+                recording = ServiceRecording(
+                    _server_port(), self._asked, host_name=socket.gethostname()
+                )
+            except ServiceFailed as failure:
+                why_not = str(failure)
+            else:
+                self.traces_python = bool(self._asked.python)
+                self._warnings.append(
+                    f"TensorFlow takes tracer levels ({self._asked}) only through its "
+                    f"own server, which was started on port {_server_port()}; it "
+                    "listens on all interfaces until this process ends "
+                    f"({_REFUSAL}=0 forbids it)"
+                )
+                return recording
+        self._warnings.append(
+            f"TensorFlow records at its usual tracer levels ({_USUAL}): {why_not}"
+        )
+        return _InProcess(self._asked, max_bytes)
+
+
+class _InProcess:
+    """A session of this process, which writes what it recorded into a folder."""
+
+    def __init__(self, levels: TracerLevels, max_bytes: int) -> None:
+        self._folder = Path(
+            tempfile.mkdtemp(prefix="stepscope-tf-", dir=_roomy_folder(max_bytes))
+        )
+        try:
+            self._session = _native().ProfilerSession()
+            self._session.start(
+                str(self._folder),
+                {
+                    "host_tracer_level": levels.host,
+                    "device_tracer_level": levels.device,
+                    "python_tracer_level": levels.python,
+                },
+            )
+        except BaseException:
+            self._clear()
+            raise
+
+    def stop(self) -> bytes:
+        try:
+            self._session.export_to_tb()
+            files = sorted(self._folder.rglob("*.xplane.pb"))
+            return b"".join(path.read_bytes() for path in files)
+        finally:
+            # Dropping the session ends it whatever happened.
+            del self._session
+            self._clear()
+
+    def _clear(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _native() -> Any:
+    from tensorflow.python.profiler.internal import (  # noqa: PLC0415 - the user's
+        _pywrap_profiler,
+    )
+
+    return _pywrap_profiler
+
+
+def _annotation(name: str, stats: Mapping[str, object]) -> Any:
+    from tensorflow.python.profiler.trace import Trace  # noqa: PLC0415 - the user's
+
+    return Trace(name, **stats)
+
+
+def _takes_levels() -> bool:
+    """Whether this TensorFlow heeds the levels that a session is given."""
+    recorded = _InProcess(_PROBED, max_bytes=0).stop()
+    return levels_in_force(recorded) == _PROBED
+
+
+def _why_no_server() -> str | None:
+    """Why TensorFlow's server cannot be asked; None where it can."""
+    if os.environ.get(_REFUSAL) == "0":
+        return f"its server is forbidden ({_REFUSAL}=0)"
+    try:
+        import grpc  # noqa: F401, PLC0415 - only whether it is installed
+    except ImportError:
+        return "grpcio is not installed (pip install stepscope[grpc])"
+    return None
+
+
+def _server_port() -> int:
+    """The port of TensorFlow's server in this process, started where there is none."""
+    process = os.getpid()
+    if process not in _SERVERS:
+        port = free_port()
+        _native().start_server(port)
+        _SERVERS[process] = port
+    return _SERVERS[process]
+
+
+def _roomy_folder(max_bytes: int) -> Path | None:
+    """Memory where a recording fits, else None: the usual temporary folder.
+
+    In containers the file system in memory is often small.
+    """
+    try:
+        roomy = shutil.disk_usage(_MEMORY).free > max_bytes
+    except OSError:
+        return None
+    return _MEMORY if roomy and os.access(_MEMORY, os.W_OK) else None

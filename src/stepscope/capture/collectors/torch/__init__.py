@@ -1,0 +1,1 @@
+"""Recording PyTorch with its own profiler."""

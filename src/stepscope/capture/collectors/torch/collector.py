@@ -1,0 +1,353 @@
+"""What PyTorch's own profiler (Kineto) records: ops, kernels, copies, memory, shapes.
+
+Its result is turned into planes of the profile message (`kineto_planes`). All threads
+are recorded where PyTorch can do that (spec: capture, section 4.7).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.left_over import OpenRecordings
+from stepscope.capture.collectors.levels import TracerLevels, level_warnings
+from stepscope.capture.collectors.torch.activities import (
+    Activities,
+    Device,
+    exported_activities,
+    live_activities,
+)
+from stepscope.capture.collectors.torch.planes import (
+    CALLS,
+    ON_STREAM,
+    forwarded_name,
+    planes_of,
+)
+from stepscope.capture.ground import annotate
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = ["TorchCollector", "TorchRefused"]
+
+_OPEN: Final = OpenRecordings()
+#: PyTorch knows no levels of the host: it records ops or it does not.
+_OPS: Final = 2
+_TASKS: Final = Path("/proc/self/task")
+_ONE_CYCLE: Final = "Warning: Profiler clears events at the end of each cycle"
+_ONE_THREAD: Final = (
+    "PyTorch reports allocations only of the thread that starts the recording: ops of "
+    "other threads were not recorded"
+)
+_NO_DEVICE_EVENTS: Final = (
+    "PyTorch's profiler recorded nothing of the GPU, not even a call of its runtime: "
+    "another profiler has it (of two frameworks that record one GPU the second loses "
+    "it), or users of this machine may not profile"
+)
+_NO_MEMORY: Final = (
+    "allocations were not recorded: PyTorch reports them of one thread only, and the "
+    "recording was not started by the main one"
+)
+
+
+class TorchRefused(Exception):
+    """PyTorch's profiler cannot record or hand over; the message is one line."""
+
+
+class TorchCollector:
+    """Records with PyTorch's profiler while the program uses PyTorch.
+
+    Attributes:
+        traces_python: Whether it notes Python's calls, which only one tracer can.
+    """
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        self.traces_python = False
+        self._recording: _Recording | None = None
+
+    def available(self) -> Unavailable | None:
+        """Why PyTorch cannot be recorded; None where it can."""
+        if "torch" not in sys.modules:
+            return Unavailable(
+                code="NOT_RECORDED",
+                reason="The program has not imported PyTorch.",
+                remedy="Import torch before the recording starts.",
+            )
+        try:
+            _native()
+        except (ImportError, AttributeError):
+            return Unavailable(
+                code="NOT_RECORDED",
+                reason="This build of PyTorch has no profiler.",
+                remedy="Install a build of PyTorch 2.2 or newer with Kineto.",
+            )
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record.
+
+        Raises:
+            Exception: PyTorch refuses, or another of its profilers records already.
+        """
+        self._recording = _Recording(options, clock)
+        self.traces_python = self._recording.traces_python
+
+    def stop(self) -> Collected:
+        """End the recording; nothing was collected where none began.
+
+        Raises:
+            Exception: PyTorch lost what it had recorded.
+        """
+        recording, self._recording = self._recording, None
+        return Collected(b"") if recording is None else recording.stop()
+
+
+class _Recording:
+    """One recording under way."""
+
+    def __init__(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        self._clock = clock
+        self._asked = TracerLevels.asked(options)
+        self._levels = TracerLevels(
+            host=_OPS if self._asked.host else 0,
+            device=self._asked.device,
+            python=self._asked.python if self._asked.host else 0,
+        )
+        self._warnings: list[str] = []
+        activities = _activities(self._levels)
+        self.traces_python = False
+        self._profiler: Any = None
+        self._forward: _Forward | None = None
+        if not activities:
+            return
+        _OPEN.end_all()
+        if _others_record():
+            raise TorchRefused(
+                "another profiler of PyTorch records already; end it first, for of two "
+                "PyTorch loses one"
+            )
+        every_thread = self._begin(options, activities)
+        self.traces_python = bool(self._levels.python)
+        self._thread = None if every_thread else threading.get_ident()
+        if self._levels.host and hasattr(_native(), "_RecordFunctionFast"):
+            self._forward = _Forward(every_thread=every_thread)
+            annotate.add_forward(self._forward)
+
+    def stop(self) -> Collected:
+        was_given = self._forward is not None and annotate.remove_forward(self._forward)
+        if self._profiler is None:
+            return Collected(b"")
+        if self._thread not in (None, threading.get_ident()):
+            raise TorchRefused(
+                "a recording with profile_memory must be stopped by the thread that "
+                "started it: PyTorch's part is lost"
+            )
+        self._profiler.stop()
+        _OPEN.ended(self._profiler.stop)
+        stop_ns = time.time_ns()
+        given = self._handed_over()
+        if not len(given):
+            self._warnings.append(
+                "PyTorch handed over nothing: no op ran, or another of its profilers "
+                "was started meanwhile"
+            )
+        elif self._levels.device and given.devices and not _saw_a_device(given):
+            self._warnings.append(_NO_DEVICE_EVENTS)
+        planes = planes_of(
+            given,
+            hostname=socket.gethostname(),
+            process=os.getpid(),
+            start_ns=self._clock.wall_ns,
+            stop_ns=stop_ns,
+        )
+        planes.environment().stat("profile_options", self._levels.message())
+        differ = level_warnings("PyTorch", self._asked, self._levels)
+        return Collected(
+            planes.to_bytes(),
+            (*self._warnings, *differ),
+            holds_annotations=was_given and len(given) > 0,
+        )
+
+    def _begin(self, options: ProfilerOptions, activities: list[Any]) -> bool:
+        """Start PyTorch's profiler, and say whether it records all threads."""
+        from torch.profiler import profile  # noqa: PLC0415 - the user's
+
+        stacks = bool(self._levels.python)
+        memory = options.profile_memory
+        if memory:
+            in_main = threading.current_thread() is threading.main_thread()
+            self._warnings.append(_ONE_THREAD if in_main else _NO_MEMORY)
+            memory = in_main
+        config = None if memory else _every_thread(stacks=stacks)
+        settings = {} if config is None else {"experimental_config": config}
+        profiler = profile(
+            activities=activities,
+            record_shapes=options.record_shapes,
+            profile_memory=memory,
+            with_stack=stacks,
+            **settings,
+        )
+        _OPEN.add(profiler.stop)
+        with warnings.catch_warnings():
+            # 2.11 warns everybody of what a second cycle would lose; there is none.
+            warnings.filterwarnings("ignore", message=_ONE_CYCLE)
+            profiler.start()
+        self._profiler = profiler
+        return config is not None
+
+    def _handed_over(self) -> Activities:
+        result = getattr(self._profiler.profiler, "kineto_results", None)
+        given = live_activities(
+            result, thread_names=_thread_names(), devices=_devices()
+        )
+        if given is not None:
+            return given
+        with tempfile.TemporaryDirectory(prefix="stepscope-torch-") as folder:
+            path = Path(folder) / "trace.json"
+            self._profiler.export_chrome_trace(str(path))
+            exported = exported_activities(path.read_bytes())
+            # The export lists what the machine has, used or not.
+            return replace(exported, devices=_devices())
+
+
+class _Forward:
+    """Hands annotations on to PyTorch, on the threads that it records."""
+
+    def __init__(self, *, every_thread: bool) -> None:
+        import torch  # noqa: PLC0415 - the user's
+
+        self._make = _native()._RecordFunctionFast  # noqa: SLF001 - it has no other
+        self._recorded_here = (
+            None if every_thread else torch.autograd._profiler_enabled  # noqa: SLF001 - it has no other
+        )
+
+    def __call__(
+        self, name: str, stats: Mapping[str, object]
+    ) -> AbstractContextManager[object]:
+        if self._recorded_here is not None and not self._recorded_here():
+            raise TorchRefused("PyTorch does not record this thread")
+        annotation: AbstractContextManager[object] = self._make(
+            forwarded_name(name, stats)
+        )
+        return annotation
+
+
+def _native() -> Any:
+    import torch.profiler  # noqa: PLC0415 - the user's
+
+    return torch._C._profiler  # noqa: SLF001 - the fast annotation has no other name
+
+
+def _activities(levels: TracerLevels) -> list[Any]:
+    """What PyTorch is to record at these levels."""
+    from torch.profiler import (  # noqa: PLC0415 - the user's
+        ProfilerActivity,
+        supported_activities,
+    )
+
+    return [
+        activity
+        for activity in supported_activities()
+        if (levels.host if activity == ProfilerActivity.CPU else levels.device)
+    ]
+
+
+def _others_record() -> bool:
+    """Whether a profiler of PyTorch runs in this thread, or one that Python began."""
+    import torch.autograd.profiler  # noqa: PLC0415 - the user's
+
+    begun = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+    return bool(begun or torch.autograd._profiler_enabled())  # noqa: SLF001 - no other
+
+
+def _every_thread(*, stacks: bool) -> Any:
+    """The setting by which all threads are recorded; None where there is none."""
+    make = getattr(_native(), "_ExperimentalConfig", None)
+    # Without objects for each event, stopping takes a fraction of the time; calls of
+    # Python need them.
+    quick = {} if stacks else {"trace_only": True}
+    for settings in (quick, {}):
+        try:
+            return make(profile_all_threads=True, **settings) if make else None
+        except TypeError:
+            continue
+    return None
+
+
+def _thread_names() -> dict[tuple[int, int], str]:
+    """Threads of this process by number, named as PyTorch names them."""
+    found = {}
+    try:
+        for task in _TASKS.iterdir():
+            words = (task / "comm").read_text(encoding="utf-8", errors="replace")
+            number = int(task.name)
+            found[os.getpid(), number] = f"thread {number} ({words.strip()})"
+    except OSError:
+        # A thread that ended while its name was read has none.
+        pass
+    return found
+
+
+def _saw_a_device(given: Activities) -> bool:
+    """Whether anything ran on a device, or a call of its runtime was recorded.
+
+    PyTorch itself waits for the device when a recording ends, so a tracer that works
+    has at least that call.
+    """
+    return any(
+        category in ON_STREAM or category.endswith(CALLS) for category in given.category
+    )
+
+
+def _devices() -> tuple[Device, ...]:
+    """The GPUs that the program uses; nothing is initialised for it."""
+    import torch  # noqa: PLC0415 - the user's
+
+    if not torch.cuda.is_initialized():
+        return ()
+    vendor = "AMD" if getattr(torch.version, "hip", None) else "Nvidia"
+    found = []
+    for ordinal in range(torch.cuda.device_count()):
+        said = torch.cuda.get_device_properties(ordinal)
+        found.append(
+            Device(
+                ordinal,
+                name=said.name,
+                vendor=vendor,
+                major=said.major,
+                minor=said.minor,
+                cores=said.multi_processor_count,
+                memory_bytes=said.total_memory,
+                clock_khz=getattr(said, "clock_rate", None),
+                memory_bytes_per_s=_memory_rate(said) if vendor == "Nvidia" else None,
+            )
+        )
+    return tuple(found)
+
+
+def _memory_rate(said: Any) -> int | None:
+    """Bytes per second of an NVIDIA GPU's memory, which moves data twice a cycle.
+
+    AMD's clock is not that of the transfers.
+    """
+    clock_khz = getattr(said, "memory_clock_rate", None)
+    width_bits = getattr(said, "memory_bus_width", None)
+    if not clock_khz or not width_bits:
+        return None
+    return int(2 * clock_khz * 1000 * width_bits // 8)

@@ -1,0 +1,383 @@
+"""PyTorch's activities become planes: threads of the host, streams of devices.
+
+Arguments keep the names and the values that PyTorch gave them. What readers of profiles
+look for under names of their own is written beside them: launch shapes, sizes of
+copies, correlation ids, and the op that an activity ran for.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from stepscope.capture.collectors.torch.stats import decoded_arguments, stat_columns
+from stepscope.xspace.op_links import innermost_around, last_with_id
+from stepscope.xspace.operands import operands_text
+from stepscope.xspace.vocabulary import CATEGORY, OP_CATEGORY, PROGRAM_ORDINAL
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.capture.collectors.torch.activities import Activities, Device
+    from stepscope.capture.collectors.torch.stats import Values
+    from stepscope.xspace.writing.write import LineBuilder, PlaneBuilder
+
+__all__ = ["CALLS", "ON_STREAM", "forwarded_name", "planes_of"]
+
+#: Names of annotations that we forwarded begin so, then come name and values.
+_FORWARDED: Final = "stepscope."
+_NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
+
+_HOST: Final = "/host:CPU"
+_PS_PER_NS: Final = 1_000
+#: Ids of lines that repeat time, and of the tracer's overhead (spec: tools, 1.4).
+_DERIVED: Final = -559038737
+_OVERHEAD: Final = _DERIVED + 6
+_LAST_DERIVED: Final = _DERIVED + 389
+_MOST_STREAMS: Final = 256
+_COUNTERS: Final = 2**63 - 1
+#: Written where a synchronisation waits for no stream of its own.
+_NO_STREAM: Final = 2**32 - 1
+#: Lines of a device beside its streams do not take a stream's id.
+_BESIDE: Final = 2**40
+
+_ANNOTATION: Final = "user_annotation"
+_MEMORY: Final = "[memory]"
+_ON_THREAD: Final = frozenset(
+    {OP_CATEGORY, _ANNOTATION, "python_function", "cpu_instant_event"}
+)
+#: Categories of what runs on a device.
+ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+#: How the categories of calls of a device's runtime or driver end.
+CALLS: Final = ("_runtime", "_driver")
+#: Events are encoded so many at a time, which bounds the columns beside them.
+_BATCH: Final = 2**15
+
+
+class _Place(NamedTuple):
+    """Where an event goes.
+
+    Attributes:
+        row: Of planes: the host's, 0, before those of devices, 1.
+        plane: Name of the plane.
+        line: Id of the line.
+        name: Of the line.
+    """
+
+    row: int
+    plane: str
+    line: int
+    name: str
+
+
+def forwarded_name(name: str, stats: Mapping[str, object]) -> str:
+    """The name under which PyTorch records an annotation of ours with its values.
+
+    Letters and digits only: of anything else PyTorch's export makes "unknown", or a
+    document that nobody can read (2.11 and 2.13).
+    """
+    both = msgspec.json.encode((name, stats), enc_hook=_plain)
+    return f"{_FORWARDED}{urlsafe_b64encode(both).decode()}"
+
+
+def planes_of(
+    activities: Activities,
+    *,
+    hostname: str,
+    process: int,
+    start_ns: int,
+    stop_ns: int,
+) -> XSpaceBuilder:
+    """A profile message of what was recorded.
+
+    Args:
+        activities: What was recorded.
+        hostname: Of this machine.
+        process: Number of the process that was recorded.
+        start_ns: When recording began, nanoseconds since 1970.
+        stop_ns: When it ended.
+    """
+    activities = _unwrapped(activities)
+    if len(activities):
+        start_ns = min(start_ns, int(activities.start_ns.min()))
+    builder = XSpaceBuilder(hostname, start_ns=start_ns, stop_ns=stop_ns)
+    builder.plane(_HOST).stat("process_id", process)
+    for ordinal, device in _numbered(activities).items():
+        _describe(builder.plane(_device_plane(ordinal)), device, ordinal)
+    writing = _Writing(activities, builder, start_ns)
+    for place, rows in _by_place(activities, process):
+        writing.line(place, rows)
+    return builder
+
+
+class _Writing:
+    """What all lines share while they are written."""
+
+    def __init__(
+        self, activities: Activities, builder: XSpaceBuilder, start_ns: int
+    ) -> None:
+        self._activities = activities
+        self._builder = builder
+        self._offset = (activities.start_ns - start_ns) * _PS_PER_NS
+        self._dur = activities.dur_ns * _PS_PER_NS
+        self._op_of = _ops(activities)
+        self._types: dict[str, dict[tuple[str, str], int]] = {}
+        self._shapes: dict[int, str | None] = {}
+
+    def line(self, place: _Place, rows: NDArray[np.int64]) -> None:
+        """Add the events in some rows as one line."""
+        plane = self._builder.plane(place.plane)
+        line = plane.line(place.line, name=place.name)
+        category = np.array([self._activities.category[it] for it in rows.tolist()])
+        # Events of one category have the same arguments.
+        for kind in np.unique(category).tolist():
+            of_kind = rows[category == kind]
+            for first in range(0, len(of_kind), _BATCH):
+                self._batch(plane, line, of_kind[first : first + _BATCH], kind)
+
+    def _batch(
+        self,
+        plane: PlaneBuilder,
+        line: LineBuilder,
+        rows: NDArray[np.int64],
+        category: str,
+    ) -> None:
+        given = self._activities
+        chosen = rows.tolist()
+        values = decoded_arguments([given.arguments[it] for it in chosen], category)
+        if category == OP_CATEGORY:
+            values["fwdbwd"] = [it or None for it in given.gradient[rows].tolist()]
+        elif category in ON_STREAM or category == "cpu_instant_event":
+            values.update(self._ops_of(chosen, shapes=category in ON_STREAM))
+        line.events(
+            [self._type(plane, given.name[it], category) for it in chosen],
+            self._offset[rows],
+            self._dur[rows],
+            stats=stat_columns(plane, values),
+        )
+
+    def _ops_of(self, rows: Sequence[int], *, shapes: bool) -> Values:
+        """The ops that some events belong to, with their operands where asked for."""
+        ops = self._op_of[rows].tolist()
+        names = self._activities.name
+        found: Values = {"tf_op": [names[it] if it >= 0 else None for it in ops]}
+        if shapes:
+            found["shape"] = [self._shape(it) if it >= 0 else None for it in ops]
+        return found
+
+    def _shape(self, op: int) -> str | None:
+        if op not in self._shapes:
+            self._shapes[op] = _operands(self._activities.arguments[op])
+        return self._shapes[op]
+
+    def _type(self, plane: PlaneBuilder, name: str, category: str) -> int:
+        """The kind of event of a name and a category; names alone may be shared."""
+        types = self._types.setdefault(plane.name, {})
+        if (name, category) not in types:
+            types[name, category] = plane.event_type(
+                name, type_id=len(types) + 1, stats={CATEGORY: category}
+            )
+        return types[name, category]
+
+
+def _unwrapped(activities: Activities) -> Activities:
+    """With the annotations that we forwarded under their own names."""
+    names, categories = list(activities.name), list(activities.category)
+    arguments = list(activities.arguments)
+    for row, name in enumerate(names):
+        ours = _name_and_values(name) if name.startswith(_FORWARDED) else None
+        if ours is not None:
+            names[row], categories[row] = ours[0], _ANNOTATION
+            arguments[row] = bytes(ours[1])
+    return replace(activities, name=names, category=categories, arguments=arguments)
+
+
+def _name_and_values(forwarded: str) -> tuple[str, Raw] | None:
+    """What was forwarded; None of a name that only begins like ours."""
+    try:
+        return _NAME_AND_VALUES.decode(
+            urlsafe_b64decode(forwarded.removeprefix(_FORWARDED))
+        )
+    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _by_place(
+    activities: Activities, process: int
+) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
+    """Each line with the rows of its events."""
+    rows: dict[_Place, list[int]] = {}
+    known: dict[tuple[str, int, int], _Place] = {}
+    for row, key in enumerate(
+        zip(
+            activities.category,
+            activities.place.tolist(),
+            activities.lane.tolist(),
+            strict=True,
+        )
+    ):
+        if key not in known:
+            known[key] = _place(*key, process=process, names=activities.thread_names)
+        rows.setdefault(known[key], []).append(row)
+    for place in sorted(rows):
+        yield place, np.array(rows[place], np.int64)
+
+
+def _place(
+    category: str,
+    place: int,
+    lane: int,
+    *,
+    process: int,
+    names: Mapping[tuple[int, int], str],
+) -> _Place:
+    """The line of a category's events on a place (process, device) and a lane."""
+    shown = names.get((place, lane))
+    if category in _ON_THREAD or category.endswith(CALLS):
+        # No program has process number 0 or less: the tracer did not know it.
+        own = place in (0, -1, process)
+        name = shown or names.get((process, lane)) or f"thread {lane}"
+        return _Place(0, _HOST if own else f"{_HOST} [{place}]", lane, name)
+    if category == "overhead":
+        return _Place(0, _HOST, _OVERHEAD, "Profiler overhead")
+    stream = (shown or f"stream {lane}").strip()
+    plane, line, name = _device_plane(place), lane, stream
+    if category == "gpu_user_annotation":
+        line, name = _LAST_DERIVED - lane % _MOST_STREAMS, f"{stream}: annotations"
+    elif category == "cuda_sync":
+        known = 0 <= lane < _NO_STREAM
+        line = _BESIDE + lane
+        name = f"{stream}: synchronisation" if known else "synchronisation"
+    elif category == "cuda_profiler_range":
+        line, name = _COUNTERS, "_counters_"
+    elif category not in ON_STREAM:
+        plane = f"/device:CUSTOM:{category}"
+    return _Place(1, plane, line, name)
+
+
+def _ops(activities: Activities) -> NDArray[np.int64]:
+    """By event: the row of the op that it belongs to, -1 for none.
+
+    The op whose id it carries, or the call that launched it; else the innermost one
+    around it, or around that call, on its thread (spec: formats, section 5.4).
+    """
+    category = np.array(activities.category, dtype=object)
+    is_op = category == OP_CATEGORY
+    op_rows = np.flatnonzero(is_op)
+    external = activities.external
+    found = np.full(len(activities), -1, np.int64)
+    if not len(op_rows):
+        return found
+    carries = np.flatnonzero(~is_op & (external > 0))
+    at = last_with_id(external[op_rows], external[carries])
+    found[carries] = np.where(at >= 0, np.append(op_rows, -1)[at], -1)
+    around = _around(activities, is_op)
+    found = np.where(found >= 0, found, around)
+    launched = np.flatnonzero(np.isin(category, list(ON_STREAM)) & (found < 0))
+    calls = np.flatnonzero([text.endswith(CALLS) for text in activities.category])
+    if len(launched) and len(calls):
+        at = last_with_id(
+            _correlations(activities, calls), _correlations(activities, launched)
+        )
+        found[launched] = np.where(at >= 0, np.append(found[calls], -1)[at], -1)
+    return found
+
+
+def _around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """By event of a thread: the innermost op around it, -1 for none."""
+    concerned = [
+        kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
+        for kind, name in zip(activities.category, activities.name, strict=True)
+    ]
+    rows = np.flatnonzero(concerned)
+    track = np.unique(activities.lane[rows], return_inverse=True)[1]
+    order = np.lexsort((-activities.dur_ns[rows], activities.start_ns[rows], track))
+    rows = rows[order]
+    above = innermost_around(
+        activities.start_ns[rows],
+        activities.dur_ns[rows],
+        track=track[order].astype(np.int32),
+        is_op=is_op[rows],
+    )
+    found = np.full(len(activities), -1, np.int64)
+    found[rows] = np.where(above >= 0, rows[above], -1)
+    return found
+
+
+class _Correlated(msgspec.Struct, gc=False):
+    correlation: int = -1
+
+
+def _correlations(activities: Activities, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The correlation id of each event, -1 for none."""
+    listed = b",".join(activities.arguments[it] for it in rows.tolist())
+    decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
+    return np.array([it.correlation for it in decoded], np.int64)
+
+
+class _Operands(msgspec.Struct):
+    sizes: list[Any] = msgspec.field(default_factory=list, name="Input Dims")
+    types: list[Any] = msgspec.field(default_factory=list, name="Input type")
+
+
+def _operands(arguments: bytes) -> str | None:
+    try:
+        given = msgspec.json.decode(arguments, type=_Operands)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return operands_text(given.sizes, given.types)
+
+
+def _numbered(activities: Activities) -> dict[int, Device]:
+    """The devices by the numbers that their activities give them.
+
+    ROCm lists devices under other numbers. Where there is one of each they are the
+    same; otherwise nobody can tell (spec: formats, section 5.4).
+    """
+    used = {
+        place
+        for category, place in zip(
+            activities.category, activities.place.tolist(), strict=True
+        )
+        if category in ON_STREAM
+    }
+    listed = {device.ordinal: device for device in activities.devices}
+    if len(used) == 1 and len(listed) == 1 and not used & listed.keys():
+        return {used.pop(): next(iter(listed.values()))}
+    return listed
+
+
+def _describe(plane: PlaneBuilder, device: Device, ordinal: int) -> None:
+    """What is known of a device, under the names that readers know."""
+    for name, value in (
+        ("gpu_device_name", device.name),
+        ("device_vendor", device.vendor),
+        ("compute_cap_major", device.major),
+        ("compute_cap_minor", device.minor),
+        ("core_count", device.cores),
+        ("memory_size", device.memory_bytes),
+        ("clock_rate", device.clock_khz),
+        ("memory_bandwidth", device.memory_bytes_per_s),
+        (PROGRAM_ORDINAL, device.ordinal if device.ordinal != ordinal else None),
+    ):
+        if value is not None:
+            plane.stat(name, value)
+
+
+def _device_plane(ordinal: int) -> str:
+    return f"/device:GPU:{ordinal}"
+
+
+def _plain(value: object) -> object:
+    """A number of a library as a number, anything else as its text."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)

@@ -1,0 +1,174 @@
+"""Arguments of PyTorch's activities become values of events, many events at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from stepscope.xspace.fields import DOUBLE, INT, REF, UINT
+from stepscope.xspace.writing.write import StatColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.xspace.writing.write import PlaneBuilder
+
+__all__ = ["Values", "decoded_arguments", "stat_columns"]
+
+#: Name → value of each event, None where it has none.
+Values = dict[str, list[Any]]
+
+_ARGUMENTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+_ONE: Final = msgspec.json.Decoder(dict[str, Raw])
+#: They number the records themselves, or stand elsewhere.
+_LEFT_OUT: Final = frozenset({"Ev Idx", "Record function id", "External id"})
+#: What `kernel_details` and the event's place tell of kernels and copies.
+_TOLD: Final = frozenset(
+    {"device", "stream", "context", "queued", "correlation", "bytes"}
+    | {"grid", "block", "registers per thread", "shared memory"}
+)
+_SIGNED_END: Final = 2**63
+_UNSIGNED_END: Final = 2**64
+
+
+def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
+    """The arguments of events of one category, under the names that readers know.
+
+    Numbers and texts are values, truth values 0 and 1; lists and objects stay the JSON
+    that they are. Arguments of an event that are no JSON are left out.
+    """
+    raws: dict[str, list[Raw | None]] = {}
+    for row, given in enumerate(_objects(arguments)):
+        for key, raw in given.items():
+            if key in _LEFT_OUT:
+                continue
+            if key not in raws:
+                raws[key] = [None] * len(arguments)
+            raws[key][row] = raw
+    values = {key: _values(column) for key, column in raws.items()}
+    renamed = {}
+    if "correlation" in values:
+        renamed["correlation_id"] = values["correlation"]
+    if category == "kernel":
+        renamed["kernel_details"] = _details(
+            ("regs", values.get("registers per thread")),
+            ("shm", values.get("shared memory")),
+            ("grid", _triples(values.get("grid"))),
+            ("block", _triples(values.get("block"))),
+        )
+    elif category == "gpu_memcpy":
+        renamed["memcpy_details"] = _details(("size", values.get("bytes")))
+    elif category == "gpu_memset":
+        renamed["memset_details"] = _details(("num_bytes", values.get("bytes")))
+    told = _TOLD if category in ("kernel", "gpu_memcpy", "gpu_memset") else frozenset()
+    kept = {key: column for key, column in values.items() if key not in told}
+    return {**kept, **renamed}
+
+
+def stat_columns(
+    plane: PlaneBuilder, values: Mapping[str, list[Any]]
+) -> list[StatColumn]:
+    """Columns of the values of some events, one for each name and kind of value."""
+    return [
+        column
+        for name, of_events in values.items()
+        for column in _columns(plane, plane.stat_id(name), of_events)
+    ]
+
+
+def _objects(arguments: Sequence[bytes]) -> Sequence[dict[str, Raw]]:
+    try:
+        return _ARGUMENTS.decode(b"[" + b",".join(arguments) + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return [_object(it) for it in arguments]
+
+
+def _object(arguments: bytes) -> dict[str, Raw]:
+    try:
+        return _ONE.decode(arguments)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def _values(raws: Sequence[Raw | None]) -> list[Any]:
+    """The values of one name; texts that many events share are decoded once."""
+    known: dict[bytes | None, Any] = {None: None}
+    found = []
+    for raw in raws:
+        written = None if raw is None else bytes(raw)
+        if written not in known:
+            known[written] = _value(cast("bytes", written))
+        found.append(known[written])
+    return found
+
+
+def _value(written: bytes) -> Any:
+    if written[:1] in b"[{":
+        return written.decode("utf-8", "replace")
+    try:
+        value = msgspec.json.decode(written)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return int(value) if isinstance(value, bool) else value
+
+
+def _triples(column: list[Any] | None) -> list[Any] | None:
+    """`x,y,z` of lists as they are written."""
+    if column is None:
+        return None
+    return [
+        ",".join(map(str, msgspec.json.decode(it))) if isinstance(it, str) else None
+        for it in column
+    ]
+
+
+def _details(*fields: tuple[str, list[Any] | None]) -> list[Any]:
+    """`key:value` pairs of each event, None where it has none of them."""
+    present = [(key, column) for key, column in fields if column is not None]
+    if not present:
+        return []
+    return [
+        " ".join(
+            f"{key}:{value}"
+            for (key, _), value in zip(present, of_event, strict=True)
+            if value is not None
+        )
+        or None
+        for of_event in zip(*(column for _, column in present), strict=True)
+    ]
+
+
+def _columns(plane: PlaneBuilder, key: int, values: Sequence[Any]) -> list[StatColumn]:
+    kinds: dict[int, tuple[list[Any], list[bool]]] = {}
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        kind, stored = _stored(plane, value)
+        if kind not in kinds:
+            kinds[kind] = ([0] * len(values), [False] * len(values))
+        column, present = kinds[kind]
+        column[row], present[row] = stored, True
+    dtypes = {DOUBLE: np.float64, UINT: np.uint64}
+    return [
+        StatColumn(
+            key,
+            kind,
+            np.array(column, dtypes.get(kind, np.int64)),
+            np.array(present, bool),
+        )
+        for kind, (column, present) in kinds.items()
+    ]
+
+
+def _stored(plane: PlaneBuilder, value: Any) -> tuple[int, Any]:
+    if isinstance(value, str):
+        return REF, plane.stat_id(value)
+    if isinstance(value, int):
+        if -_SIGNED_END <= value < _SIGNED_END:
+            return INT, value
+        if 0 < value < _UNSIGNED_END:
+            return UINT, value
+    return DOUBLE, float(value)

@@ -1,0 +1,1 @@
+"""What every recorder needs: options, clock, run directory, annotations, spool."""

@@ -1,0 +1,183 @@
+"""A description of the model: its variables, as its framework has them.
+
+Keras models, PyTorch modules and pytrees of JAX. Only names, shapes and types are read,
+never a value, so that nothing waits for a device.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from stepscope.errors import BadUsage
+from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stepscope.xspace.writing.write import Value
+
+__all__ = [
+    "Parameter",
+    "announce",
+    "announced",
+    "describe",
+    "described_space",
+]
+
+#: What the program said of its models, oldest first; one process has one recording.
+_ANNOUNCED: Final[list[Callable[[], object]]] = []
+
+
+class Parameter(NamedTuple):
+    """One variable; None is unknown.
+
+    Attributes:
+        name: Its whole name, which no other variable of the model has.
+        scope: Path of its layer or module, empty at the top.
+        shape: Its dimensions.
+        dtype: Its element type, as the framework writes it.
+        trainable: Whether it is trained.
+    """
+
+    name: str
+    scope: str
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    trainable: bool | None
+
+
+def announce(model: object) -> None:
+    """Say which model is trained, where it cannot be found, as pytrees cannot.
+
+    It is described when the recording stops; a pytree at once, because its arrays may
+    be gone by then.
+
+    Raises:
+        BadUsage: Nobody knows how to describe such an object.
+    """
+    parameters = describe(model)
+    try:
+        _ANNOUNCED.append(weakref.ref(model))
+    except TypeError:
+        _ANNOUNCED.append(lambda: parameters)
+
+
+def announced() -> tuple[Parameter, ...]:
+    """The variables of every model that was announced and still is there."""
+    found: dict[Parameter, None] = {}
+    for get in _ANNOUNCED:
+        model = get()
+        if model is not None:
+            found.update(dict.fromkeys(describe(model)))
+    return tuple(found)
+
+
+def describe(model: object) -> tuple[Parameter, ...]:
+    """The variables of a model, in its own order.
+
+    Args:
+        model: A Keras model, a PyTorch module or a pytree of arrays.
+
+    Raises:
+        BadUsage: It is none of these, or its framework is not imported.
+    """
+    if isinstance(model, tuple) and model and isinstance(model[0], Parameter):
+        return model
+    keras, torch, jax = (sys.modules.get(name) for name in ("keras", "torch", "jax"))
+    # A Keras model on PyTorch is a module as well; Keras knows its names.
+    if keras is not None and isinstance(model, keras.Model):
+        return tuple(map(_of_keras, model.weights))
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return tuple(_of_torch(*named) for named in model.named_parameters())
+    if jax is not None:
+        leaves = jax.tree_util.tree_flatten_with_path(model)[0]
+        if leaves and all(hasattr(leaf, "shape") for _, leaf in leaves):
+            return tuple(_of_jax(path, leaf) for path, leaf in leaves)
+    raise BadUsage(
+        f"a {type(model).__name__} cannot be described; give a Keras model, a PyTorch "
+        "module or, with jax imported, a pytree of arrays."
+    )
+
+
+def described_space(hostname: str, parameters: Iterable[Parameter]) -> bytes:
+    """A serialized XSpace that holds the description and nothing else."""
+    builder = XSpaceBuilder(hostname, start_ns=None)
+    plane = builder.plane(MODEL_PLANE)
+    for number, parameter in enumerate(parameters, start=1):
+        # Names alone may be shared by several models.
+        plane.event_type(parameter.name, type_id=number, stats=_stats(parameter))
+    return builder.to_bytes()
+
+
+def _stats(parameter: Parameter) -> dict[str, Value]:
+    stats: dict[str, Value] = {ParameterStat.SCOPE: parameter.scope}
+    if parameter.shape is not None:
+        stats[ParameterStat.SHAPE] = msgspec.json.encode(parameter.shape).decode()
+    if parameter.dtype is not None:
+        stats[ParameterStat.DTYPE] = parameter.dtype
+    if parameter.trainable is not None:
+        stats[ParameterStat.TRAINABLE] = int(parameter.trainable)
+    return stats
+
+
+def _of_keras(weight: Any) -> Parameter:
+    # Keras 2 has names only, which end in the number of an output.
+    name = getattr(weight, "path", None) or str(weight.name).partition(":")[0]
+    return Parameter(
+        name=name,
+        scope=name.rpartition("/")[0],
+        shape=_sizes(weight),
+        dtype=_type_name(weight),
+        trainable=bool(weight.trainable),
+    )
+
+
+def _of_torch(name: str, parameter: Any) -> Parameter:
+    return Parameter(
+        name=name,
+        scope=name.rpartition(".")[0],
+        shape=_sizes(parameter),
+        dtype=_type_name(parameter),
+        trainable=bool(parameter.requires_grad),
+    )
+
+
+def _of_jax(path: Iterable[Any], leaf: Any) -> Parameter:
+    keys = [_key(part) for part in path]
+    return Parameter(
+        name="/".join(keys),
+        scope="/".join(keys[:-1]),
+        shape=_sizes(leaf),
+        dtype=_type_name(leaf),
+        # Whether an optimizer sees a leaf is nowhere said.
+        trainable=None,
+    )
+
+
+def _key(part: Any) -> str:
+    """One step of a path: a key, an index or the name of a field."""
+    for field in ("key", "idx", "name"):
+        if hasattr(part, field):
+            return str(getattr(part, field))
+    return str(part)
+
+
+def _sizes(variable: Any) -> tuple[int, ...] | None:
+    """Its dimensions; None of one that is not built yet."""
+    try:
+        return tuple(int(size) for size in variable.shape)
+    except (RuntimeError, TypeError, ValueError):
+        return None
+
+
+def _type_name(variable: Any) -> str | None:
+    dtype = getattr(variable, "dtype", None)
+    if dtype is None:
+        return None
+    name = getattr(dtype, "name", None) or str(dtype)
+    return str(name).removeprefix("torch.")

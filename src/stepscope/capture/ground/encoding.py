@@ -1,0 +1,170 @@
+"""Rows of events into a plane: columns where they agree, so that a flush is short."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.xspace.fields import BYTES, DOUBLE, INT, REF, TEXT
+from stepscope.xspace.writing.encode import StatColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
+
+__all__ = ["OWN_THREADS", "Rows", "ThreadNames", "add_rows"]
+
+#: Names of the threads that record begin so.
+OWN_THREADS: Final = "stepscope-"
+_PS_PER_NS: Final = 1000
+
+
+class Rows(NamedTuple):
+    """Events of any threads, as columns.
+
+    Attributes:
+        names: Names of their types.
+        begin_ns: Of the monotonic clock.
+        end_ns: Likewise.
+        thread: The system's ids of their threads.
+        stats: Their values by name; empty for none.
+    """
+
+    names: Sequence[object]
+    begin_ns: Sequence[int]
+    end_ns: Sequence[int]
+    thread: Sequence[int]
+    stats: Sequence[Mapping[str, object]]
+
+
+class ThreadNames:
+    """Names of threads, kept after their threads have ended."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def refresh(self) -> None:
+        """Look at the threads that are there now."""
+        for thread in threading.enumerate():
+            if thread.native_id is not None:
+                self._names[thread.native_id] = thread.name
+
+    def own(self) -> frozenset[int]:
+        """The threads that record."""
+        return frozenset(
+            thread
+            for thread, name in self._names.items()
+            if name.startswith(OWN_THREADS)
+        )
+
+    def of(self, thread: int) -> str:
+        """The name of a thread, or its id in words."""
+        return self._names.get(thread, f"thread {thread}")
+
+
+def add_rows(
+    plane: PlaneBuilder, rows: Rows, *, zero_ns: int, names: ThreadNames
+) -> int:
+    """Add events to a plane, a line for each thread; how many they were.
+
+    Args:
+        plane: Where they are added.
+        rows: In any order.
+        zero_ns: The monotonic time from which lines count.
+        names: Of the threads.
+    """
+    ids = {name: plane.event_type(_text(name)) for name in set(rows.names)}
+    types = np.array([ids[name] for name in rows.names], np.int64)
+    begin = np.array(rows.begin_ns, np.int64)
+    dur = np.maximum(np.array(rows.end_ns, np.int64) - begin, 0)
+    threads = np.array(rows.thread, np.int64)
+    lines: dict[int, LineBuilder] = {}
+    for thread in np.unique(threads).tolist():
+        lines[thread] = plane.line(thread, name=names.of(thread))
+    # Values of equal names and kinds are columns.
+    for shape, chosen in _shapes(rows.stats).items():
+        at = np.array(chosen, np.int64)
+        for thread, line in lines.items():
+            of_line = at[threads[at] == thread]
+            if len(of_line):
+                line.events(
+                    types[of_line],
+                    (begin[of_line] - zero_ns) * _PS_PER_NS,
+                    dur[of_line] * _PS_PER_NS,
+                    stats=_columns(plane, shape, rows.stats, of_line.tolist()),
+                )
+    return len(types)
+
+
+#: Names of values, and then their types: flat, because one is made for each event.
+_Shape = tuple[Any, ...]
+
+
+def _shapes(stats: Sequence[Mapping[str, object]]) -> dict[_Shape, list[int]]:
+    """Rows by the names of their values and the types of these."""
+    found: defaultdict[_Shape, list[int]] = defaultdict(list)
+    for row, values in enumerate(stats):
+        found[(*values, *map(type, values.values())) if values else ()].append(row)
+    return found
+
+
+def _columns(
+    plane: PlaneBuilder,
+    shape: _Shape,
+    stats: Sequence[Mapping[str, object]],
+    rows: Sequence[int],
+) -> list[StatColumn]:
+    names, kinds = shape[: len(shape) // 2], shape[len(shape) // 2 :]
+    return [
+        _column(plane, name, kind, [stats[row][name] for row in rows])
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+
+
+def _column(
+    plane: PlaneBuilder, name: str, kind: type, values: Sequence[object]
+) -> StatColumn:
+    key = plane.stat_id(name)
+    if issubclass(kind, int | np.integer):
+        try:
+            return StatColumn(key, INT, np.array(values, np.int64))
+        except OverflowError:
+            # Numbers beyond 64 bits are told in words.
+            return _texts(plane, key, [str(value) for value in values])
+    if issubclass(kind, float | np.floating):
+        return StatColumn(key, DOUBLE, np.array(values, np.float64))
+    if kind is bytes:
+        places = {body: place for place, body in enumerate(dict.fromkeys(values))}
+        return StatColumn(
+            key,
+            BYTES,
+            np.array([places[body] for body in values], np.int64),
+            texts=[body for body in places if isinstance(body, bytes)],
+        )
+    return _texts(plane, key, [_text(value) for value in values])
+
+
+def _texts(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
+    distinct = dict.fromkeys(texts)
+    if 2 * len(distinct) <= len(texts):
+        # Texts that repeat stand once, among the names.
+        ids = {text: plane.stat_id(text) for text in distinct}
+        return StatColumn(key, REF, np.array([ids[text] for text in texts], np.int64))
+    places = {text: place for place, text in enumerate(distinct)}
+    return StatColumn(
+        key,
+        TEXT,
+        np.array([places[text] for text in texts], np.int64),
+        texts=[text.encode() for text in distinct],
+    )
+
+
+def _text(value: object) -> str:
+    """A text as it is; of anything else its type, because showing it may compute it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return f"<{type(value).__qualname__}>"

@@ -1,0 +1,1 @@
+"""One recording: started, kept on disk, assembled and saved."""

@@ -1,0 +1,134 @@
+"""Where a process's file goes, and how it gets there: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stepscope import rundir
+from stepscope.capture.ground.spool import Spool
+from stepscope.units import bytes_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Place", "claim", "hosts_of", "save"]
+
+#: With less free space than this a recording is likely to be refused by the disk.
+_LITTLE_BYTES: Final = 64 * 2**20
+#: So often another process may take the name that we are about to take.
+_ATTEMPTS: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the file of one process will be.
+
+    Attributes:
+        directory: Of the run.
+        host: What the file is named after.
+        warnings: What is doubtful about it.
+    """
+
+    directory: Path
+    host: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.directory / f"{self.host}{rundir.TRACE_SUFFIX}"
+
+    @property
+    def spool(self) -> Path:
+        """The file while it is being recorded."""
+        return self.directory / f"{self.host}{rundir.SPOOL_SUFFIX}"
+
+
+def claim(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
+    """Make the directory of a run and take a name in it that no other process has.
+
+    Where that cannot be done, the recording stays in memory, which is a warning.
+
+    Args:
+        directory: Of the run.
+        head: First fragment of the spool.
+        max_bytes: Most bytes of the spool.
+    """
+    host = rundir.host_file_name(platform.node(), os.environ, ())
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for _ in range(_ATTEMPTS):
+            taken = _hosts_with_files(directory)
+            host = rundir.host_file_name(platform.node(), os.environ, taken)
+            place = Place(directory=directory, host=host)
+            try:
+                spool = Spool(place.spool, head=head, max_bytes=max_bytes)
+            except FileExistsError:
+                continue
+            return _with_doubts(place, spool), spool
+        reason = "other processes take every name"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    warning = (
+        f"nothing can be written to {directory} ({reason}): the recording is kept in "
+        "memory, and is lost if the program is killed"
+    )
+    place = Place(directory=directory, host=host, warnings=(warning,))
+    return place, Spool(None, head=head, max_bytes=max_bytes)
+
+
+def save(place: Place, content: bytes) -> Path:
+    """Write the file: under another name first, on the disk, then in its place.
+
+    Raises:
+        OSError: It could not be written; nothing is left behind.
+    """
+    place.directory.mkdir(parents=True, exist_ok=True)
+    unfinished = place.directory / f".{place.path.name}.{os.getpid()}.unfinished"
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(place.path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return place.path
+
+
+def hosts_of(directory: Path) -> tuple[str, ...]:
+    """The hosts that have a file in a run's directory."""
+    try:
+        return tuple(host.host for host in rundir.traces_in(directory))
+    except OSError:
+        return ()
+
+
+def _hosts_with_files(directory: Path) -> set[str]:
+    suffixes = (rundir.SPOOL_SUFFIX, rundir.TRACE_SUFFIX)
+    return {
+        name.removesuffix(suffix)
+        for name in (entry.name for entry in directory.iterdir())
+        for suffix in suffixes
+        if name.endswith(suffix)
+    }
+
+
+def _with_doubts(place: Place, spool: Spool) -> Place:
+    warnings = []
+    if spool.refused is not None:
+        warnings.append(
+            f"nothing can be written to {place.directory} ({spool.refused.strerror}): "
+            "the recording is kept in memory, and is lost if the program is killed"
+        )
+    free = shutil.disk_usage(place.directory).free
+    if free < _LITTLE_BYTES:
+        warnings.append(
+            f"only {bytes_text(free)} are free in {place.directory}: the recording may "
+            "not fit"
+        )
+    return Place(directory=place.directory, host=place.host, warnings=tuple(warnings))

@@ -1,0 +1,309 @@
+"""The one recording of a process: from its start to its file.
+
+A recording never harms the program. What a collector raises, a full disk or a
+directory that cannot be written to becomes a warning of the run; only a second start
+and options that do not exist are errors, raised before anything begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import mmap
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stepscope import rundir
+from stepscope._core import recorder
+from stepscope.capture.collectors.broken import BrokenCollector
+from stepscope.capture.collectors.registry import COLLECTORS, make_collector
+from stepscope.capture.ground import annotate
+from stepscope.capture.ground.clock import ClockPair
+from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.ground.run import Run
+from stepscope.capture.recording.leaving import leaving
+from stepscope.capture.recording.under_way import UnderWay
+from stepscope.errors import AlreadyRecording, BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.capture.collectors.contract import Collector
+
+__all__ = ["Run", "Session", "chosen", "current"]
+
+_log: Final = logging.getLogger("stepscope")
+#: Our own frames are not the program's.
+_OURS: Final = str(Path(__file__).resolve().parents[1])
+
+
+class _Slot:
+    """The one recording of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.session: Session | None = None
+
+
+_slot: Final = _Slot()
+
+
+def current() -> Session | None:
+    """The recording of this process that is under way."""
+    return _slot.session
+
+
+class Session:
+    """A recording that is under way.
+
+    Attributes:
+        logdir: The log directory.
+        run: Name of the run.
+        options: What is recorded.
+        owner: File and line of the program that started it.
+        began: Both clocks at its start.
+    """
+
+    def __init__(
+        self,
+        logdir: Path,
+        run: str,
+        options: ProfilerOptions,
+        *,
+        parent: _Shared | None = None,
+    ) -> None:
+        self.logdir = logdir
+        self.run = run
+        self.options = options
+        self.owner = _caller()
+        self.began = ClockPair.now()
+        self.shared = parent or _Shared(logdir, run, options)
+        self._child = parent is not None
+        self._under_way: UnderWay | None = None
+        self._delay: threading.Timer | None = None
+        #: What to say where nothing was recorded.
+        self._nothing = (
+            "recording was stopped before it began (delay_ms): nothing is left"
+        )
+        self._lock = threading.RLock()
+        self._left: Run | None = None
+
+    @classmethod
+    def start(
+        cls,
+        logdir: str | os.PathLike[str],
+        options: ProfilerOptions | None = None,
+        *,
+        run: str | None = None,
+    ) -> Session:
+        """Begin to record into `<logdir>/plugins/profile/<run>/`.
+
+        Args:
+            logdir: Is made where it does not exist.
+            options: What to record; None means the defaults.
+            run: Name of the run; several processes that are given the same one are
+                hosts of one run. None makes a new one.
+
+        Raises:
+            AlreadyRecording: A recording of this process is under way; it goes on.
+            BadUsage: A collector that was named does not exist or cannot record here.
+        """
+        options = options or ProfilerOptions()
+        name = run or rundir.new_run_name(time.time())
+        session = cls(Path(logdir).absolute(), name, options)
+        session._take_slot(chosen(options))
+        return session
+
+    def already(self) -> AlreadyRecording:
+        """The error of who wants to record while this recording is under way."""
+        since = time.strftime("%H:%M:%S", time.localtime(self.began.wall_ns / 1e9))
+        return AlreadyRecording.of(self.owner, since, self.logdir)
+
+    def flush(self) -> None:
+        """Store what was recorded until now, so that a kill spares it."""
+        under_way = self._under_way
+        if under_way is not None:
+            with leaving.undisturbed():
+                under_way.flusher.flush()
+
+    def stop(self, *, save: bool = True) -> Run:
+        """End, and write the file unless `save` is false; a second call gives the same.
+
+        Collectors are stopped in reverse order. Whatever goes wrong, the process is
+        free for the next recording afterwards.
+        """
+        with leaving.undisturbed(), self._lock:
+            if self._left is None:
+                try:
+                    self._left = self._end(to_file=save)
+                finally:
+                    self._free_slot()
+                for warning in self._left.warnings:
+                    _log.warning("stepscope: %s", warning)
+            return self._left
+
+    def _take_slot(self, collectors: Sequence[Collector]) -> None:
+        with leaving.undisturbed():
+            with _slot.lock:
+                if _slot.session is not None:
+                    raise _slot.session.already()
+                _slot.session = self
+            try:
+                leaving.watch(end=self.stop, forked=self._forked)
+                if not self._child:
+                    # Annotations may be kept only to be heard of; those are not ours.
+                    recorder.disable()
+                if self.options.delay_ms:
+                    self._delay = threading.Timer(
+                        self.options.delay_ms / 1000, self._begin, (collectors,)
+                    )
+                    self._delay.daemon = True
+                    self._delay.name = "stepscope-delay"
+                    self._delay.start()
+                else:
+                    self._begin(collectors)
+            except BaseException:
+                # An interrupt of the user's: the process is free again.
+                self.stop(save=False)
+                raise
+
+    def _free_slot(self) -> None:
+        self.shared.end()
+        leaving.forget()
+        with _slot.lock:
+            if _slot.session is self:
+                _slot.session = None
+
+    def _begin(self, collectors: Sequence[Collector]) -> None:
+        with self._lock:
+            if self._left is not None:
+                return
+            try:
+                self._under_way = UnderWay.begin(
+                    self.logdir,
+                    self.run,
+                    self.options,
+                    collectors,
+                    ended=self.shared.has_ended if self._child else None,
+                    end=self._stop_with_parent,
+                )
+                # Collectors and frameworks may have registered for the exit meanwhile.
+                leaving.come_first()
+            except Exception as error:  # noqa: BLE001 - the edge to the program
+                self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
+                _log.warning("stepscope: %s", self._nothing)
+
+    def _end(self, *, to_file: bool) -> Run:
+        if self._delay is not None:
+            self._delay.cancel()
+        if self._under_way is None:
+            return Run(path=None, run=self.run, warnings=(self._nothing,))
+        try:
+            return self._under_way.end(to_file=to_file)
+        except Exception as error:  # noqa: BLE001 - the edge to the program
+            lost = (
+                f"the recording could not be ended ({type(error).__name__}: {error}); "
+                f"what was stored meanwhile is in {self._under_way.spool}"
+            )
+            return Run(path=None, run=self.run, warnings=(lost,))
+
+    def _stop_with_parent(self) -> None:
+        """Called by the thread that flushes, for which a stop under way waits."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.stop()
+            finally:
+                self._lock.release()
+
+    def _forked(self) -> None:
+        """In a child: nothing of this recording is the child's."""
+        _slot.lock = threading.RLock()
+        _slot.session = None
+        annotate.forget_forwards()
+        recorder.forget()
+        if self._under_way is not None:
+            self._under_way.abandon()
+            annotate.at_first_annotation(self.shared.record_child)
+
+
+class _Shared:
+    """What a recording tells the children that its process forks."""
+
+    def __init__(self, logdir: Path, run: str, options: ProfilerOptions) -> None:
+        self._logdir = logdir
+        self._run = run
+        # What the framework's collectors need does not survive a fork.
+        self._options = dataclasses.replace(
+            options, collectors=("host",), delay_ms=None
+        )
+        self._owner = os.getpid()
+        #: One byte that parent and children have in common.
+        self._ended = mmap.mmap(-1, 1)
+
+    def has_ended(self) -> bool:
+        """Whether the parent has stopped its recording."""
+        return self._ended[0] != 0
+
+    def end(self) -> None:
+        """Say so, if this is the parent."""
+        if os.getpid() == self._owner:
+            self._ended[0] = 1
+
+    def record_child(self) -> None:
+        """Record this child into the parent's run, from its first annotation on."""
+        if self.has_ended():
+            recorder.disable()
+            return
+        child = Session(self._logdir, self._run, self._options, parent=self)
+        child._take_slot(chosen(self._options))  # noqa: SLF001 - its own module
+        # Children of multiprocessing end without the interpreter's exit functions.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, child.stop, exitpriority=0)
+
+
+def chosen(options: ProfilerOptions) -> tuple[Collector, ...]:
+    """New collectors for a recording, in the order in which they are started.
+
+    Raises:
+        BadUsage: One that was named does not exist or cannot record here.
+    """
+    asked = options.collectors
+    if asked != "auto":
+        for name in asked:
+            if name not in COLLECTORS:
+                raise BadUsage.unknown_name("collector", name, COLLECTORS)
+    collectors = []
+    for name in COLLECTORS:
+        if asked != "auto" and name not in asked:
+            continue
+        why_not, collector = _available(name)
+        if why_not and asked != "auto":
+            raise BadUsage(f"the collector {name!r} cannot record here: {why_not}")
+        if collector is not None:
+            collectors.append(collector)
+    return tuple(collectors)
+
+
+def _available(name: str) -> tuple[str, Collector | None]:
+    """Why a collector cannot record, empty where it can; and who takes part."""
+    try:
+        collector = make_collector(name)
+        why_not = collector.available()
+    except Exception as error:  # noqa: BLE001 - a collector's edge
+        return f"{type(error).__name__}: {error}", BrokenCollector(name, error)
+    if why_not is None:
+        return "", collector
+    return f"{why_not.reason} {why_not.remedy}", None
+
+
+def _caller() -> str:
+    """File and line of the program's own code."""
+    frame = sys._getframe()  # noqa: SLF001 - as tracebacks do
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,230 @@
+"""A recording between its start and its end: collectors, spool and the file."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from typing import TYPE_CHECKING
+
+from stepscope import rundir
+from stepscope.capture.collectors.contract import Streaming, TracesPython
+from stepscope.capture.collectors.levels import TracerLevels
+from stepscope.capture.ground.clock import ClockPair
+from stepscope.capture.ground.run import Run
+from stepscope.capture.ground.spool import Fragment
+from stepscope.capture.recording.assembling import Recording, assemble, spool_head
+from stepscope.capture.recording.flushing import Flusher
+from stepscope.capture.recording.saving import claim, hosts_of, save
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stepscope.capture.collectors.contract import Collected, Collector
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.capture.ground.spool import Spool
+    from stepscope.capture.recording.saving import Place
+
+__all__ = ["UnderWay"]
+
+#: User annotations alone, as frameworks number their levels.
+_ANNOTATIONS_LEVEL = 1
+
+
+class UnderWay:
+    """Collectors that record, and where their events go."""
+
+    def __init__(
+        self, recording: Recording, place: Place, spool: Spool, flusher: Flusher
+    ) -> None:
+        self.flusher = flusher
+        self._recording = recording
+        self._place = place
+        self._spool = spool
+        self._started: list[Collector] = []
+        self._warnings = list(place.warnings)
+
+    @classmethod
+    def begin(
+        cls,
+        logdir: Path,
+        run: str,
+        options: ProfilerOptions,
+        collectors: Sequence[Collector],
+        *,
+        ended: Callable[[], bool] | None = None,
+        end: Callable[[], object] | None = None,
+    ) -> UnderWay:
+        """Start collectors; one that fails is a warning.
+
+        Args:
+            logdir: The log directory.
+            run: Name of the run.
+            options: What is recorded.
+            collectors: In the order of their start.
+            ended: Asked now and then, whether recording is over for another reason.
+            end: Called when it is.
+        """
+        recording = _recording(options, collectors)
+        place, spool = claim(
+            rundir.run_directory(logdir, run),
+            head=spool_head(recording),
+            max_bytes=options.max_bytes,
+        )
+        streaming = [it for it in collectors if isinstance(it, Streaming)]
+        flusher = Flusher(streaming, spool, ended=ended, end=end)
+        under_way = cls(recording, place, spool, flusher)
+        try:
+            under_way._start(collectors, options)
+        except BaseException:
+            # An interrupt of the user's: what has begun ends.
+            under_way.end(to_file=False)
+            raise
+        return under_way
+
+    def end(self, *, to_file: bool) -> Run:
+        """Stop the collectors in reverse order and write the file."""
+        self.flusher.stop()
+        end = ClockPair.now()
+        frameworks: list[tuple[str, bytes]] = []
+        forwarded_elsewhere = False
+        for collector in reversed(self._started):
+            collected = self._stopped(collector)
+            if collected is None:
+                continue
+            if isinstance(collector, Streaming):
+                self._store_last(collector.name, collected.xspace)
+            elif collected.xspace:
+                frameworks.insert(0, (collector.name, collected.xspace))
+                forwarded_elsewhere |= collected.holds_annotations
+        self._warnings += _of_storing(self._spool, self.flusher)
+        try:
+            content = assemble(
+                frameworks,
+                self._spool.content(),
+                recording=self._recording,
+                end=end,
+                warnings=self._warnings,
+                forwarded_elsewhere=forwarded_elsewhere,
+            )
+        except Exception as error:  # noqa: BLE001 - the edge to the program
+            self._warnings.append(
+                f"the recording could not be put together ({_words(error)}); what was "
+                f"stored meanwhile is in {self._place.spool}"
+            )
+            self._spool.leave()
+            return self._run(None, b"")
+        return self._stored(content, to_file=to_file)
+
+    @property
+    def spool(self) -> Path:
+        """Where the recording is stored while it is under way."""
+        return self._place.spool
+
+    def abandon(self) -> None:
+        """In a child that was forked: the file is the parent's."""
+        self._spool.leave()
+
+    def _start(self, collectors: Sequence[Collector], options: ProfilerOptions) -> None:
+        for collector in collectors:
+            # Stopped also where its start fails.
+            self._started.append(collector)
+            asked = options
+            before = self._started[:-1]
+            if any(isinstance(it, TracesPython) and it.traces_python for it in before):
+                # A framework notes Python's calls itself, with the same hook.
+                asked = dataclasses.replace(options, python_tracer_level=0)
+            try:
+                collector.start(asked, self._recording.begin)
+            except Exception as error:  # noqa: BLE001 - a collector's edge
+                self._warnings.append(
+                    f"{collector.name} did not record: {_words(error)}"
+                )
+        try:
+            self.flusher.start()
+        except RuntimeError as error:
+            self._warnings.append(
+                f"events are not stored while the program runs: {_words(error)}"
+            )
+
+    def _stopped(self, collector: Collector) -> Collected | None:
+        try:
+            collected = collector.stop()
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._warnings.append(
+                f"what {collector.name} recorded is lost: {_words(error)}"
+            )
+            return None
+        self._warnings += collected.warnings
+        return collected
+
+    def _store_last(self, name: str, xspace: bytes) -> None:
+        try:
+            self.flusher.store(Fragment(xspace, 0))
+        except ValueError as error:
+            self._warnings.append(f"what {name} recorded last is lost: {_words(error)}")
+
+    def _stored(self, content: bytes, *, to_file: bool) -> Run:
+        if not to_file:
+            self._spool.remove()
+            return self._run(None, content)
+        try:
+            path = save(self._place, content)
+        except OSError as error:
+            self._warnings.append(
+                f"{self._place.path} could not be written ({error.strerror or error}); "
+                "the recording is in memory (Run.xspace()), and as far as it was "
+                f"stored in {self._place.spool}"
+            )
+            self._spool.leave()
+            return self._run(None, content)
+        self._spool.remove()
+        return self._run(path, b"")
+
+    def _run(self, path: Path | None, unsaved: bytes) -> Run:
+        return Run(
+            path=path,
+            run=self._place.directory.name,
+            hosts=hosts_of(self._place.directory),
+            warnings=tuple(dict.fromkeys(self._warnings)),
+            unsaved=unsaved,
+        )
+
+
+def _recording(options: ProfilerOptions, collectors: Sequence[Collector]) -> Recording:
+    names = tuple(collector.name for collector in collectors)
+    asked = TracerLevels.asked(options)
+    own = TracerLevels(
+        host=_ANNOTATIONS_LEVEL if "host" in names else 0,
+        device=0,
+        python=asked.python if "python_calls" in names else 0,
+    )
+    return Recording(
+        hostname=platform.node(),
+        begin=ClockPair.now(),
+        asked=asked,
+        own=own,
+        collectors=names,
+    )
+
+
+def _of_storing(spool: Spool, flusher: Flusher) -> list[str]:
+    """What was lost between the collectors and the file."""
+    found = [
+        f"events of {name} were not stored: {failure}"
+        for name, failure in flusher.failures.items()
+    ]
+    if spool.refused is not None:
+        found.append(
+            f"the disk refused events while recording ({spool.refused.strerror}); they "
+            "were kept in memory"
+        )
+    if spool.dropped_events:
+        found.append(
+            f"dropped {spool.dropped_events} events: the oldest, beyond max_bytes"
+        )
+    return found
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""Declarations of the commands: names, arguments, options and help."""

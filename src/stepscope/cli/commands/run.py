@@ -1,0 +1,121 @@
+"""`stepscope run`: record a program that was not changed."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["run"]
+
+_DEFAULT_LOGDIR = "stepscope-logs"
+
+
+@click.command(
+    "run",
+    # What follows the command is the command's own; `-m` and `-c` are commands too.
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
+)
+@click.argument("command", metavar="COMMAND…", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--logdir",
+    default=_DEFAULT_LOGDIR,
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(path_type=str),
+    help="Where the recording is written.",
+)
+@click.option(
+    "--skip-steps",
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Steps before recording begins.",
+)
+@click.option(
+    "--steps", default=10, show_default=True, metavar="N", help="Steps to record."
+)
+@click.option(
+    "--max-s",
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="End with the step that ends after so many seconds, however few it were.",
+)
+@click.option(
+    "--wait-s",
+    default=15.0,
+    show_default=True,
+    metavar="S",
+    help="Where no steps are found: seconds before recording begins.",
+)
+@click.option(
+    "--record-s",
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Where no steps are found: seconds to record.",
+)
+@click.option(
+    "--host-tracer-level",
+    default=2,
+    show_default=True,
+    metavar="0-3",
+    help="0 nothing of the framework's ops, 1 critical ones, 2 all, 3 verbose.",
+)
+@click.option(
+    "--python-tracer-level",
+    default=None,
+    type=int,
+    show_default="0; 1 without steps and framework",
+    metavar="0-1",
+    help="1 records every call of a Python function.",
+)
+@click.option(
+    "--device-tracer-level",
+    default=1,
+    show_default=True,
+    metavar="0-1",
+    help="0 records nothing of devices.",
+)
+@click.option("--record-shapes", is_flag=True, help="Shapes of ops' inputs (PyTorch).")
+@click.option("--profile-memory", is_flag=True, help="Allocations (PyTorch).")
+@click.option("--no-report", is_flag=True, help="Record only; do not report.")
+def run(
+    *,
+    command: tuple[str, ...],
+    logdir: str,
+    skip_steps: int,
+    steps: int,
+    max_s: float,
+    wait_s: float,
+    record_s: float,
+    host_tracer_level: int,
+    python_tracer_level: int | None,
+    device_tracer_level: int,
+    record_shapes: bool,
+    profile_memory: bool,
+    no_report: bool,
+) -> int:
+    """Run a Python program under the profiler, then report.
+
+    COMMAND is script.py, -m MODULE, python x.py, torchrun …, or any command that starts
+    Python, with its arguments. Nothing in the program changes. Steps are found by
+    themselves: batches of Keras fit, steps of a PyTorch optimizer, calls of a jitted
+    function or a tf.function, or what the program marks with ss.Trace. The exit status
+    is the program's own. What stepscope says, it says on standard error.
+    """
+    from stepscope.cli import run as running  # noqa: PLC0415 - help stays light
+
+    plan = running.planned(
+        logdir,
+        skip_steps=skip_steps,
+        steps=steps,
+        max_s=max_s,
+        wait_s=wait_s,
+        record_s=record_s,
+        host_tracer_level=host_tracer_level,
+        python_tracer_level=python_tracer_level,
+        device_tracer_level=device_tracer_level,
+        record_shapes=record_shapes,
+        profile_memory=profile_memory,
+    )
+    return running.answer(command, plan, reports=not no_report)

@@ -1,0 +1,35 @@
+"""`stepscope serve`: the results of a log directory in a browser."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["serve"]
+
+
+@click.command("serve")
+@click.argument("logdir", type=click.Path(path_type=str))
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Listen at this address; one that others reach asks for a token.",
+)
+@click.option(
+    "--port",
+    default=6007,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Listen at this port; 0 takes any free one.",
+)
+def serve(*, logdir: str, host: str, port: int) -> int:
+    """Show the profiles of LOGDIR in a browser, new ones as soon as they are there.
+
+    LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
+    these (s3://…, gs://…).
+    """
+    from stepscope.cli import serve as serving  # noqa: PLC0415 - help stays light
+
+    return serving.answer(logdir, host=host, port=port)

@@ -1,0 +1,182 @@
+"""The command line: a table of commands, and the one edge where errors become words.
+
+A command's module is imported when the command is called, so that help stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+import click
+
+from stepscope import __version__
+from stepscope.errors import BadUsage, StepscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "Command", "Edge", "main"]
+
+#: Bad usage, bad input, or a defect of this program: no answer was given.
+_NO_ANSWER: Final = 2
+#: What shells report for a program that was interrupted.
+_INTERRUPTED: Final = 130
+_REPORT_DEFECTS: Final = (
+    "this is a defect of stepscope. Set STEPSCOPE_DEBUG=1 for the traceback and "
+    "report it with the file's kind and size"
+)
+
+
+class Command(NamedTuple):
+    """One subcommand: its name, the module that holds it, and its line in the help."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command(
+        "run",
+        "stepscope.cli.commands.run",
+        "Run a Python program under the profiler, then report.",
+    ),
+    Command(
+        "report",
+        "stepscope.cli.commands.report",
+        "Say where the step time of a profile went, and what to change.",
+    ),
+    Command("show", "stepscope.cli.commands.show", "Print the tables of one tool."),
+    Command(
+        "serve",
+        "stepscope.cli.commands.serve",
+        "Show the profiles of a log directory in a browser.",
+    ),
+    Command(
+        "demo",
+        "stepscope.cli.commands.demo",
+        "Record a small training loop here, and explain it.",
+    ),
+)
+
+
+class Edge(click.Group):
+    """Loads commands by name, and turns whatever goes wrong into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all commands, in the order in which a person meets them."""
+        del ctx
+        return [command.name for command in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of this name, if there is one."""
+        del ctx
+        for command in COMMANDS:
+            if command.name == cmd_name:
+                found = getattr(importlib.import_module(command.module), command.name)
+                return found if isinstance(found, click.Command) else None
+        raise BadUsage.unknown_name(
+            "command", cmd_name, [command.name for command in COMMANDS]
+        )
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """List the commands from the table alone, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(command.name, command.help) for command in COMMANDS])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; a reader that has seen enough is no error."""
+        try:
+            outcome: object = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still buffered has nowhere to go, and must not raise at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return outcome
+
+    def main(  # type: ignore[override]  # click types standalone modes apart
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        **extra: Any,
+    ) -> NoReturn:
+        """Run a command and leave with its exit status (spec: design, section 3)."""
+        extra.pop("standalone_mode", None)
+        arguments = None if args is None else list(args)
+        try:
+            outcome = super().main(
+                arguments,
+                prog_name or "stepscope",
+                standalone_mode=False,
+                **extra,
+            )
+        except (KeyboardInterrupt, click.Abort):
+            _complain("interrupted")
+            sys.exit(_INTERRUPTED)
+        except click.ClickException as error:
+            _complain(_one_line(error.format_message()))
+            sys.exit(_NO_ANSWER)
+        except (StepscopeError, OSError) as error:
+            _complain(_one_line(str(error)))
+            sys.exit(_NO_ANSWER)
+        except Exception as error:  # noqa: BLE001 - the edge: nothing escapes as a traceback
+            _defect(error)
+            sys.exit(_NO_ANSWER)
+        sys.exit(outcome if isinstance(outcome, int) else 0)
+
+
+@click.group(
+    cls=Edge,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: _version(context) if asked else None,
+    help="Show the version, and what this installation lacks.",
+)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """See inside every training step: where its time went, and what to change.
+
+    PATH is a log directory (its newest run), a run directory, or one file of a
+    supported format; several PATHs are several workers of one run.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def _version(context: click.Context) -> None:
+    from stepscope.cli.missing_page import notice  # noqa: PLC0415 - only when asked
+
+    click.echo(f"stepscope, version {__version__}")
+    missing = notice()
+    if missing is not None:
+        click.echo(missing)
+    context.exit()
+
+
+def _complain(what: str) -> None:
+    click.echo(f"stepscope: {what}", err=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _defect(error: Exception) -> None:
+    if os.environ.get("STEPSCOPE_DEBUG"):
+        traceback.print_exception(error)
+    kind = type(error).__name__
+    _complain(_one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))

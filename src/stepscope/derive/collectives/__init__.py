@@ -1,0 +1,1 @@
+"""Collectives: totals, calls, matching across hosts, waits and clocks."""

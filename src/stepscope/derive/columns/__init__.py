@@ -1,0 +1,1 @@
+"""Columns: dense numbering of values, distinct runs, and stats by row."""

@@ -1,0 +1,158 @@
+"""Looking up typed values in `stats` and `type_stats` without pivoting them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import TraceData
+
+__all__ = [
+    "StatRows",
+    "find_handle",
+    "numbers_of",
+    "rows_at",
+    "rows_of_owners",
+    "rows_with_key",
+    "texts_of",
+]
+
+
+class StatRows(NamedTuple):
+    """Some rows of `stats` or `type_stats`, in their order.
+
+    Attributes:
+        owner: Row of events (or of event_types) that each value belongs to.
+        key: Handle of the value's name.
+        kind: As declared for the column `kind`.
+        value: The 64 bits.
+        length: Bytes of a place, else 0.
+    """
+
+    owner: NDArray[np.int32]
+    key: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+
+    def only(self, chosen: NDArray[np.bool_]) -> StatRows:
+        """The rows for which `chosen` is True; these themselves where all are."""
+        if chosen.all():
+            return self
+        return StatRows(
+            self.owner[chosen],
+            self.key[chosen],
+            self.kind[chosen],
+            self.value[chosen],
+            self.length[chosen],
+        )
+
+
+def find_handle(strings: Sequence[str], text: str) -> int:
+    """The handle of an interned text; -1 where nothing in the trace has that text."""
+    try:
+        return strings.index(text)
+    except ValueError:
+        return -1
+
+
+def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
+    """All values of one name. One pass over the column of names, none if it is absent.
+
+    Args:
+        frame: `stats` or `type_stats`.
+        owner: `event` or `type`.
+        handle: From `find_handle`; -1 gives no rows.
+    """
+    if handle < 0 or not len(frame):
+        return _take(frame, owner, np.empty(0, np.int64))
+    return _take(frame, owner, np.flatnonzero(handles(frame, "key") == handle))
+
+
+def rows_of_owners(
+    frame: pl.DataFrame, owner: str, wanted: NDArray[np.int32]
+) -> StatRows:
+    """All values of some events (or types); `wanted` ascends, as the frame does."""
+    owners = handles(frame, owner)
+    begin = np.searchsorted(owners, wanted, side="left")
+    count = np.searchsorted(owners, wanted, side="right") - begin
+    ends = np.cumsum(count)
+    within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(
+        ends - count, count
+    )
+    return _take(frame, owner, np.repeat(begin, count) + within)
+
+
+def numbers_of(
+    rows: StatRows, owners: NDArray[np.int32], handle: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The integer that each owner holds under one name, and whether it holds one.
+
+    Reads leniently: signed, unsigned and real values are accepted (spec: tools,
+    section 1.2). Of several values under one name the last one counts.
+    """
+    found = rows.only(
+        (rows.key == handle) & ((rows.kind == INT) | (rows.kind == UINT))
+        | (rows.key == handle) & (rows.kind == DOUBLE)
+    )
+    real = found.kind == DOUBLE
+    values = found.value.copy()
+    if real.any():
+        values[real] = np.trunc(found.value[real].view(np.float64)).astype(np.int64)
+    numbers = np.zeros(len(owners), np.int64)
+    present = np.zeros(len(owners), np.bool_)
+    at = np.searchsorted(owners, found.owner)
+    hit = at < len(owners)
+    hit[hit] = owners[at[hit]] == found.owner[hit]
+    numbers[at[hit]] = values[hit]
+    present[at[hit]] = True
+    return numbers, present
+
+
+def texts_of(
+    trace: TraceData, rows: StatRows, owners: NDArray[np.int32], handle: int
+) -> list[str | None]:
+    """The text that each owner holds under one name; None where it holds none."""
+    found = rows.only(rows.key == handle)
+    by_owner: dict[int, str] = {}
+    # A loop over the few owners that were asked for, not over the table.
+    for owner, kind, value, length in zip(
+        found.owner.tolist(),
+        found.kind.tolist(),
+        found.value.tolist(),
+        found.length.tolist(),
+        strict=True,
+    ):
+        if kind == REF:
+            by_owner[owner] = trace.strings[value]
+        elif kind == PLACE_TEXT:
+            by_owner[owner] = trace.text(value, length)
+    return [by_owner.get(owner) for owner in owners.tolist()]
+
+
+def rows_at(
+    frame: pl.DataFrame, rows: NDArray[np.int64], owner: NDArray[np.int32]
+) -> StatRows:
+    """Some values under the owners given, which may be numbered otherwise."""
+    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
+    return StatRows(
+        owner,
+        handles(frame, "key")[rows],
+        kind[rows],
+        ints(frame, "value")[rows],
+        handles(frame, "length")[rows],
+    )
+
+
+def _take(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
+    return rows_at(frame, rows, handles(frame, owner)[rows])

@@ -1,0 +1,107 @@
+"""Costs: floating-point operations and bytes of one execution, by op family.
+
+Families are data: which ops they hold, the formula in words, where it comes from, and
+the function that evaluates it on recorded operands. An op that no family holds, or
+whose operands do not tell, has no cost: None, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.derive.costs.attention import ATTENTION
+from stepscope.derive.costs.convolutions import CONVOLUTIONS
+from stepscope.derive.costs.family import Part
+from stepscope.derive.costs.movement import (
+    CALLERS,
+    MOVEMENT,
+    WEIGHTS,
+    WITHOUT_ARITHMETIC,
+)
+from stepscope.derive.costs.pointwise import LISTS, POINTWISE
+from stepscope.derive.costs.products import EINSUM, PRODUCTS
+from stepscope.derive.costs.reductions import (
+    NORMALISATIONS,
+    POOLING,
+    REDUCTIONS,
+    SOFTMAX,
+)
+
+if TYPE_CHECKING:
+    from stepscope.derive.costs.family import Family
+    from stepscope.derive.costs.operands import Operands
+
+__all__ = ["FAMILIES", "Cost", "calls_only", "cost_of", "family_of", "weights_of"]
+
+#: All families; an op type is in one of them at most.
+FAMILIES: Final[tuple[Family, ...]] = (
+    PRODUCTS,
+    EINSUM,
+    CONVOLUTIONS,
+    ATTENTION,
+    POINTWISE,
+    LISTS,
+    REDUCTIONS,
+    SOFTMAX,
+    NORMALISATIONS,
+    POOLING,
+    MOVEMENT,
+    WITHOUT_ARITHMETIC,
+)
+_BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
+
+
+class Cost(NamedTuple):
+    """What one execution costs.
+
+    Attributes:
+        part: Whose work it is among ops that call each other.
+        flops: Floating-point operations.
+        accessed_bytes: Bytes of all tensors read and written, each counted once; None
+            where the sizes of the result or the width of an element are not known.
+    """
+
+    part: Part
+    flops: int
+    accessed_bytes: int | None
+
+
+def family_of(op_type: str) -> Family | None:
+    """The family of an op type, None for an op that no family holds."""
+    return _BY_TYPE.get(op_type)
+
+
+def calls_only(op_type: str) -> bool:
+    """True for a range that does nothing but call other ops."""
+    return CALLERS.match(op_type) is not None
+
+
+def cost_of(op_type: str, given: Operands) -> Cost | None:
+    """The cost of one execution with these operands; None where it is not known."""
+    family = family_of(op_type)
+    if family is None:
+        return None
+    rule = family.rules[op_type]
+    flops = rule.flops(given)
+    if flops is None:
+        return None
+    if family.part == Part.OTHER and not any(one.is_floating for one in given.every()):
+        # Functions of indices and masks; products of integers stand for real ones.
+        flops = 0
+    return Cost(family.part, flops, _accessed(given, rule.result(given)))
+
+
+def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
+    """Sizes of the variables of a layer that an execution of its op read."""
+    found = (given.tensor(place) for place in WEIGHTS.get(op_type, ()))
+    return tuple(tensor.sizes for tensor in found if tensor is not None)
+
+
+def _accessed(given: Operands, result: tuple[int, ...] | None) -> int | None:
+    """Operands read once and a result of the first one's element type written once."""
+    tensors = list(given.every())
+    if result is None or not tensors:
+        return None
+    sizes = [one.size_bytes for one in (*tensors, tensors[0]._replace(sizes=result))]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None

@@ -1,0 +1,307 @@
+"""`activity_ops`: which op of the program each device activity belongs to."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, present
+from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.device.graph_instructions import graph_instructions
+from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
+from stepscope.derive.names.op_names import (
+    COPY_OPS,
+    NO_ANNOTATION,
+    UNKNOWN,
+    name_scope,
+    read_annotations,
+)
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.host.launching_ops import LaunchingOps
+
+__all__ = ["OPS_SCHEMA", "ActivityOps", "NoOp", "OpEvidence", "activity_ops"]
+
+
+class OpEvidence(IntEnum):
+    """What told the op of an activity, the strongest first."""
+
+    HLO = 1  # the instruction, found in the program
+    HLO_NAME = 2  # the instruction's name; the program was not recorded
+    ANNOTATION = 3  # the annotation that the framework left on the device event
+    COPY = 4  # nothing but the direction of a copy, or a memset
+    LAUNCH = 5  # the host op that encloses the launch call
+    NONE = 6
+
+
+class NoOp(IntEnum):
+    """Why an activity has no op."""
+
+    NAMED = 0  # it has one
+    NOT_ASKED = 1  # launch calls or ops of the host were not recorded
+    NO_ID = 2  # it carries no correlation id
+    NO_CALL = 3  # the profile does not hold its launch call
+    OUTSIDE = 4  # its launch call lies in no op
+
+
+#: Columns of `ActivityOps.ops`; null means unknown.
+OPS_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),  # framework op where known, else the instruction
+    "type": pl.String(),
+    "category": pl.String(),  # HLO opcode, op type, Memcpy, Memset or Unknown
+    **HLO_TEXTS,
+    "scope": pl.String(),  # the name's path; "" at the top
+    "evidence": pl.UInt8(),  # an `OpEvidence`
+    "group": pl.Int32(),  # equal for rows that are one op to the program's author
+}
+
+
+class ActivityOps(Frozen, frozen=True):
+    """One op per activity.
+
+    Attributes:
+        op: int32 by row of device_activity; a row of `ops`, never negative: what
+            nothing names is row 0, `(no annotation)`.
+        ops: Columns as `OPS_SCHEMA` says. Distinct instructions are distinct rows,
+            whatever framework op they came from; `group` numbers the distinct
+            (module, name) from 0 up.
+        no_op: uint8 by row of device_activity; a `NoOp`.
+    """
+
+    op: NDArray[np.int32]
+    ops: pl.DataFrame
+    no_op: NDArray[np.uint8]
+
+
+def activity_ops(  # noqa: PLR0917 - a derivation's inputs come in order
+    device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    strings: Sequence[str],
+    hlo_ops: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    launching_ops: LaunchingOps | Unavailable,
+) -> ActivityOps:
+    """Name the op of every activity by the strongest evidence it has.
+
+    The order is that of spec: tools, section 7.4: the HLO instruction, the op
+    annotation, the direction of a copy. Where there is none of these, the op whose
+    execution on the host encloses the launch call names it (section 12.1).
+    """
+    found = _Found(len(device_activity))
+    _by_hlo(found, device_activity, event_types, strings, hlo_ops)
+    _by_annotation(found, device_activity, strings)
+    _by_kind(found, device_activity)
+    no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
+    if not isinstance(correlation, Unavailable) and not isinstance(
+        launching_ops, Unavailable
+    ):
+        _by_launch(found, correlation, launching_ops)
+        no_op = _reasons(found, device_activity, correlation)
+    ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
+    groups = ops.select("module", "name").unique(maintain_order=True)
+    ops = ops.join(
+        groups.with_row_index("group").cast({"group": pl.Int32}),
+        on=["module", "name"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    return ActivityOps(found.op, ops.select(*OPS_SCHEMA), no_op)
+
+
+class _Found:
+    """The ops named so far; a weaker rule never overwrites a stronger one."""
+
+    def __init__(self, row_count: int) -> None:
+        self.op = np.zeros(row_count, np.int32)
+        self.frames = [
+            _rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
+        ]
+        self._count = 1
+
+    def open_rows(self, candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Rows that a rule could name and that no rule has named yet."""
+        return np.flatnonzero(candidates & (self.op == 0))
+
+    def add(
+        self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
+    ) -> None:
+        """Give rows the ops that `named` has for their codes; a null name is none."""
+        known = named["name"].is_not_null().to_numpy()
+        number = np.where(known, self._count + np.cumsum(known) - 1, 0)
+        self.op[rows] = number.astype(np.int32)[code]
+        self._count += int(known.sum())
+        self.frames.append(named.filter(known))
+
+
+def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
+    """Rows of `ops` with the columns given, all others null."""
+    frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
+    if "category" not in columns:
+        frame = frame.with_columns(category=pl.col("type"))
+    return frame.select(
+        *(
+            pl.col(name) if name in frame.columns else pl.lit(None, dtype).alias(name)
+            for name, dtype in OPS_SCHEMA.items()
+            if name not in ("evidence", "group")
+        ),
+        pl.lit(int(evidence), pl.UInt8).alias("evidence"),
+    )
+
+
+def _by_hlo(
+    found: _Found,
+    activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    strings: Sequence[str],
+    hlo_ops: pl.DataFrame | Unavailable,
+) -> None:
+    instruction = handles(activity, "hlo_op")
+    rows = found.open_rows(instruction >= 0)
+    if not len(rows):
+        return
+    module = handles(activity, "hlo_module")
+    program = activity["program"].fill_null(-1).to_numpy()
+    distinct = combined([program[rows], module[rows], instruction[rows]])
+    at = rows[distinct.first]
+    resolved = resolve_hlo(
+        hlo_ops,
+        instructions=[strings[handle] for handle in instruction[at].tolist()],
+        modules=[
+            strings[handle] if handle >= 0 else None for handle in module[at].tolist()
+        ],
+        programs=activity["program"][at],
+    )
+    code = distinct.code
+    if not isinstance(hlo_ops, Unavailable):
+        listed = resolved["program"].is_in(hlo_ops["program"].unique().implode())
+        graphs = (resolved["hlo"].is_null() & listed).fill_null(value=False).to_numpy()
+        if graphs.any():
+            alone = resolved["hlo"].drop_nulls().unique().to_numpy()
+            _by_graph(found, activity, event_types, hlo_ops, rows[graphs[code]], alone)
+            left = found.op[rows] == 0
+            rows, code = rows[left], code[left]
+    found.add(rows, code, _instructions(resolved))
+
+
+def _by_graph(  # noqa: PLR0917 - what is known so far
+    found: _Found,
+    activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    hlo_ops: pl.DataFrame,
+    rows: NDArray[np.int64],
+    alone: NDArray[np.int32],
+) -> None:
+    """Where the recorded instruction is a graph, the instructions inside of it.
+
+    Those of `alone` ran outside of graphs.
+    """
+    inside = graph_instructions(rows, activity, event_types, hlo_ops, alone)
+    rows, inside = rows[inside >= 0], inside[inside >= 0]
+    if not len(rows):
+        return
+    used = dense(inside)
+    taken = hlo_ops[inside[used.first]]
+    resolved = resolve_hlo(
+        hlo_ops,
+        instructions=taken["name"].to_list(),
+        modules=taken["module"].to_list(),
+        programs=taken["program"],
+    )
+    found.add(rows, used.code, _instructions(resolved))
+
+
+def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `ops` of instructions, known to a program or not."""
+    return resolved.with_columns(
+        pl.coalesce("framework_op", "hlo_op").alias("name"),
+        pl.coalesce("framework_type", "opcode").alias("type"),
+        pl.col("opcode").alias("category"),
+        pl.lit("").alias("scope"),
+        pl.when(pl.col("hlo").is_not_null())
+        .then(pl.lit(int(OpEvidence.HLO), pl.UInt8))
+        .otherwise(pl.lit(int(OpEvidence.HLO_NAME), pl.UInt8))
+        .alias("evidence"),
+    ).select(name for name in OPS_SCHEMA if name != "group")
+
+
+def _by_annotation(
+    found: _Found, activity: pl.DataFrame, strings: Sequence[str]
+) -> None:
+    annotation = handles(activity, "op")
+    rows = found.open_rows(annotation >= 0)
+    if not len(rows):
+        return
+    distinct = dense(annotation[rows])
+    texts = [strings[handle] for handle in annotation[rows[distinct.first]].tolist()]
+    read = read_annotations(texts)
+    named = _rows(
+        OpEvidence.ANNOTATION,
+        name=read["name"].to_list(),
+        type=read["type"].to_list(),
+    )
+    found.add(rows, distinct.code, named)
+
+
+def _by_kind(found: _Found, activity: pl.DataFrame) -> None:
+    kind = codes(activity, "kind")
+    of_code = np.full(256, -1, np.int32)
+    for number, name in enumerate(COPY_OPS):
+        of_code[ACTIVITY_KINDS.categories.to_list().index(name)] = number
+    rows = found.open_rows(of_code[kind] >= 0)
+    if not len(rows):
+        return
+    names, categories = zip(*COPY_OPS.values(), strict=True)
+    used = dense(of_code[kind[rows]])
+    kinds = of_code[kind[rows[used.first]]].tolist()
+    named = _rows(
+        OpEvidence.COPY,
+        name=[names[number] for number in kinds],
+        type=[names[number] for number in kinds],
+        category=[categories[number] for number in kinds],
+    )
+    found.add(rows, used.code, named)
+
+
+def _by_launch(
+    found: _Found, correlation: Correlation, launching_ops: LaunchingOps
+) -> None:
+    launch = correlation.launch_of_activity
+    rows = np.flatnonzero((found.op == 0) & (launch >= 0))
+    host_op = launching_ops.op[launch[rows]]
+    rows, host_op = rows[host_op >= 0], host_op[host_op >= 0]
+    if not len(rows):
+        return
+    distinct = dense(host_op)
+    ops = launching_ops.ops[host_op[distinct.first]]
+    named = _rows(
+        OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
+    )
+    found.add(rows, distinct.code, named)
+
+
+def _reasons(
+    found: _Found, activity: pl.DataFrame, correlation: Correlation
+) -> NDArray[np.uint8]:
+    """By activity, how far the search for its op came."""
+    reasons = np.where(
+        correlation.launch_of_activity >= 0,
+        np.uint8(NoOp.OUTSIDE),
+        np.where(
+            present(activity, "correlation"),
+            np.uint8(NoOp.NO_CALL),
+            np.uint8(NoOp.NO_ID),
+        ),
+    )
+    return np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))

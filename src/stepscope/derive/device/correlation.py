@@ -1,0 +1,196 @@
+"""`correlation`: which host call put which work on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import launches as kernels
+from stepscope._core.exposure import busy_before
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.dense_codes import dense
+from stepscope.frozen import Frozen
+from stepscope.trace.quality import QualityNote
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.device_timeline import DeviceTimeline
+
+__all__ = ["Correlation", "correlation"]
+
+#: A table over all ids is worth its memory up to this many entries per row.
+_ENTRIES_PER_ROW: Final = 8
+#: … and always up to this many.
+_SMALL_TABLE: Final = 1 << 16
+
+
+class Correlation(Frozen, frozen=True):
+    """Activities and the launch calls they came from (spec: decode, section 5).
+
+    Attributes:
+        launch_of_activity: int32 by row of device_activity; the row of launches with
+            the same process and id, -1 where there is none.
+        activity_count_of_launch: int32 by row of launches.
+        queue_empty: By row of device_activity; True where the device did nothing from
+            the begin of the launch call until the activity began, so that the
+            activity waited for the host alone (spec: tools, section 4.5). False
+            without a launch call.
+        latency_ps: int64 by row of device_activity; from the end of the launch call
+            to the begin of the activity where the queue was empty, else 0.
+        notes: What did not match or contradicts itself.
+    """
+
+    launch_of_activity: NDArray[np.int32]
+    activity_count_of_launch: NDArray[np.int32]
+    queue_empty: NDArray[np.bool_]
+    latency_ps: NDArray[np.int64]
+    notes: tuple[QualityNote, ...]
+
+
+def correlation(
+    device_activity: pl.DataFrame,
+    launches: pl.DataFrame,
+    device_timeline: DeviceTimeline,
+) -> Correlation:
+    """Match activities with launch calls by process and correlation id.
+
+    Many activities of one call (graphs) and calls without activity are normal. Where
+    either side recorded no process at all, the id alone decides. Of several calls
+    with one id the last row counts, as for the producer.
+    """
+    launch_of, counts = _matched(device_activity, launches)
+    rows = len(launch_of)
+    queue_empty, latency_ps = np.empty(rows, np.uint8), np.empty(rows, np.int64)
+    early = np.zeros(2, np.int64)
+    answer = kernels.waits(
+        launch_of,
+        ints(device_activity, "start_ps"),
+        _busy_before(device_timeline),
+        ints(launches, "start_ps"),
+        ints(launches, "dur_ps"),
+        queue_empty,
+        latency_ps,
+        early,
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    unmatched = rows - device_activity["correlation"].null_count() - int(counts.sum())
+    return Correlation(
+        launch_of_activity=launch_of,
+        activity_count_of_launch=counts,
+        queue_empty=queue_empty.view(np.bool_),
+        latency_ps=latency_ps,
+        notes=_notes(unmatched, early_count=int(early[0]), early_ps=int(early[1])),
+    )
+
+
+def _matched(
+    activity: pl.DataFrame, launches: pl.DataFrame
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The launch of each activity, and the activities of each launch."""
+    found = np.full(len(activity), -1, np.int32)
+    counts = np.zeros(len(launches), np.int32)
+    has_id = activity["correlation"].is_not_null()
+    if not has_id.any() or not len(launches):
+        return found, counts
+    ids: NDArray[np.int64] = activity["correlation"].fill_null(0).to_numpy()
+    called = ints(launches, "correlation")
+    shared = _shared_processes(activity, launches)
+    if shared is not None:
+        ids, called = _with_process(ids, called, shared)
+    least, greatest = int(called.min()), int(called.max())
+    if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
+        # Ids that are spread out or use all bits: number them first.
+        numbered = dense(np.concatenate((ids, called)))
+        ids = numbered.code[: len(ids)].astype(np.int64)
+        called = numbered.code[len(ids) :].astype(np.int64)
+        least, greatest = 0, numbered.count - 1
+    table = np.full(greatest - least + 1, -1, np.int32)
+    answer = kernels.match(called, ids, least, table, found, counts)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    if not has_id.all():
+        # A missing id was looked up as 0, which some call may have.
+        without = np.flatnonzero(~has_id.to_numpy() & (found >= 0))
+        np.subtract.at(counts, found[without], 1)
+        found[without] = -1
+    return found, counts
+
+
+def _with_process(
+    ids: NDArray[np.int64],
+    called: NDArray[np.int64],
+    shared: tuple[NDArray[np.int64], NDArray[np.int64], int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ids of several processes as ids of one: the processes one after the other."""
+    ours, theirs, processes = shared
+    least = min(int(ids.min()), int(called.min()))
+    spread = max(int(ids.max()), int(called.max())) - least + 1
+    if processes * spread >= 2**62:
+        numbered = dense(np.concatenate((ids, called)))
+        ids = numbered.code[: len(ids)].astype(np.int64)
+        called = numbered.code[len(ids) :].astype(np.int64)
+        least, spread = 0, numbered.count
+    return ours * spread + (ids - least), theirs * spread + (called - least)
+
+
+def _shared_processes(
+    activity: pl.DataFrame, launches: pl.DataFrame
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int] | None:
+    """Small numbers of the processes of both sides; None where they decide nothing."""
+    sides = (activity["process"], launches["process"])
+    if any(side.null_count() == len(side) for side in sides):
+        return None
+    ours, theirs = (side.fill_null(-1).to_numpy() for side in sides)
+    numbered = dense(np.concatenate((ours, theirs)))
+    if numbered.count == 1:
+        return None
+    code = numbered.code.astype(np.int64)
+    return code[: len(ours)], code[len(ours) :], numbered.count
+
+
+def _busy_before(timeline: DeviceTimeline) -> NDArray[np.int64]:
+    """By activity: the latest end among those of its device that started before it."""
+    found = np.empty(timeline.row_count, np.int64)
+    for device in timeline.devices:
+        until = np.empty(len(device.rows), np.int64)
+        answer = busy_before(device.start_ps, device.dur_ps, until)
+        if answer < 0:
+            raise ValueError(f"device {device.device} is out of order ({answer})")
+        found[device.rows] = until
+    return found
+
+
+def _notes(
+    unmatched: int, *, early_count: int, early_ps: int
+) -> tuple[QualityNote, ...]:
+    notes = []
+    if unmatched:
+        notes.append(
+            QualityNote(
+                kind="launch_missing",
+                severity="info",
+                count=unmatched,
+                scope="device activity",
+                message=f"{unmatched:,} activities have no launch call in the profile: "
+                "they were launched before it began, or their calls were not kept.",
+            )
+        )
+    if early_count:
+        notes.append(
+            QualityNote(
+                kind="clock_skew",
+                severity="warning",
+                count=early_count,
+                scope="device activity",
+                message=f"{early_count:,} activities begin before the host call that "
+                f"launched them, by up to {duration_text(early_ps)}: the clocks of "
+                "host and device differ.",
+                remedy="Compare times of host and device with this error in mind.",
+            )
+        )
+    return tuple(notes)

@@ -1,0 +1,236 @@
+"""`kernels`: device time by kernel, op and launch shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.columns.arrays import nullable
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
+from stepscope.derive.device.tensor_cores import TensorCoreEvidence
+from stepscope.frozen import Frozen
+from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.class_totals import ClassTotals
+    from stepscope.derive.device.precision import Precision
+    from stepscope.derive.device.tensor_cores import TensorCores
+
+__all__ = ["KERNEL_KEY", "Kernels", "kernels", "launch_dimensions"]
+
+_COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
+
+#: What makes a row of the kernel table (spec: tools, section 12.1).
+KERNEL_KEY: Final = (
+    "kernel_name",
+    "op_name",
+    "uses_tensor_core",
+    "tensor_core_eligible",
+    *(f"{what}_{axis}" for what in ("block", "grid") for axis in "xyz"),
+    "registers",
+    "static_shared_memory_bytes",
+    "dynamic_shared_memory_bytes",
+)
+_GEOMETRY: Final = (
+    *KERNEL_KEY[4:],
+    "shared_memory_bytes",
+    "occupancy_percent",
+)
+_TC_EVIDENCE: Final = {
+    TensorCoreEvidence.NAME: "name",
+    TensorCoreEvidence.NAME_UNCONFIRMED: "name_unconfirmed",
+}
+_WIDTH_EVIDENCE: Final = {
+    PrecisionEvidence.HLO: "hlo",
+    PrecisionEvidence.SHAPE: "shape",
+    PrecisionEvidence.NAME: "name",
+    PrecisionEvidence.DEFAULT: "default",
+}
+
+
+class Kernels(Frozen, frozen=True):
+    """Kernels of one host.
+
+    Attributes:
+        rows: One row per class of activities that are kernels: `class` (row of
+            `activity_classes`), the columns of `KERNEL_KEY`, `device`,
+            `shared_memory_bytes`, `occupancy_percent` and `occupancy_limiter`
+            (recorded, else computed where everything that it needs is known),
+            `tensor_core_evidence`, `precision` ("16", "32", "64", "tf32"; null for
+            what does not compute), `precision_evidence`, `count`, `total_ps`,
+            `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null without steps). Null
+            means unknown; `op_name` is "" where nothing names the op.
+        without_geometry: Why launch shapes are unknown as a whole; None where not.
+    """
+
+    rows: pl.DataFrame
+    without_geometry: Unavailable | None
+
+
+def kernels(  # noqa: PLR0917 - a derivation's inputs come in order
+    activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+    activity_ops: ActivityOps,
+    event_types: pl.DataFrame,
+    geometries: pl.DataFrame | Unavailable,
+    devices: pl.DataFrame | Unavailable,
+    precision: Precision,
+    tensor_cores: TensorCores,
+) -> Kernels:
+    """Describe the kernels and collectives that took time.
+
+    Whatever has launch details is a kernel, also where it copies or fills memory.
+    """
+    rows = activity_classes.rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),
+        count=class_totals.timed.count,
+        total_ps=class_totals.timed.total,
+        min_ps=class_totals.timed.least,
+        max_ps=class_totals.timed.greatest,
+        exposed_ps=class_totals.alone_ps,
+        step_ps=pl.lit(None, pl.Int64)
+        if class_totals.step_ps is None
+        else pl.Series(class_totals.step_ps),
+        uses_tensor_core=_verdict(tensor_cores.of_class[:, 0]),
+        tensor_core_eligible=_verdict(tensor_cores.of_class[:, 1]),
+        tensor_core_evidence=pl.Series(tensor_cores.of_class[:, 2]),
+        bits=pl.Series(precision.of_class[:, 0]),
+        fp64=pl.Series(precision.of_class[:, 1]),
+        tf32=pl.Series(precision.of_class[:, 2]),
+        precision_evidence=pl.Series(precision.of_class[:, 3]),
+    ).filter(
+        (pl.col("count") > 0)
+        & (
+            pl.col("kind").is_in([KERNEL_KIND, _COLLECTIVE_KIND])
+            | (pl.col("geometry") >= 0)
+        )
+    )
+    named = _with_names(rows, event_types, activity_ops.ops)
+    shaped = _with_geometry(named, geometries, devices)
+    return Kernels(
+        shaped.select(
+            "class",
+            *KERNEL_KEY,
+            "device",
+            "shared_memory_bytes",
+            "occupancy_percent",
+            "occupancy_limiter",
+            _words("tensor_core_evidence", _TC_EVIDENCE),
+            _precision(),
+            _words("precision_evidence", _WIDTH_EVIDENCE),
+            *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
+        ),
+        geometries if isinstance(geometries, Unavailable) else None,
+    )
+
+
+def launch_dimensions(what: str) -> pl.Expr:
+    """`x,y,z` of `block` or `grid` under `<what>_dim`; null unless all are known."""
+    axes = [pl.col(f"{what}_{axis}").cast(pl.String) for axis in "xyz"]
+    return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
+
+
+def _verdict(code: NDArray[np.int8]) -> pl.Series:
+    return nullable("verdict", code > 0, code >= 0)
+
+
+def _words(
+    column: str, words: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
+) -> pl.Expr:
+    return pl.col(column).replace_strict(
+        {int(code): word for code, word in words.items()},
+        default=None,
+        return_dtype=pl.String,
+    )
+
+
+def _precision() -> pl.Expr:
+    return (
+        pl.when(pl.col("fp64") > 0)
+        .then(pl.lit("64"))
+        .when(pl.col("tf32") > 0)
+        .then(pl.lit("tf32"))
+        .when(pl.col("bits") > 0)
+        .then(pl.col("bits").cast(pl.String))
+        .alias("precision")
+    )
+
+
+def _with_names(
+    rows: pl.DataFrame, event_types: pl.DataFrame, ops: pl.DataFrame
+) -> pl.DataFrame:
+    """Names of kernels, and of the ops that something names."""
+    op_names = ops.select(
+        pl.when(~pl.col("evidence").is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)]))
+        .then("name")
+        .otherwise(pl.lit(""))
+    ).to_series()
+    return rows.with_columns(
+        event_types["name"][rows["type"]].alias("kernel_name"),
+        op_names[rows["op"]].alias("op_name"),
+    )
+
+
+def _with_geometry(
+    rows: pl.DataFrame,
+    geometries: pl.DataFrame | Unavailable,
+    devices: pl.DataFrame | Unavailable,
+) -> pl.DataFrame:
+    if isinstance(geometries, Unavailable):
+        empty: dict[str, pl.DataType] = dict.fromkeys(_GEOMETRY, pl.Int64())
+        empty |= {"registers": pl.Int32(), "occupancy_percent": pl.Float64()}
+        return rows.with_columns(
+            *(pl.lit(None, dtype).alias(name) for name, dtype in empty.items()),
+            pl.lit(None, pl.String).alias("occupancy_limiter"),
+        )
+    shaped = rows.join(
+        geometries.with_row_index("geometry").cast({"geometry": pl.Int32}),
+        on="geometry",
+        how="left",
+        maintain_order="left",
+    )
+    if isinstance(devices, Unavailable):
+        return shaped.with_columns(occupancy_limiter=pl.lit(None, pl.String))
+    joined = shaped.join(
+        devices.select("device", "vendor", "cc_major", "cc_minor"),
+        on="device",
+        how="left",
+        maintain_order="left",
+    )
+    limits = _occupancies(joined)
+    return joined.drop("vendor", "cc_major", "cc_minor").with_columns(
+        pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
+        limits["limiter"].alias("occupancy_limiter"),
+    )
+
+
+def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
+    """Theoretical occupancy by shape, where registers, memory and device are known."""
+    needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
+    blocks = ("block_x", "block_y", "block_z")
+    found = []
+    # One round per distinct launch shape of a kernel.
+    for vendor, *values in rows.select("vendor", *needed, *blocks).iter_rows():
+        limits = (
+            None
+            if vendor == "AMD" or None in values
+            else OCCUPANCY_LIMITS.get((values[2], values[3]))
+        )
+        best = limits and occupancy(
+            limits,
+            threads=values[4] * values[5] * values[6],
+            registers=values[0],
+            shared_memory_bytes=values[1],
+        )
+        found.append((best.percent, best.limiter) if best else (None, None))
+    schema = {"percent": pl.Float64(), "limiter": pl.String()}
+    return pl.DataFrame(found, schema=schema, orient="row")

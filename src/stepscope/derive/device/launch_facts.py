@@ -1,0 +1,175 @@
+"""`launch_facts`: what launching work costs here, measured on the launches themselves.
+
+The latency and the shortest gap decide which idle time may be blamed on launches
+(spec: advice, A3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+
+__all__ = ["ASSUMED_LATENCY_PS", "LaunchFacts", "launch_facts"]
+
+#: The lower end of the 20 to 40 µs that the TensorFlow GPU guide names.
+ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
+_ENOUGH_SAMPLES: Final = 30
+#: Back-to-back work on one stream is taken to be at least this close.
+_ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
+_SWITCH_QUANTILE: Final = 10
+_CLOCK_QUANTILE: Final = 99
+_LONG_QUANTILE: Final = 95
+#: One row for all the kernels that a replayed graph ran.
+_REPLAYED_GRAPH: Final = r"^CudaGraphExec"
+_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+
+
+class LaunchFacts(Frozen, frozen=True):
+    """Numbers about the launches of one host.
+
+    Attributes:
+        latency_ps: Median from the begin of a launch call to its activity, where the
+            device was idle with nothing queued; assumed where samples are few.
+        latency_samples: Launches it rests on; 0 where it is assumed.
+        switch_ps: Idle time up to this long is the device's own business.
+        median_call_ps: Median duration of the calls that launched something; None
+            where nothing was launched.
+        median_kernel_ps: Median duration of a kernel; None without kernels.
+        kernels: Number of kernels.
+        graph_percent: Share of the kernels' time that rows of replayed graphs hold;
+            None without kernels.
+        clock_error_ps: How far activities begin before their own launch call (99th
+            percentile of those that do); 0 where none does.
+        lost: Launches whose activity must have been dropped while recording.
+        long_kernel_ps: 95th percentile of the kernels' durations; None without.
+    """
+
+    latency_ps: int
+    latency_samples: int
+    switch_ps: int
+    median_call_ps: int | None
+    median_kernel_ps: int | None
+    kernels: int
+    graph_percent: float | None
+    clock_error_ps: int
+    lost: int
+    long_kernel_ps: int | None
+
+
+def launch_facts(
+    device_activity: pl.DataFrame,
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    event_types: pl.DataFrame,
+) -> LaunchFacts:
+    """Measure the launches that some device activity came from."""
+    launch_of = correlation.launch_of_activity
+    start_ps, dur_ps = (
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+    )
+    called_ps = ints(launches, "start_ps")
+    call_dur_ps = ints(launches, "dur_ps")
+    known = np.flatnonzero(launch_of >= 0)
+    waited = start_ps[known] - called_ps[launch_of[known]]
+    samples = waited[correlation.queue_empty[known]]
+    latency_ps = ASSUMED_LATENCY_PS
+    if len(samples) >= _ENOUGH_SAMPLES:
+        latency_ps = int(np.median(samples))
+    kernel = codes(device_activity, "kind") == _KERNEL
+    early = -waited[waited < 0]
+    used = correlation.activity_count_of_launch > 0
+    return LaunchFacts(
+        latency_ps=latency_ps,
+        latency_samples=len(samples) if len(samples) >= _ENOUGH_SAMPLES else 0,
+        switch_ps=_switch_ps(
+            handles(device_activity, "track"),
+            start_ps,
+            start_ps + dur_ps,
+            _queued_at(launch_of, called_ps + call_dur_ps),
+            latency_ps,
+        ),
+        median_call_ps=_median(call_dur_ps[used]),
+        median_kernel_ps=_median(dur_ps[kernel]),
+        kernels=int(kernel.sum()),
+        graph_percent=_graph_percent(device_activity, event_types, kernel, dur_ps),
+        clock_error_ps=int(np.percentile(early, _CLOCK_QUANTILE)) if len(early) else 0,
+        lost=_lost(launches, used),
+        long_kernel_ps=int(np.percentile(dur_ps[kernel], _LONG_QUANTILE))
+        if kernel.any()
+        else None,
+    )
+
+
+def _lost(launches: pl.DataFrame, used: NDArray[np.bool_]) -> int:
+    """Calls without activity among calls of a kind that has some.
+
+    Work that was still queued when recording stopped is not lost: those calls come
+    after the last one of their thread that has activity.
+    """
+    if not used.any():
+        return 0
+    track, type_ = handles(launches, "track"), handles(launches, "type")
+    of_a_kind = np.zeros(int(type_.max()) + 1, np.bool_)
+    of_a_kind[type_[used]] = True
+    last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
+    called = ints(launches, "start_ps")
+    np.maximum.at(last, track[used], called[used])
+    return int((~used & of_a_kind[type_] & (called < last[track])).sum())
+
+
+def _queued_at(
+    launch_of: NDArray[np.int32], returned_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """When the launch call of each activity had returned; never where unknown."""
+    queued = np.full(len(launch_of), np.iinfo(np.int64).max)
+    known = launch_of >= 0
+    queued[known] = returned_ps[launch_of[known]]
+    return queued
+
+
+def _switch_ps(
+    track: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+    end_ps: NDArray[np.int64],
+    queued_ps: NDArray[np.int64],
+    latency_ps: int,
+) -> int:
+    """The p10 of gaps on one stream that no launch can have caused."""
+    gap = start_ps[1:] - end_ps[:-1]
+    same = track[1:] == track[:-1]
+    in_time = queued_ps[1:] <= end_ps[:-1] - 2 * latency_ps
+    gaps = gap[same & in_time & (gap > 0)]
+    if len(gaps) < _ENOUGH_SAMPLES:
+        return _ASSUMED_SWITCH_PS
+    return int(np.percentile(gaps, _SWITCH_QUANTILE))
+
+
+def _median(values: NDArray[np.int64]) -> int | None:
+    return int(np.median(values)) if len(values) else None
+
+
+def _graph_percent(
+    device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    kernel: NDArray[np.bool_],
+    dur_ps: NDArray[np.int64],
+) -> float | None:
+    total = int(dur_ps[kernel].sum())
+    if not total:
+        return None
+    replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
+    mine = kernel & replayed[handles(device_activity, "type")]
+    return 100 * int(dur_ps[mine].sum()) / total

@@ -1,0 +1,226 @@
+"""`tensor_cores`: which kernels use matrix units, and which ops could."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.precision import KERNEL_KIND
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+
+__all__ = [
+    "TensorCoreEvidence",
+    "TensorCores",
+    "is_matmul_equation",
+    "is_matmul_name",
+    "is_matmul_type",
+    "name_uses_tensor_cores",
+    "tensor_cores",
+]
+
+
+class TensorCoreEvidence(IntEnum):
+    """What a verdict about a kernel's use of matrix units rests on."""
+
+    NONE = 0
+    NAME = 1
+    NAME_UNCONFIRMED = 2  # a part of the name that was not yet seen with a counter
+
+
+#: Parts of lower-case kernel names (spec: tools, section 12.2), those that counters of
+#: an H100 found to use matrix units among them (tests/data/gpu/kernels).
+_PARTS: Final = (
+    *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
+    *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
+    *("i8816", "s884", "s1688", "xmma_gemm", "xmma_implicit_gemm"),
+    *("xmma_sparse_conv", "xmma_sparse_gemm", "xmma_warp_specialized_implicit_gemm"),
+    *("nvjet", "wgmma", "tensorop", "sm80_xmma", "sm90_xmma", "_tf32", "lstm_tile"),
+    *("flash_fwd", "flash_bwd_dq_dk_dv", "fmha_cutlass", "native_sdpa"),
+)
+_UNCONFIRMED_PARTS: Final = (
+    *("gmma", "tcgen05", "utcmma", "sm100_", "flash_bwd", "fmha", "sdpa", "imma"),
+)
+#: Parts of names that hold one of the above, but whose kernels a counter saw to execute
+#: no matrix instruction: on vector lanes, or beside the product.
+_WITHOUT: Final = (
+    *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
+    *("flash_bwd_convert", "flash_bwd_dot_do_o"),
+)
+#: Generated kernels are named after the program, not after their instructions.
+_SILENT_PARTS: Final = ("triton", "gemm_fusion")
+_TENSILE: Final = re.compile(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
+
+#: Op types that are matrix products or convolutions; a trailing * stands for any rest.
+_TYPES: Final = re.compile(
+    r"^(?:_?FusedMatMul|_FusedConv2D|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"
+    r"|Conv2D|Conv2DBackpropFilter|Conv2DBackpropInput|Conv3D"
+    r"|Conv3DBackprop(?:Filter|Input)\w*|DepthwiseConv2dNative\w*"
+    r"|XlaDot(?:V2)?|XlaConv\w*|dot_general|conv_general_dilated"
+    r"|aten::_?(?:addmm|mm|bmm|baddbmm|addbmm|matmul|linear|addmv|mv|einsum|scaled_mm)"
+    r"(?:_out|_activation)?_?"
+    r"|aten::_?(?:\w+_)?conv(?:olution|\d+d|_transpose\w*)?(?:_\w+)?"
+    r"|aten::_?(?:\w+_)?scaled_dot_product_\w+|aten::_(?:flash|efficient)_attention\w*"
+    r"|aten::_?(?:cudnn|miopen)_rnn\w*)$"
+)
+#: Names of ops whose type was not recorded.
+_NAMES: Final = re.compile(
+    r"(?:Conv2D(?:BackpropFilter|BackpropInput)?|Conv3D"
+    r"|DepthwiseConv2dNative(?:BackpropFilter|BackpropInput)?|/MatMul|FusedMatMul"
+    r"|/CudnnRNN|XlaDot|XlaDotV2)$|BatchMatMul|CudnnRNNV|CudnnRNNForward"
+    r"|CudnnRNNBackprop"
+)
+_OPCODES: Final = re.compile(r"^(?:dot|convolution)$")
+#: Matrix units exist from this compute capability on.
+_FIRST_CAPABILITY: Final = (7, 0)
+
+
+class TensorCores(Frozen, frozen=True):
+    """Arrays by row of device_activity; 1 yes, 0 no, -1 unknown.
+
+    Attributes:
+        uses: int8; the kernel holds matrix instructions. 0 for what does not compute.
+        eligible: int8; the op is a matrix product or convolution and the device has
+            matrix units.
+        evidence: uint8; a `TensorCoreEvidence`, for `uses`.
+        of_class: int8, shape (classes, 3): the same columns by row of
+            `activity_classes`.
+    """
+
+    uses: NDArray[np.int8]
+    eligible: NDArray[np.int8]
+    evidence: NDArray[np.int8]
+    of_class: NDArray[np.int8]
+
+
+def tensor_cores(  # noqa: PLR0917 - a derivation's inputs come in order
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    event_types: pl.DataFrame,
+    strings: Sequence[str],
+    devices: pl.DataFrame | Unavailable,
+    hlo_ops: pl.DataFrame | Unavailable,
+) -> TensorCores:
+    """Judge every kernel by its name and every op by its type (section 12.2).
+
+    Names that say nothing about their instructions, ops that nothing names, and
+    devices whose kernels are named otherwise are unknown rather than without.
+    """
+    rows = activity_classes.rows
+    able, others = _able_devices(devices)
+    names = event_types["name"]
+    by_type = {
+        type_: name_uses_tensor_cores(names[type_])
+        for type_ in rows["type"].unique().to_list()
+    }
+    by_op = _eligible_ops(activity_ops.ops, hlo_ops)
+    of_class = np.zeros((len(rows), 3), np.int8)
+    # One round per class of activities, of which there are as many as distinct
+    # kernels, not as activities.
+    for place, (kind, device, type_, op, equation) in enumerate(
+        rows.select("kind", "device", "type", "op", "equation").iter_rows()
+    ):
+        if kind != KERNEL_KIND:
+            continue
+        if device in others:
+            of_class[place] = (-1, -1, TensorCoreEvidence.NONE)
+            continue
+        can = able.get(device)
+        uses, evidence = by_type[type_]
+        eligible = by_op[op]
+        if equation >= 0 and is_matmul_equation(strings[equation]):
+            eligible = True
+        if can is False:
+            uses, eligible, evidence = False, False, TensorCoreEvidence.NONE
+        elif uses:
+            eligible = True
+        elif can is None and eligible:
+            eligible = None
+        of_class[place] = (_code(uses), _code(eligible), evidence)
+    code = activity_classes.code
+    uses_, eligible_, by = (of_class[:, column][code] for column in range(3))
+    return TensorCores(uses_, eligible_, by, of_class)
+
+
+def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
+    """What a kernel's name says about matrix instructions; None where nothing."""
+    lowered = name.lower()
+    if any(part in lowered for part in _SILENT_PARTS):
+        return None, TensorCoreEvidence.NONE
+    if any(part in lowered for part in _WITHOUT):
+        return False, TensorCoreEvidence.NAME
+    if any(part in lowered for part in _PARTS):
+        return True, TensorCoreEvidence.NAME
+    if _TENSILE.search(name) or any(part in lowered for part in _UNCONFIRMED_PARTS):
+        return True, TensorCoreEvidence.NAME_UNCONFIRMED
+    return False, TensorCoreEvidence.NAME
+
+
+def is_matmul_type(op_type: str) -> bool:
+    """Whether an op type is a matrix product or a convolution."""
+    return _TYPES.match(op_type) is not None
+
+
+def is_matmul_name(op_name: str) -> bool:
+    """Whether the name of an op without a type is that of such an op."""
+    return _NAMES.search(op_name) is not None
+
+
+def is_matmul_equation(equation: str) -> bool:
+    """Whether an einsum equation contracts two operands into one."""
+    inputs, arrow, output = equation.partition("->")
+    return bool(arrow) and "->" not in output and inputs.count(",") == 1
+
+
+def _eligible_ops(
+    ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable
+) -> list[bool | None]:
+    """By row of ops: whether it is a matrix product or convolution; None unknown."""
+    matmul = [] if isinstance(hlo_ops, Unavailable) else hlo_ops["matmul"].to_list()
+    found: list[bool | None] = []
+    for name, op_type, hlo, opcode, evidence in ops.select(
+        "name", "type", "hlo", "opcode", "evidence"
+    ).iter_rows():
+        if hlo is not None:
+            found.append(matmul[hlo] or _OPCODES.match(opcode or "") is not None)
+        elif evidence == OpEvidence.NONE:
+            found.append(None)
+        elif op_type is None:
+            found.append(True if is_matmul_name(name) else None)
+        else:
+            found.append(is_matmul_type(op_type))
+    return found
+
+
+def _able_devices(
+    devices: pl.DataFrame | Unavailable,
+) -> tuple[dict[int, bool], set[int]]:
+    """GPUs of known capability → whether they have the units; what is no GPU."""
+    if isinstance(devices, Unavailable):
+        return {}, set()
+    others = devices.filter(pl.col("type") != "GPU")["device"].to_list()
+    known = devices.filter(pl.col("cc_major").is_not_null() & (pl.col("type") == "GPU"))
+    able = {
+        device: (major, minor or 0) >= _FIRST_CAPABILITY
+        for device, major, minor in known.select(
+            "device", "cc_major", "cc_minor"
+        ).iter_rows()
+    }
+    return able, set(others)
+
+
+def _code(verdict: bool | None) -> int:  # noqa: FBT001 - a verdict is not an option
+    return -1 if verdict is None else int(verdict)

@@ -1,0 +1,1 @@
+"""What the host's threads did: ops, functions, launches."""

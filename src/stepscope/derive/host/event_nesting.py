@@ -1,0 +1,37 @@
+"""`nesting`: who contains whom, with asynchronous work kept apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.derive.host.values import int_values
+from stepscope.derive.intervals.nesting import Nesting, nesting
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+    from stepscope.derive.columns.stat_values import StatRows
+
+__all__ = ["event_nesting"]
+
+
+def event_nesting(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    host_values: Mapping[str, StatRows] | Unavailable,
+) -> Nesting:
+    """Nest all events but those whose value `_a` marks them as asynchronous.
+
+    Such events are shown on a thread's track without having run there (spec: tools,
+    section 3.1).
+    """
+    if isinstance(host_values, Unavailable):
+        return nesting(tracks, events)
+    owner, flag = int_values(host_values["_a"])
+    apart = np.unique(owner[flag != 0]).astype(np.int64)
+    return nesting(tracks, events, flat_rows=apart if len(apart) else None)

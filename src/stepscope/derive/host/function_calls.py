@@ -1,0 +1,82 @@
+"""`function_calls`: calls of graph functions, how each was served and what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.values import int_values, text_codes
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.trace.model import TraceData
+
+__all__ = ["EXPENSIVE_MODES", "FUNCTION_ROWS", "function_calls"]
+
+FUNCTION_ROWS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "mode": pl.String(),  # as recorded: eager, concrete, traced-xla, notTraced-xla, …
+    "calls": pl.Int64(),
+    "self_ps": pl.Int64(),  # without calls of functions inside
+    "tracing_count": pl.Int64(),  # the largest recorded; null where none was
+}
+
+#: Modes in which a call does work that a cached program would not.
+EXPENSIVE_MODES: Final = ("traced-xla", "traced-nonXla", "eager")
+
+
+def function_calls(
+    trace: TraceData,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    host_values: Mapping[str, StatRows],
+) -> pl.DataFrame | Unavailable:
+    """Sum calls by function and mode (spec: tools, section 8).
+
+    Returns:
+        Columns `FUNCTION_ROWS`, by self time descending, then name and mode;
+        unavailable where no call of a function was recorded.
+    """
+    owner, code, texts = text_codes(trace, host_values["tf_function_call"])
+    if not len(owner):
+        return Unavailable(
+            code="NOT_RECORDED",
+            reason="no call of a graph function was recorded.",
+            remedy="Record with host tracer level 2 where the program has such calls.",
+        )
+    nested = nest_subset(
+        ints(events, "start_ps")[owner],
+        ints(events, "dur_ps")[owner],
+        track=handles(events, "track")[owner],
+    )
+    counted_owner, counts = int_values(host_values["tracing_count"])
+    tracing = np.full(len(owner), -1, np.int64)
+    at = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
+    hit = owner[at] == counted_owner
+    tracing[at[hit]] = counts[hit]
+    types = handles(events, "type")[owner]
+    found = pl.DataFrame(
+        {
+            "name": event_types["name"][types],
+            "mode": pl.Series(texts, dtype=pl.String)[code],
+            "self_ps": nested.self_ps,
+            "tracing_count": tracing,
+        }
+    )
+    return (
+        found.group_by("name", "mode")
+        .agg(
+            pl.len().cast(pl.Int64).alias("calls"),
+            pl.col("self_ps").sum(),
+            pl.col("tracing_count").max().replace(-1, None),
+        )
+        .select(*FUNCTION_ROWS)
+        .sort("self_ps", "name", "mode", descending=[True, False, False])
+    )

@@ -1,0 +1,62 @@
+"""`launching_ops`: the op on the host inside which each launch call was made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope._core import ancestors
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.intervals.nesting import Nesting
+
+__all__ = ["LaunchingOps", "launching_ops"]
+
+
+class LaunchingOps(Frozen, frozen=True):
+    """The execution that each launch call belongs to; -1 where there is none.
+
+    Attributes:
+        execution: int32 by row of launches; a place in the arrays of
+            `host_op_events`.
+        op: int32 by row of launches; a row of `ops`.
+        ops: The ops of `host_op_events`.
+    """
+
+    execution: NDArray[np.int32]
+    op: NDArray[np.int32]
+    ops: pl.DataFrame
+
+
+def launching_ops(
+    launches: pl.DataFrame, nesting: Nesting, host_op_events: HostOpEvents
+) -> LaunchingOps:
+    """Find the nearest op event around each launch call, on its own thread.
+
+    Iterators of an input pipeline, calls of functions and control flow launch
+    nothing themselves: the search goes through them.
+    """
+    ops = host_op_events.ops
+    launching = ((ops["category"] != int(OpCategory.DATASET)) & ~ops["call"]).to_numpy()
+    chosen = np.flatnonzero(launching[host_op_events.op])
+    label = np.full(len(nesting.parent), -1, np.int32)
+    label[host_op_events.event[chosen]] = chosen
+    event = handles(launches, "event")
+    # Nothing before the first op event or behind the last launch call matters.
+    begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
+    end = max(int(event.max(initial=-1)) + 1, begin)
+    answer = ancestors.inherit(nesting.parent, label, begin, end)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    execution = label[event]
+    # The place behind the last execution stands for none.
+    op = np.append(host_op_events.op, np.int32(-1))[execution]
+    return LaunchingOps(execution, op, ops)

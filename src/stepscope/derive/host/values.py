@@ -1,0 +1,202 @@
+"""`host_values`: the few named values of host events that say what an op event is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import numbering
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tracks import TRACK_KINDS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import TraceData
+
+__all__ = [
+    "HOST_VALUES",
+    "host_ranges",
+    "host_values",
+    "int_values",
+    "picked",
+    "text_codes",
+]
+
+#: Names of the values (spec: tools, section 2.1).
+HOST_VALUES: Final = (
+    "eager_op",
+    "is_func",
+    "is_eager",
+    "hlo_op",
+    "hlo_module",
+    "program_id",
+    "tf_op",
+    "_ipl_stage_name",
+    "_ipl_stage_cat",
+    "tf_function_call",
+    "tracing_count",
+    "_a",
+    "fwdbwd",
+)
+
+_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
+
+
+def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
+    """The rows of events that stand on host threads, as ascending disjoint ranges."""
+    on_host = tracks["device"].is_null().to_numpy()
+    threads = np.flatnonzero(on_host & (codes(tracks, "kind") == _THREAD))
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    ranges: list[tuple[int, int]] = []
+    for begin, end in sorted(
+        zip(begins[threads].tolist(), ends[threads].tolist(), strict=True)
+    ):
+        if begin == end:
+            continue
+        if ranges and ranges[-1][1] == begin:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((begin, end))
+    return ranges
+
+
+def host_values(
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    stats: pl.DataFrame,
+    type_stats: pl.DataFrame,
+) -> dict[str, StatRows]:
+    """Collect the `HOST_VALUES` of events on host threads in one pass.
+
+    Returns:
+        Name → its rows, owners ascending. A value that all events of a type share
+        stands with each of those events that has none of its own.
+    """
+    ranges = host_ranges(tracks)
+    by_handle = {find_handle(trace.strings, name): name for name in HOST_VALUES}
+    by_handle.pop(-1, None)
+    wanted = np.zeros(len(trace.strings) + 1, np.uint8)
+    wanted[list(by_handle)] = 1
+    owner, key = handles(stats, "event"), handles(stats, "key")
+    chosen = []
+    for bounds in ranges if by_handle else ():
+        # Of the column's own type, so that the search need not copy the column.
+        first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
+        chosen.append(picked(key, wanted, int(first), int(last)))
+    rows = np.concatenate(chosen) if chosen else np.empty(0, np.int64)
+    found = _rows(stats, rows)
+    values = {name: found.only(found.key == h) for h, name in by_handle.items()}
+    for handle, name in by_handle.items():
+        shared = rows_with_key(type_stats, "type", handle)
+        if len(shared.owner):
+            values[name] = _with_shared(values[name], shared, events, ranges)
+    nothing = _rows(stats, np.empty(0, np.int64))
+    return {name: values.get(name, nothing) for name in HOST_VALUES}
+
+
+def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Owners and whole numbers of the rows that hold a number; the last of several."""
+    real = rows.kind == DOUBLE
+    found = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
+    values = found.value
+    if real.any():
+        real = found.kind == DOUBLE
+        values = values.copy()
+        values[real] = np.trunc(values[real].view(np.float64)).astype(np.int64)
+    return found.owner, values
+
+
+def text_codes(
+    trace: TraceData, rows: StatRows
+) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]:
+    """Owners, codes and the texts that the codes stand for; other kinds are skipped.
+
+    Equal texts may have several codes.
+    """
+    interned = rows.only(rows.kind == REF)
+    distinct = dense(interned.value)
+    texts = [
+        trace.strings[handle] for handle in interned.value[distinct.first].tolist()
+    ]
+    owners, numbers = [interned.owner], [distinct.code]
+    placed = np.flatnonzero(rows.kind == PLACE_TEXT)
+    # Texts of one length are compared as blocks of bytes, all at once.
+    for length in np.unique(rows.length[placed]).tolist():
+        at = placed[rows.length[placed] == length]
+        places = rows.value[at]
+        if length:
+            blocks = trace.data[places[:, None] + np.arange(length)]
+            keys = np.ascontiguousarray(blocks).view(np.dtype((np.void, length)))
+            _, first, code = np.unique(
+                keys.ravel(), return_index=True, return_inverse=True
+            )
+        else:
+            first, code = np.zeros(1, np.int64), np.zeros(len(at), np.int64)
+        owners.append(rows.owner[at])
+        numbers.append((code + len(texts)).astype(np.int32))
+        texts += [trace.text(place, length) for place in places[first].tolist()]
+    if not len(placed):
+        # What is in one piece is in order.
+        return owners[0], numbers[0], texts
+    owner, number = np.concatenate(owners), np.concatenate(numbers)
+    order = np.argsort(owner, kind="stable")
+    return owner[order], number[order], texts
+
+
+def picked(
+    key: NDArray[np.int32], wanted: NDArray[np.uint8], begin: int, end: int
+) -> NDArray[np.int64]:
+    """Rows of a range whose key is wanted; few of many, as a rule."""
+    # What is not written of so much room costs no memory.
+    out = np.empty(max(end - begin, 0), np.int64)
+    count: int = numbering.pick(key, wanted, begin, end, out)
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    return out[:count]
+
+
+def _with_shared(
+    own: StatRows,
+    shared: StatRows,
+    events: pl.DataFrame,
+    ranges: list[tuple[int, int]],
+) -> StatRows:
+    """Add to the events' own values those that their types hold for all of them."""
+    types = handles(events, "type")
+    value_row = np.full(int(max(types.max(initial=0), shared.owner.max())) + 1, -1)
+    value_row[shared.owner] = np.arange(len(shared.owner))
+    heirs = [
+        np.flatnonzero(value_row[types[begin:end]] >= 0) + begin
+        for begin, end in ranges
+    ]
+    rows = np.concatenate(heirs) if heirs else np.empty(0, np.int64)
+    rows = rows[~np.isin(rows, own.owner)]
+    at = value_row[types[rows]]
+    owner = np.concatenate((own.owner, rows.astype(np.int32)))
+    order = np.argsort(owner, kind="stable")
+    return StatRows(
+        owner[order],
+        np.concatenate((own.key, shared.key[at]))[order],
+        np.concatenate((own.kind, shared.kind[at]))[order],
+        np.concatenate((own.value, shared.value[at]))[order],
+        np.concatenate((own.length, shared.length[at]))[order],
+    )
+
+
+def _rows(frame: pl.DataFrame, rows: NDArray[np.int64]) -> StatRows:
+    picked = frame[rows]
+    kind: NDArray[np.uint8] = picked["kind"].to_numpy()
+    return StatRows(
+        handles(picked, "event"),
+        handles(picked, "key"),
+        kind,
+        ints(picked, "value"),
+        handles(picked, "length"),
+    )

@@ -1,0 +1,1 @@
+"""Requests of a serving program, and what each waited for."""

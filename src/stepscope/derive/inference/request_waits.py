@@ -1,0 +1,395 @@
+"""`request_waits`: what each request spent its time on, and what it waited for.
+
+An instant of a request is charged once: to device work that the request launched, else
+to what its own thread was doing, else to what other threads did for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.intervals.nesting import flatten_tracks
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.device_sets import DEVICE_ORDERS
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.pool_tasks import pool_tasks
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.precision import Precision
+    from stepscope.derive.inference.requests import Requests
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_time.pool_tasks import PoolTasks
+    from stepscope.trace.model import TraceData
+
+__all__ = ["REQUEST_BUCKETS", "RequestBucket", "RequestWaits", "request_waits"]
+
+
+class RequestBucket(NamedTuple):
+    """One thing that a request may be doing.
+
+    Attributes:
+        name: The bucket.
+        category: The category of the results that it is part of.
+    """
+
+    name: str
+    category: str
+
+
+#: In the order in which they are charged.
+REQUEST_BUCKETS: Final = (
+    RequestBucket("device_compute_16", "device_compute_16"),
+    RequestBucket("device_compute_32", "device_compute_32"),
+    RequestBucket("memset", "device_to_device"),
+    RequestBucket("collective", "device_collectives"),
+    RequestBucket("p2p_copy", "device_to_device"),
+    RequestBucket("local_copy", "device_to_device"),
+    RequestBucket("d2h", "output"),
+    RequestBucket("h2d", "input"),
+    RequestBucket("host_wait", "input"),
+    RequestBucket("compile", "compilation"),
+    RequestBucket("launch", "kernel_launch"),
+    RequestBucket("host_compute", "host_compute"),
+    #: Ops of the request run on other threads, or …
+    RequestBucket("other_threads", "host_compute"),
+    #: … wait until such a thread is free.
+    RequestBucket("thread_queue", "other"),
+    #: Blocked, and nobody is known to work for it.
+    RequestBucket("blocked", "other"),
+    RequestBucket("unattributed", "other"),
+)
+_CODES: Final = {
+    "host_wait": (
+        *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
+        HostCode.PIPELINE,
+    ),
+    "compile": (HostCode.COMPILE, HostCode.TRACING),
+    "launch": (HostCode.LAUNCH,),
+    "host_compute": (HostCode.HOST_COMPUTE,),
+    "blocked": (HostCode.SYNC, HostCode.BLOCKED),
+}
+#: Labels of threads share the type of codes.
+_MOST_THREADS: Final = 254
+_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
+
+_MANY_THREADS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason=f"More than {_MOST_THREADS} threads served requests, too many to tell whose "
+    "work the tasks of thread pools are.",
+    remedy="Record a shorter window.",
+)
+
+
+class RequestWaits(Frozen, frozen=True):
+    """Charged times of the requests of a host.
+
+    Attributes:
+        rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
+            `REQUEST_BUCKETS`, null where it could not be looked at; the others add up
+            to the request's duration exactly.
+        missing: Bucket → why it could not be looked at.
+    """
+
+    rows: pl.DataFrame
+    missing: dict[str, Unavailable]
+
+
+def request_waits(  # noqa: PLR0917 - a derivation's inputs come in order
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+    nesting: Nesting,
+    stats: pl.DataFrame,
+    host_classes: HostClasses,
+    requests: Requests,
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    precision: Precision | Unavailable,
+) -> RequestWaits:
+    """Charge every request, thread by thread.
+
+    Args:
+        trace: The trace itself, for texts.
+        tracks: The table.
+        events: The table.
+        event_kinds: What the names of the events say.
+        nesting: Parents of the rows of `events`.
+        stats: The table, for what threads hand to thread pools.
+        host_classes: What each host event stands for.
+        requests: The requests.
+        device_activity: The table.
+        launches: The table.
+        correlation: The launch of each activity.
+        precision: Bits of each activity.
+    """
+    served = _Served.of(requests.rows)
+    tasks = _tasks(trace, events, event_kinds, nesting, stats=stats, served=served)
+    work = _device_work(
+        device_activity, launches, correlation, precision, served=served, tasks=tasks
+    )
+    missing: dict[str, Unavailable] = {}
+    if tasks is None:
+        missing |= dict.fromkeys(("other_threads", "thread_queue"), _MANY_THREADS)
+    if isinstance(work, Unavailable):
+        missing |= dict.fromkeys(DEVICE_ORDERS, work)
+    if isinstance(host_classes.launch, Unavailable):
+        missing["launch"] = host_classes.launch
+    if isinstance(host_classes.host_compute, Unavailable):
+        # Which calls hand their work to a device, and wait for it, is unknown too.
+        lost = host_classes.host_compute
+        missing |= {"host_compute": lost, "blocked": lost}
+    own = _own_work(tracks, events, host_classes.code, served)
+    times = {
+        bucket.name: np.zeros(len(served.start_ps), np.int64)
+        for bucket in REQUEST_BUCKETS
+    }
+    for number, track in enumerate(served.tracks.tolist()):
+        sets = dict(own.get(track, {}))
+        if not isinstance(work, Unavailable):
+            sets |= work[number]
+        if tasks is not None:
+            sets |= _elsewhere(tasks, served, number)
+        _charge(times, sets, served, number, skipped=missing.keys())
+    return RequestWaits(_frame(times, missing), missing)
+
+
+def _frame(
+    times: Mapping[str, NDArray[np.int64]], missing: Collection[str]
+) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            pl.Series(
+                f"{name}_ps",
+                [None] * len(spent) if name in missing else spent,
+                dtype=pl.Int64,
+            )
+            for name, spent in times.items()
+        ]
+    )
+
+
+class _Served(Frozen, frozen=True):
+    """Requests by row, and the threads that served them.
+
+    Attributes:
+        tracks: int32; rows of tracks, ascending.
+        event: int32 by request; row of events.
+        thread: intp by request; place in `tracks`.
+        start_ps: int64 by request.
+        end_ps: int64 by request.
+        rows: For each thread, its requests by start.
+    """
+
+    tracks: NDArray[np.int32]
+    event: NDArray[np.int32]
+    thread: NDArray[np.intp]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    rows: tuple[NDArray[np.intp], ...]
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> _Served:
+        """Requests of one thread do not overlap, so their starts order them."""
+        start_ps = ints(rows, "start_ps")
+        distinct, thread = np.unique(handles(rows, "track"), return_inverse=True)
+        order = np.lexsort((start_ps, thread))
+        edges = np.searchsorted(thread[order], np.arange(1, len(distinct)))
+        return cls(
+            distinct,
+            handles(rows, "event"),
+            thread,
+            start_ps,
+            start_ps + ints(rows, "dur_ps"),
+            tuple(np.split(order, edges)),
+        )
+
+    def clipped(
+        self,
+        number: int,
+        at_ps: NDArray[np.int64],
+        start_ps: NDArray[np.int64],
+        end_ps: NDArray[np.int64],
+    ) -> Spans:
+        """Intervals cut to the request of a thread in which something caused them.
+
+        Args:
+            number: Place of the thread in `tracks`.
+            at_ps: When each was caused; outside of all requests it is left out.
+            start_ps: Their begins.
+            end_ps: Their ends.
+        """
+        mine = self.rows[number]
+        at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1
+        known = at >= 0
+        request = mine[np.maximum(at, 0)]
+        known &= at_ps < self.end_ps[request]
+        starts = np.maximum(start_ps, self.start_ps[request])[known]
+        ends = np.minimum(end_ps, self.end_ps[request])[known]
+        some = starts < ends
+        starts, ends = starts[some], ends[some]
+        return Spans.from_events(starts, ends - starts)
+
+
+def _tasks(
+    trace: TraceData,
+    events: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+    *,
+    stats: pl.DataFrame,
+    served: _Served,
+) -> PoolTasks | None:
+    """Tasks of thread pools; their code is the thread for whose request they run.
+
+    Counted from 1, in the order of `served.tracks`; None for too many threads.
+    """
+    if len(served.tracks) > _MOST_THREADS:
+        return None
+    label = np.zeros(events.height, np.uint8)
+    label[served.event] = served.thread + 1
+    return pool_tasks(
+        events, kinds, nesting, stats=stats, strings=trace.strings, code=label
+    )
+
+
+def _own_work(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    code: NDArray[np.uint8],
+    served: _Served,
+) -> dict[int, dict[str, Spans]]:
+    """Row of tracks → bucket → where that thread itself is at it."""
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    mine = np.zeros(len(code), np.uint8)
+    for track in served.tracks.tolist():
+        rows = slice(int(begins[track]), int(ends[track]))
+        mine[rows] = code[rows]
+    return {
+        track: {
+            name: Spans.union_of(sets[code] for code in wanted if code in sets)
+            for name, wanted in _CODES.items()
+        }
+        for track, sets in flatten_tracks(tracks, events, mine, sticky=STICKY).items()
+    }
+
+
+def _elsewhere(tasks: PoolTasks, served: _Served, number: int) -> dict[str, Spans]:
+    """Tasks that a thread handed over during its requests, waiting and running."""
+    mine = np.flatnonzero(tasks.code == number + 1)
+    handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
+    return {
+        "other_threads": served.clipped(number, handed, start, tasks.end_ps[mine]),
+        "thread_queue": served.clipped(number, handed, handed, start),
+    }
+
+
+def _device_work(
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    precision: Precision | Unavailable,
+    *,
+    served: _Served,
+    tasks: PoolTasks | None,
+) -> list[dict[str, Spans]] | Unavailable:
+    """For each thread, device work launched by its requests, by kind."""
+    if isinstance(device_activity, Unavailable):
+        return device_activity
+    if isinstance(launches, Unavailable):
+        return launches
+    if isinstance(correlation, Unavailable):
+        return correlation
+    if isinstance(precision, Unavailable):
+        return precision
+    called_ps, thread = _callers(launches, served, tasks)
+    launch = correlation.launch_of_activity
+    rows = np.flatnonzero(launch >= 0)
+    rows = rows[thread[launch[rows]] >= 0]
+    of_thread = thread[launch[rows]]
+    order = np.argsort(of_thread, kind="stable")
+    rows, of_thread = rows[order], of_thread[order]
+    edges = np.searchsorted(of_thread, np.arange(1, len(served.tracks)))
+    start = ints(device_activity, "start_ps")
+    dur = ints(device_activity, "dur_ps")
+    place = _orders(codes(device_activity, "kind"), precision)
+    found: list[dict[str, Spans]] = []
+    for number, mine in enumerate(np.split(rows, edges)):
+        sets = {}
+        for at, name in enumerate(DEVICE_ORDERS):
+            some = mine[place[mine] == at]
+            begins, called = start[some], called_ps[launch[some]]
+            sets[name] = served.clipped(number, called, begins, begins + dur[some])
+        found.append(sets)
+    return found
+
+
+def _orders(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.uint8]:
+    """The place in `DEVICE_ORDERS` of each activity."""
+    place = np.zeros(256, np.uint8)
+    for name in DEVICE_ORDERS[2:]:
+        place[_KIND[name]] = DEVICE_ORDERS.index(name)
+    order: NDArray[np.uint8] = place[kind]
+    order[(kind == _KIND["kernel"]) & (precision.bits != 16)] = 1
+    return order
+
+
+def _callers(
+    launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When each launch was called, and the thread for whose requests; -1 for none."""
+    track, at_ps = handles(launches, "track"), ints(launches, "start_ps")
+    place = np.searchsorted(served.tracks, track)
+    place = np.minimum(place, len(served.tracks) - 1)
+    thread = np.where(served.tracks[place] == track, place, -1).astype(np.int64)
+    if tasks is None:
+        return at_ps, thread
+    for pool in np.unique(tasks.track).tolist():
+        mine = np.flatnonzero((track == pool) & (thread < 0))
+        running = np.flatnonzero((tasks.track == pool) & (tasks.code > 0))
+        if not len(mine) or not len(running):
+            continue
+        task = np.searchsorted(tasks.start_ps[running], at_ps[mine], side="right") - 1
+        inside = task >= 0
+        mine, task = mine[inside], running[task[inside]]
+        held = at_ps[mine] < tasks.end_ps[task]
+        thread[mine[held]] = tasks.code[task[held]].astype(np.int64) - 1
+    return at_ps, thread
+
+
+def _charge(
+    columns: Mapping[str, NDArray[np.int64]],
+    sets: Mapping[str, Spans],
+    served: _Served,
+    number: int,
+    *,
+    skipped: Collection[str],
+) -> None:
+    """Charge the requests of one thread; what no set covers is unattributed."""
+    rows = served.rows[number]
+    starts, ends = served.start_ps[rows], served.end_ps[rows]
+    taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)
+    for bucket in REQUEST_BUCKETS[:-1]:
+        found = sets.get(bucket.name)
+        if found is None or not len(found) or bucket.name in skipped:
+            continue
+        taken |= found
+        now = taken.within(starts, ends)
+        columns[bucket.name][rows] = now - covered
+        covered = now
+    columns[REQUEST_BUCKETS[-1].name][rows] = ends - starts - covered

@@ -1,0 +1,307 @@
+"""`requests`: the requests that a program served, one at a time on its thread.
+
+A request is what the program announced as one (a request id or a batch size, a root of
+its own), or the call with which a serving library runs one (spec: tools, section 19).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.derive.host.values import host_ranges, int_values, picked, text_codes
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.trace.model import TraceData
+
+__all__ = ["REQUEST_ROWS", "Requests", "requests"]
+
+#: Columns of `Requests.rows`, by start.
+REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
+    "event": pl.Int32(),  # row of events
+    "track": pl.Int32(),  # the thread that served it
+    "name": pl.String(),
+    "start_ps": pl.Int64(),
+    "dur_ps": pl.Int64(),
+    "request_id": pl.String(),  # null where not recorded
+    "batch_size": pl.Int64(),  # likewise
+}
+
+_ID: Final = "request_id"
+_BATCH: Final = "batch_size"
+#: Size of a request that a batcher put together with others.
+_TASK: Final = "batching_input_task_size"
+_ROOT: Final = "_r"
+_STEP: Final = "step_num"
+_KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
+#: The level of a root that the program declared as a request.
+_REQUEST_ROOT: Final = -1
+
+#: Calls of serving libraries, the outer ones first; the first that occur count.
+_CALLS: Final = (
+    r"^BatchingSessionRun$",
+    r"^TfrtModelRun$",
+    r"^ServingModelRun$",
+    r"^(?:SessionRun|RunGraph)$",
+)
+#: The last of them also run training steps.
+_PLAIN_SESSIONS: Final = _CALLS[-1]
+#: What carries a batch size without being a request: the pipeline's own calls, ops,
+#: and the batches that a batcher makes of requests.
+_NO_REQUEST: Final = (
+    EventFlag.DATASET
+    | EventFlag.PRODUCER
+    | EventFlag.CONSUMER_WAIT
+    | EventFlag.USER_INPUT
+    | EventFlag.SERVING
+    | EventFlag.CAPTURED_FUNCTION
+    | EventFlag.PYTHON_FRAME
+    | EventFlag.END_THUNK
+)
+
+_NONE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No event is a request: none carries a request id or a batch size, and no "
+    "serving library was at work.",
+    remedy="Put an annotation around each request, with its id and size: "
+    "`Trace('serve_request', request_id=i, batch_size=n)`.",
+)
+_NAMELESS: Final = Unavailable(
+    code="CORRUPT",
+    reason="The file holds events without names, so requests cannot be told.",
+    remedy="Copy the whole file again, or record again.",
+)
+
+
+class Requests(Frozen, frozen=True):
+    """The requests of one host; those on one thread do not overlap.
+
+    Attributes:
+        rows: Columns `REQUEST_ROWS`.
+        without_values: Why ids and sizes could not be read, nor the requests that
+            nothing else tells; None where they could.
+    """
+
+    rows: pl.DataFrame
+    without_values: Unavailable | None
+
+
+def requests(  # noqa: PLR0917 - a derivation's inputs come in order
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    stats: pl.DataFrame | Unavailable,
+    type_stats: pl.DataFrame | Unavailable,
+    steps: Steps | Unavailable,
+) -> Requests | Unavailable:
+    """Find the outermost request events of every host thread.
+
+    Args:
+        trace: The trace itself, for texts.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        event_kinds: What the names of the events say.
+        stats: The table.
+        type_stats: The table.
+        steps: The steps; where the program marks them, what bears no id is training.
+    """
+    if not event_types["known"].any():
+        return _NAMELESS
+    marked = not isinstance(steps, Unavailable) and steps.source == "marker"
+    scene = _Scene(trace, tracks, events, event_kinds)
+    found = [scene.calls(event_types["name"], marked=marked)]
+    values = None
+    if not isinstance(stats, Unavailable):
+        values = scene.values(stats, type_stats)
+        found += [scene.announced(values, marked=marked)]
+    rows = np.unique(np.concatenate(found))
+    if not len(rows):
+        return stats if isinstance(stats, Unavailable) else _NONE
+    return Requests(
+        scene.outermost(rows, event_types["name"], values),
+        without_values=stats if isinstance(stats, Unavailable) else None,
+    )
+
+
+class _Scene(Frozen, frozen=True):
+    """What the search for requests needs again and again."""
+
+    trace: TraceData
+    tracks: pl.DataFrame
+    events: pl.DataFrame
+    kinds: EventKinds
+
+    def _of_types(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Rows of the events on host threads whose type is chosen."""
+        nothing = np.empty(0, np.int64)
+        if not chosen.any():
+            return nothing
+        types, wanted = handles(self.events, "type"), chosen.astype(np.uint8)
+        found = [
+            picked(types, wanted, begin, end) for begin, end in host_ranges(self.tracks)
+        ]
+        return np.concatenate(found or [nothing])
+
+    def calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
+        """Calls of the outermost serving library that was at work."""
+        for pattern in _CALLS:
+            if pattern == _PLAIN_SESSIONS and marked:
+                break
+            rows = self._of_types(names.str.contains(pattern).to_numpy())
+            if len(rows):
+                return rows
+        return np.empty(0, np.int64)
+
+    def values(
+        self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
+    ) -> Mapping[str, StatRows]:
+        """The few values that tell requests, by name; owners are events, ascending."""
+        handle_of = {key: find_handle(self.trace.strings, key) for key in _KEYS}
+        wanted = np.zeros(len(self.trace.strings) + 1, np.uint8)
+        wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
+        key = handles(stats, "key")
+        rows = picked(key, wanted, 0, len(key)) if wanted.any() else np.empty(0, int)
+        own = _rows(stats[rows])
+        found = {name: own.only(own.key == one) for name, one in handle_of.items()}
+        if isinstance(type_stats, Unavailable):
+            return found
+        for name, handle in handle_of.items():
+            shared = rows_with_key(type_stats, "type", handle)
+            if len(shared.owner):
+                found[name] = self._with_shared(found[name], shared)
+        return found
+
+    def _with_shared(self, own: StatRows, shared: StatRows) -> StatRows:
+        """Add what all events of a type share, for those without a value of theirs."""
+        place = np.full(len(self.kinds.flags), -1)
+        place[shared.owner] = np.arange(len(shared.owner))
+        heirs = self._of_types(place >= 0)
+        heirs = heirs[~np.isin(heirs, own.owner)]
+        at = place[handles(self.events, "type")[heirs]]
+        order = np.argsort(np.concatenate((own.owner, heirs)), kind="stable")
+        return StatRows(
+            np.concatenate((own.owner, heirs.astype(np.int32)))[order],
+            np.concatenate((own.key, shared.key[at]))[order],
+            np.concatenate((own.kind, shared.kind[at]))[order],
+            np.concatenate((own.value, shared.value[at]))[order],
+            np.concatenate((own.length, shared.length[at]))[order],
+        )
+
+    def announced(
+        self, values: Mapping[str, StatRows], *, marked: bool
+    ) -> NDArray[np.int64]:
+        """Events that the program itself announced as requests."""
+        level_of, level = int_values(values[_ROOT])
+        named = np.union1d(values[_ID].owner, level_of[level == _REQUEST_ROOT])
+        found = self._requests(named, self.kinds.has(_NO_REQUEST))
+        if marked:
+            return found
+        # A step or an op may state its batch size too.
+        sized = values[_BATCH].owner
+        others = np.union1d(values[_STEP].owner, level_of[level >= 1])
+        sized = np.unique(sized[~np.isin(sized, others)])
+        is_op = self.kinds.category != OpCategory.UNKNOWN
+        more = self._requests(sized, is_op | self.kinds.has(_NO_REQUEST))
+        return np.union1d(found, more)
+
+    def _requests(
+        self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """The rows on host tracks whose type is not excluded."""
+        on_host = self.tracks["device"].is_null().to_numpy()
+        mine = on_host[handles(self.events, "track")[rows]]
+        return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
+            np.int64
+        )
+
+    def outermost(
+        self,
+        rows: NDArray[np.int64],
+        names: pl.Series,
+        values: Mapping[str, StatRows] | None,
+    ) -> pl.DataFrame:
+        """What is known of the requests that lie in no other one, by start."""
+        start_ps = ints(self.events, "start_ps")[rows]
+        dur_ps = ints(self.events, "dur_ps")[rows]
+        track = handles(self.events, "track")[rows]
+        outer = nest_subset(start_ps, dur_ps, track=track).parent < 0
+        rows = rows[outer]
+        return pl.DataFrame(
+            {
+                "event": rows.astype(np.int32),
+                "track": track[outer],
+                "name": names.gather(handles(self.events, "type")[rows]),
+                "start_ps": start_ps[outer],
+                "dur_ps": dur_ps[outer],
+                "request_id": self.ids(rows, values),
+                "batch_size": self.sizes(rows, values),
+            },
+            schema=REQUEST_ROWS,
+        ).sort("start_ps", "event")
+
+    def ids(
+        self, rows: NDArray[np.int64], values: Mapping[str, StatRows] | None
+    ) -> pl.Series:
+        """The id of each request as text; null where it has none."""
+        if values is None:
+            return pl.Series([None] * len(rows), dtype=pl.String)
+        owner, number = int_values(values[_ID])
+        value, known = _aligned(rows, owner, number)
+        numbers = nullable("id", value, known).cast(pl.String)
+        owner, code, texts = text_codes(self.trace, values[_ID])
+        at, spelled = _aligned(rows, owner, code.astype(np.int64))
+        if not spelled.any():
+            return numbers
+        words = pl.Series(texts, dtype=pl.String).gather(at)
+        return words.zip_with(pl.Series(spelled), numbers)
+
+    def sizes(
+        self, rows: NDArray[np.int64], values: Mapping[str, StatRows] | None
+    ) -> pl.Series:
+        """The batch size of each request; null where it is not recorded."""
+        if values is None:
+            return pl.Series([None] * len(rows), dtype=pl.Int64)
+        size, known = _aligned(rows, *int_values(values[_BATCH]))
+        task, batched = _aligned(rows, *int_values(values[_TASK]))
+        return nullable("batch_size", np.where(known, size, task), known | batched)
+
+
+def _rows(frame: pl.DataFrame) -> StatRows:
+    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
+    return StatRows(
+        handles(frame, "event"),
+        handles(frame, "key"),
+        kind,
+        ints(frame, "value"),
+        handles(frame, "length"),
+    )
+
+
+def _aligned(
+    wanted: NDArray[np.int64],
+    owner: NDArray[np.signedinteger],
+    value: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The value of each wanted owner and whether it has one; owners ascend."""
+    if not len(owner):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
+    known: NDArray[np.bool_] = owner[at] == wanted
+    return np.where(known, value[at], 0), known

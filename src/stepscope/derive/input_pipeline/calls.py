@@ -1,0 +1,357 @@
+"""`pipeline_calls`: what each call of an input pipeline spent its time on.
+
+A call is one execution of a pipeline's outermost stage with all that it caused. Per
+call and stage: the time of its executions, their self time, and the part of the call's
+wall time that it is charged with (spec: tools, section 15.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.frozen import Frozen
+from stepscope.trace.quality import QualityNote
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.input_pipeline.graph import PipelineGraph
+
+__all__ = ["CALLS", "CALL_STAGES", "PipelineCalls", "pipeline_calls"]
+
+#: Executions that cause each other deeper than this are left out (spec: tools, 15).
+_DEEPEST: Final = 100
+
+#: Columns of `PipelineCalls.calls`, by start; the row number is the call's handle.
+CALLS: Final[dict[str, pl.DataType]] = {
+    "pipeline": pl.Int32(),  # row of pipelines
+    "start_ps": pl.Int64(),
+    "latency_ps": pl.Int64(),
+    "rank": pl.Int64(),  # among the calls of its pipeline, 0 for the slowest
+    "bottleneck": pl.Int32(),  # row of stages; null where no stage can be
+}
+#: Columns of `PipelineCalls.stages`, by call and stage.
+CALL_STAGES: Final[dict[str, pl.DataType]] = {
+    "call": pl.Int32(),
+    "stage": pl.Int32(),
+    "start_ps": pl.Int64(),  # of its first execution
+    "total_ps": pl.Int64(),
+    "self_ps": pl.Int64(),
+    "critical_ps": pl.Int64(),
+    "executions": pl.Int64(),
+    "blocking": pl.Boolean(),
+}
+
+
+class PipelineCalls(Frozen, frozen=True):
+    """All calls of the pipelines of a host.
+
+    Attributes:
+        calls: Columns `CALLS`.
+        stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its
+            latency exactly.
+        call: int64, ascending; call of each of its executions.
+        execution: int64; that execution, of the `PipelineGraph`.
+        notes: Doubts about the numbers.
+    """
+
+    calls: pl.DataFrame
+    stages: pl.DataFrame
+    call: NDArray[np.int64]
+    execution: NDArray[np.int64]
+    notes: tuple[QualityNote, ...]
+
+    def stages_of(self, call: int) -> pl.DataFrame:
+        """The rows of `stages` of one call."""
+        calls = self.stages["call"]
+        first = int(calls.search_sorted(call, side="left"))
+        last = int(calls.search_sorted(call, side="right"))
+        return self.stages.slice(first, last - first)
+
+    def executions_of(self, call: int) -> NDArray[np.int64]:
+        """The executions that belong to one call."""
+        first, last = np.searchsorted(self.call, (call, call + 1))
+        return self.execution[first:last]
+
+
+def pipeline_calls(graph: PipelineGraph) -> PipelineCalls:
+    """Walk every call from its root, all calls at once and one level at a time."""
+    walk = _Walk(graph)
+    reached = walk.blocking()
+    others = walk.others(reached)
+    call = np.concatenate((reached.call, others.call))
+    execution = np.concatenate((reached.execution, others.execution))
+    critical = np.concatenate((reached.kept_ps, np.zeros(len(others.call), np.int64)))
+    blocking = np.arange(len(call)) < len(reached.call)
+    order = np.lexsort((execution, call))
+    stages = _per_stage(
+        graph,
+        call=call[order],
+        execution=execution[order],
+        critical_ps=critical[order],
+        blocking=blocking[order],
+    )
+    return PipelineCalls(
+        calls=_calls(graph, stages),
+        stages=stages,
+        call=call[order],
+        execution=execution[order],
+        notes=_notes(walk.cut),
+    )
+
+
+class _Reached(NamedTuple):
+    """Executions that belong to calls.
+
+    Attributes:
+        call: int64.
+        execution: int64.
+        kept_ps: int64; what of the call's wall time the execution is charged with.
+    """
+
+    call: NDArray[np.int64]
+    execution: NDArray[np.int64]
+    kept_ps: NDArray[np.int64]
+
+
+class _Edges(NamedTuple):
+    """Some edges of a graph, to be followed from their parents.
+
+    Attributes:
+        first: int64 by execution, and one more; where its edges begin in `child`.
+        child: int64; executions, in the order of the graph's edges.
+    """
+
+    first: NDArray[np.int64]
+    child: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
+        """The chosen ones of all edges."""
+        count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
+        return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
+
+    def of_each(
+        self, at: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places in `at`, ascending, and the children of what stands there."""
+        count = self.first[at + 1] - self.first[at]
+        ends = np.cumsum(count)
+        above = np.repeat(np.arange(len(at)), count)
+        within = np.arange(len(above)) - np.repeat(ends - count, count)
+        return above, self.child[self.first[at][above] + within]
+
+
+class _Walk:
+    """Follows the edges of a graph; each execution counts once in a call."""
+
+    def __init__(self, graph: PipelineGraph) -> None:
+        self.graph = graph
+        self.end_ps = graph.start_ps + graph.dur_ps
+        self.overlaps = graph.overlap_ps() > 0
+        incoming = np.bincount(graph.child, minlength=len(graph.start_ps))
+        incoming[graph.root] += 1
+        #: Executions that several edges lead to.
+        self.shared = incoming > 1
+        self.seen = np.empty(0, np.int64)
+        self.cut = 0
+
+    def blocking(self) -> _Reached:
+        """What the calls waited for, with the wall time of each shared out.
+
+        Each execution is charged with a part of the wall time that is one interval.
+        It passes on what its children overlap, the earlier child first, so that each
+        child is again charged with one interval, and keeps the rest.
+        """
+        graph, edges = self.graph, _Edges.of(self.graph, self.overlaps)
+        call, at = np.arange(len(graph.root)), graph.root
+        low, high = graph.start_ps[at], self.end_ps[at]
+        self._new(call, at)
+        found = []
+        for level in range(_DEEPEST + 1):
+            above, child = self._below(edges, call, at, level)
+            starts = np.clip(graph.start_ps[child], low[above], high[above])
+            ends = np.clip(self.end_ps[child], starts, high[above])
+            starts = np.minimum(_after_earlier(above, starts, ends), ends)
+            passed = _sums(above, ends - starts, count=len(at))
+            found.append(_Reached(call, at, high - low - passed))
+            call, at, low, high = call[above], child, starts, ends
+            if not len(at):
+                break
+        return _stacked(found)
+
+    def others(self, reached: _Reached) -> _Reached:
+        """What else belongs to the calls: work that ran before or after its taking."""
+        call, at, _ = reached
+        edges = _Edges.of(self.graph, ~self.overlaps)
+        everything = _Edges.of(self.graph, np.ones(len(self.overlaps), np.bool_))
+        found = []
+        for level in range(_DEEPEST + 1):
+            above, at = self._below(edges, call, at, level)
+            call = call[above]
+            found.append(_Reached(call, at, np.zeros(len(at), np.int64)))
+            edges = everything
+            if not len(at):
+                break
+        return _stacked(found)
+
+    def _below(
+        self,
+        edges: _Edges,
+        call: NDArray[np.int64],
+        at: NDArray[np.int64],
+        level: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places in `at` and their children that are new to their call."""
+        above, child = edges.of_each(at)
+        fresh = self._new(call[above], child)
+        if level == _DEEPEST:
+            self.cut += int(fresh.sum())
+            fresh[:] = False
+        return above[fresh], child[fresh]
+
+    def _new(
+        self, call: NDArray[np.int64], execution: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """The first of equal pairs that were not seen before; they are seen now."""
+        fresh = np.ones(len(call), np.bool_)
+        some = np.flatnonzero(self.shared[execution])
+        if not len(some):
+            return fresh
+        key = call[some] * np.int64(len(self.shared)) + execution[some]
+        distinct, first = np.unique(key, return_index=True)
+        unseen = ~np.isin(distinct, self.seen, assume_unique=True)
+        fresh[some] = False
+        fresh[some[first[unseen]]] = True
+        self.seen = np.concatenate((self.seen, distinct[unseen]))
+        return fresh
+
+
+def _stacked(found: list[_Reached]) -> _Reached:
+    return _Reached(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _after_earlier(
+    group: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Where each interval begins that is not covered by earlier ones of its group.
+
+    Groups ascend, and in a group the starts do. A result may lie behind the end.
+    """
+    follows = group[1:] == group[:-1]
+    if not (follows & (starts[1:] < ends[:-1])).any():
+        return starts
+    # The greatest end so far, group by group: ends are compared by their ranks, and
+    # each group begins above all ranks of the one before.
+    order = np.argsort(ends, kind="stable")
+    rank = np.empty(len(ends), np.int64)
+    rank[order] = np.arange(len(ends))
+    changes = np.concatenate(([0], np.cumsum(~follows)))
+    reach = np.maximum.accumulate(changes * len(ends) + rank) - changes * len(ends)
+    after = starts.copy()
+    after[1:][follows] = np.maximum(starts[1:], ends[order[reach[:-1]]])[follows]
+    return after
+
+
+def _sums(
+    group: NDArray[np.int64], values: NDArray[np.int64], *, count: int
+) -> NDArray[np.int64]:
+    """Exact sums by group, over groups that ascend."""
+    before = np.concatenate(([0], np.cumsum(values)))
+    ends = np.cumsum(np.bincount(group, minlength=count))
+    return before[ends] - before[np.concatenate(([0], ends[:-1]))]
+
+
+def _self_ps(graph: PipelineGraph) -> NDArray[np.int64]:
+    """Each execution's time without what its immediate children overlap."""
+    low = graph.start_ps[graph.parent]
+    high = low + graph.dur_ps[graph.parent]
+    end_ps = graph.start_ps + graph.dur_ps
+    starts = np.clip(graph.start_ps[graph.child], low, high)
+    ends = np.clip(end_ps[graph.child], starts, high)
+    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
+    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
+    own: NDArray[np.int64] = graph.dur_ps - covered
+    return own
+
+
+def _per_stage(
+    graph: PipelineGraph,
+    *,
+    call: NDArray[np.int64],
+    execution: NDArray[np.int64],
+    critical_ps: NDArray[np.int64],
+    blocking: NDArray[np.bool_],
+) -> pl.DataFrame:
+    """One row per call and stage."""
+    rows = pl.DataFrame(
+        {
+            "call": call,
+            "stage": graph.stage[execution],
+            "start_ps": graph.start_ps[execution],
+            "total_ps": graph.dur_ps[execution],
+            "self_ps": _self_ps(graph)[execution],
+            "critical_ps": critical_ps,
+            "blocking": blocking,
+        }
+    )
+    summed = rows.group_by("call", "stage").agg(
+        pl.col("start_ps").min(),
+        pl.col("total_ps").sum(),
+        pl.col("self_ps").sum(),
+        pl.col("critical_ps").sum(),
+        pl.len().alias("executions"),
+        pl.col("blocking").any(),
+    )
+    typed = summed.select(pl.col(name).cast(kind) for name, kind in CALL_STAGES.items())
+    return typed.sort("call", "stage")
+
+
+def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
+    """Latency, rank and bottleneck of each call (spec: tools, section 15.3)."""
+    named = graph.stages.with_row_index("stage").select(
+        pl.col("stage").cast(pl.Int32), "transparent", "long_name"
+    )
+    bottlenecks = (
+        stages.filter("blocking")
+        .join(named, on="stage", how="left", maintain_order="left")
+        .filter(~pl.col("transparent"))
+        .sort(
+            *("call", "self_ps", "critical_ps", "long_name", "stage"),
+            descending=[False, True, True, False, False],
+        )
+        .group_by("call", maintain_order=True)
+        .agg(pl.col("stage").first().alias("bottleneck"))
+    )
+    slowest_first = pl.struct(-pl.col("latency_ps"), "call").rank("ordinal")
+    return (
+        pl.DataFrame(
+            {
+                "call": np.arange(len(graph.root), dtype=np.int32),
+                "pipeline": graph.pipeline,
+                "start_ps": graph.start_ps[graph.root],
+                "latency_ps": graph.dur_ps[graph.root],
+            }
+        )
+        .with_columns((slowest_first.over("pipeline") - 1).alias("rank"))
+        .join(bottlenecks, on="call", how="left", maintain_order="left")
+        .select(pl.col(name).cast(kind) for name, kind in CALLS.items())
+    )
+
+
+def _notes(cut: int) -> tuple[QualityNote, ...]:
+    if not cut:
+        return ()
+    return (
+        QualityNote(
+            kind="pipeline_too_deep",
+            severity="warning",
+            count=cut,
+            scope="input pipelines",
+            message=f"{cut:,} executions of input pipeline stages lie more than "
+            f"{_DEEPEST} levels deep; their time is charged to what waited for them.",
+        ),
+    )

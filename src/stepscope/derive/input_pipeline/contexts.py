@@ -1,0 +1,313 @@
+"""Work that one thread hands to another: who is behind a call that runs elsewhere.
+
+An event that carries a producer's type and id is a parent of every event that carries
+the same as a consumer's (spec: tools, section 3.1, rules 3 and 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.stat_values import StatRows, find_handle
+from stepscope.derive.host.values import int_values, picked
+from stepscope.derive.names.event_kinds import EventFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+
+__all__ = ["Context", "Contexts", "callers", "contexts", "nearest_above"]
+
+#: A context with this many producers and as many consumers is no evidence.
+_CROWD: Final = 64
+#: Contexts that are followed from a call back to who is behind it.
+_MOST_HOPS: Final = 64
+_NO_PROCESS: Final = -1
+_NAMES: Final = ("_pt", "_p", "_ct", "_c", "_pid")
+
+#: Type, id and process (-1 where it is not known).
+Context: TypeAlias = "tuple[int, int, int]"
+
+
+class _Side(NamedTuple):
+    """Producers, or consumers, by ascending id.
+
+    Attributes:
+        row: int64; row of events.
+        type: int64; what kind of context.
+        id: int64; its 64 bits.
+        process: int64; -1 where it is not known.
+    """
+
+    row: NDArray[np.int64]
+    type: NDArray[np.int64]
+    id: NDArray[np.int64]
+    process: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """All contexts of a host.
+
+    Attributes:
+        producers: Events that hand work over.
+        consumers: Events that stand for that work.
+        pool_begins: int64, ascending; rows of events with which a thread of a pool
+            begins a task. They last no time: the task runs until the time beside.
+        pool_ends_ps: int64; when the task is done.
+    """
+
+    producers: _Side
+    consumers: _Side
+    pool_begins: NDArray[np.int64]
+    pool_ends_ps: NDArray[np.int64]
+
+    @cached_property
+    def consumer_rows(self) -> NDArray[np.int64]:
+        """Rows of the consumers, ascending."""
+        return np.sort(self.consumers.row)
+
+    def behind(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
+        """Places in `rows`, the rows of the producers behind them, and the crowds.
+
+        Crowds are contexts that were left out because nearly everybody takes part in
+        them. The rows are those of consumers.
+        """
+        order = np.argsort(self.consumers.row, kind="stable")
+        at = order[np.searchsorted(self.consumers.row[order], rows)]
+        wanted = _Side(*(column[at] for column in self.consumers))
+        place, found = _matching(wanted, self.producers)
+        count = np.bincount(place, minlength=len(rows))
+        many = np.flatnonzero(count >= _CROWD)
+        crowded = np.zeros(len(rows), np.bool_)
+        if len(many):
+            some = _Side(*(column[many] for column in wanted))
+            others, _ = _matching(some, self.consumers)
+            crowded[many] = np.bincount(others, minlength=len(many)) >= _CROWD
+        kept = ~crowded[place]
+        crowds = {
+            (int(wanted.type[one]), int(wanted.id[one]), int(wanted.process[one]))
+            for one in np.flatnonzero(crowded)
+        }
+        return place[kept], self.producers.row[found[kept]], crowds
+
+
+def contexts(
+    strings: Sequence[str],
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    kinds: EventKinds,
+    stats: pl.DataFrame,
+) -> Contexts:
+    """Read the contexts of all events in one pass over `stats`.
+
+    A value without its type stands for nothing. A consumer may name another process.
+    """
+    values = _values(strings, stats)
+    track = handles(events, "track")
+    process = tracks["process"].fill_null(_NO_PROCESS).to_numpy()
+    producers = _side(values["_p"], values["_pt"], process, track)
+    consumers = _side(values["_c"], values["_ct"], process, track)
+    owner, elsewhere = int_values(values["_pid"])
+    named, value = _aligned(consumers.row, owner, elsewhere)
+    consumers = consumers._replace(process=np.where(named, value, consumers.process))
+    begins, ends = _pool_tasks(events, kinds)
+    return Contexts(_by_id(producers), _by_id(consumers), begins, ends)
+
+
+def callers(
+    rows: NDArray[np.int64],
+    *,
+    parent: NDArray[np.int32],
+    is_call: NDArray[np.bool_],
+    events: pl.DataFrame,
+    found: Contexts,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
+    """The calls on other threads on whose behalf some events run.
+
+    Args:
+        rows: Rows of events that no call on their own thread encloses.
+        parent: Row that contains each row of events, -1 for none.
+        is_call: By row of events; where the search ends.
+        events: The table.
+        found: The contexts.
+
+    Returns:
+        Places in `rows`, the rows of the calls behind them, and the contexts that
+        were left out as crowds.
+    """
+    stops = is_call.copy()
+    stops[found.consumer_rows] = True
+    who, at = np.arange(len(rows)), rows.astype(np.int64)
+    # A call that itself stands for work of others counts before what encloses it.
+    consuming = _among(at, found.consumer_rows)
+    pending = (who[consuming], at[consuming])
+    here = _around(parent, at, stops, events=events, found=found)
+    edges: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    seen = np.empty(0, np.int64)
+    crowds: set[Context] = set()
+    for _ in range(_MOST_HOPS):
+        who, here = who[here >= 0], here[here >= 0]
+        reached = is_call[here]
+        edges.append((who[reached], here[reached]))
+        consuming = ~reached & _among(here, found.consumer_rows)
+        who = np.concatenate((pending[0], who[consuming]))
+        here = np.concatenate((pending[1], here[consuming]))
+        pending = (who[:0], here[:0])
+        key = np.unique(who * np.int64(len(parent)) + here)
+        key = key[~_among(key, seen)]
+        if not len(key):
+            break
+        seen = np.union1d(seen, key)
+        who, here = np.divmod(key, np.int64(len(parent)))
+        place, producers, skipped = found.behind(here)
+        crowds |= skipped
+        at = np.concatenate((producers, here))
+        who = np.concatenate((who[place], who))
+        here = _around(parent, at, stops, events=events, found=found)
+        own = np.flatnonzero(stops[producers])
+        here[own] = producers[own]
+    places, calls = (np.concatenate(column) for column in zip(*edges, strict=True))
+    return places, calls, crowds
+
+
+def _around(
+    parent: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    stops: NDArray[np.bool_],
+    *,
+    events: pl.DataFrame,
+    found: Contexts,
+) -> NDArray[np.int64]:
+    """The nearest stop that encloses each row, else the task of a pool around it."""
+    here = nearest_above(parent, rows, stops)
+    alone = here < 0
+    here[alone] = _task_around(rows[alone], events, found)
+    return here
+
+
+def nearest_above(
+    parent: NDArray[np.int32], rows: NDArray[np.int64], stops: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """The nearest ancestor of each row that is a stop, -1 for none."""
+    found = np.full(len(rows), -1, np.int64)
+    at, place = parent[rows], np.arange(len(rows))
+    # One round per level of nesting, over the rows that still have an ancestor.
+    while len(place):
+        inside = at >= 0
+        at, place = at[inside], place[inside]
+        hit = stops[at]
+        found[place[hit]] = at[hit]
+        at, place = parent[at[~hit]], place[~hit]
+    return found
+
+
+def _task_around(
+    rows: NDArray[np.int64], events: pl.DataFrame, found: Contexts
+) -> NDArray[np.int64]:
+    """The begin of the task of a pool in which each row runs, -1 for none."""
+    around = np.full(len(rows), -1, np.int64)
+    at = np.searchsorted(found.pool_begins, rows, side="right") - 1
+    exists = at >= 0
+    at, mine = at[exists], rows[exists]
+    begins = found.pool_begins[at]
+    track, start_ps = handles(events, "track"), ints(events, "start_ps")
+    inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
+    around[np.flatnonzero(exists)[inside]] = begins[inside]
+    return around
+
+
+def _values(strings: Sequence[str], stats: pl.DataFrame) -> Mapping[str, StatRows]:
+    handle_of = {name: find_handle(strings, name) for name in _NAMES}
+    key = handles(stats, "key")
+    wanted = np.zeros(len(strings) + 1, np.uint8)
+    wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
+    rows = picked(key, wanted, 0, len(key)) if wanted.any() else np.empty(0, np.int64)
+    some = stats[rows]
+    kind: NDArray[np.uint8] = some["kind"].to_numpy()
+    found = StatRows(
+        handles(some, "event"),
+        handles(some, "key"),
+        kind,
+        ints(some, "value"),
+        handles(some, "length"),
+    )
+    return {name: found.only(found.key == one) for name, one in handle_of.items()}
+
+
+def _side(
+    ids: StatRows,
+    types: StatRows,
+    process: NDArray[np.int64],
+    track: NDArray[np.int32],
+) -> _Side:
+    owner, value = int_values(ids)
+    typed, kind = _aligned(owner, *int_values(types))
+    row = owner[typed].astype(np.int64)
+    return _Side(row, kind[typed], value[typed], process[track[row]])
+
+
+def _by_id(side: _Side) -> _Side:
+    order = np.argsort(side.id, kind="stable")
+    return _Side(*(column[order] for column in side))
+
+
+def _aligned(
+    wanted: NDArray[np.signedinteger],
+    owner: NDArray[np.signedinteger],
+    value: NDArray[np.int64],
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether each wanted owner has a value, and which; owners ascend."""
+    if not len(owner):
+        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
+    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
+    return owner[at] == wanted, value[at]
+
+
+def _matching(
+    wanted: _Side, among: _Side
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of equal contexts: in `wanted`, and in `among`, whose ids ascend."""
+    begin = np.searchsorted(among.id, wanted.id, side="left")
+    count = np.searchsorted(among.id, wanted.id, side="right") - begin
+    ends = np.cumsum(count)
+    place = np.repeat(np.arange(len(count)), count)
+    other = np.arange(len(place)) - np.repeat(ends - count, count) + begin[place]
+    same = (among.type[other] == wanted.type[place]) & (
+        among.process[other] == wanted.process[place]
+    )
+    return place[same], other[same]
+
+
+def _among(
+    values: NDArray[np.int64], ascending: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    hit: NDArray[np.bool_] = ascending[at] == values
+    return hit
+
+
+def _pool_tasks(
+    events: pl.DataFrame, kinds: EventKinds
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows with which tasks begin, and when the end follows on the same thread."""
+    types, track = handles(events, "type"), handles(events, "track")
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    begins = kinds.has(EventFlag.POOL_START)
+    rows = np.flatnonzero(marks[types])
+    is_begin = begins[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (track[rows[:-1]] == track[rows[1:]])
+    return rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]

@@ -1,0 +1,319 @@
+"""`pipeline_graph`: which call of an input pipeline's stage caused which others.
+
+An *execution* is one event of a stage; a stage is an iterator of the pipeline. The
+executions of a host form a graph: those nested in another one, those that made, on a
+thread of the pipeline's own, an element that another one took, and those that ran on
+another one's behalf (spec: tools, section 15.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.derive.host.values import int_values
+from stepscope.derive.input_pipeline.contexts import callers, contexts, nearest_above
+from stepscope.derive.input_pipeline.handovers import Elements, handovers
+from stepscope.derive.input_pipeline.names import BEGINNING, mark_of
+from stepscope.derive.input_pipeline.stages import (
+    PIPELINES,
+    STAGES,
+    last_stages,
+    pipelines_of,
+    stages_of,
+)
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.frozen import Frozen
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.input_pipeline.contexts import Context
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
+
+__all__ = ["PIPELINES", "STAGES", "PipelineGraph", "pipeline_graph"]
+
+_NO_STAGES: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="The input was recorded as calls without stages, so it has no graph.",
+    remedy="The input pipeline analyzer tells how long the program waits for it; a "
+    "graph needs a tf.data pipeline, recorded with host tracer level 2.",
+)
+_NO_WHOLE_CALL: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="The profile holds work of an input pipeline, but no call of a whole one.",
+    remedy="Record for longer than one call of the pipeline lasts, and on the process "
+    "that asks for the data.",
+)
+
+
+class PipelineGraph(Frozen, frozen=True):
+    """The executions of all stages of a host; index arrays are over executions.
+
+    Attributes:
+        stages: Columns `STAGES`.
+        pipelines: Columns `PIPELINES`.
+        event: int64; row of events whose values are those of the execution.
+        start_ps: int64.
+        dur_ps: int64.
+        stage: int32; row of stages.
+        parent: int64; execution that caused another one, ascending. Edges of one
+            parent stand in the order in which the children start.
+        child: int64; that other one. No edge occurs twice.
+        root: int64; executions with which a call of a pipeline begins, by start.
+        pipeline: int32 by root; row of pipelines.
+        notes: Doubts about the graph.
+    """
+
+    stages: pl.DataFrame
+    pipelines: pl.DataFrame
+    event: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    stage: NDArray[np.int32]
+    parent: NDArray[np.int64]
+    child: NDArray[np.int64]
+    root: NDArray[np.int64]
+    pipeline: NDArray[np.int32]
+    notes: tuple[QualityNote, ...]
+
+    def overlap_ps(self) -> NDArray[np.int64]:
+        """How long the child of each edge runs within its parent; 0 where not."""
+        end_ps = self.start_ps + self.dur_ps
+        start = np.maximum(self.start_ps[self.parent], self.start_ps[self.child])
+        end = np.minimum(end_ps[self.parent], end_ps[self.child])
+        overlap: NDArray[np.int64] = np.maximum(end - start, 0)
+        return overlap
+
+
+def pipeline_graph(  # noqa: PLR0917 - a derivation's inputs come in order
+    iterators: pl.DataFrame,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+    stats: pl.DataFrame,
+) -> PipelineGraph | Unavailable:
+    """Rebuild the input pipelines of a host from what their stages did.
+
+    Args:
+        iterators: The table; calls that name no stages are left aside.
+        trace: The trace itself, for interned texts.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        kinds: What the names of `event_types` say.
+        nesting: Parents of the rows of `events`.
+        stats: The table, for the numbers of elements and for contexts.
+    """
+    listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
+    if not len(listed):
+        return _NO_STAGES
+    stages, stage = stages_of(listed)
+    place = ints(listed, "event")
+    order = _outermost_first(listed, stages["depth"].to_numpy()[stage])
+    stage = stage[order]
+    runs = _Executions(place, nesting.parent, stage, ints(listed, "start_ps"))
+    nested = runs.enclosing
+    handed = _handed_over(
+        runs,
+        stages,
+        events,
+        elements=_elements(trace, stats),
+        marks=_marks(event_types, kinds),
+    )
+    alone = np.flatnonzero(nested < 0)
+    found = contexts(trace.strings, tracks, events, kinds, stats)
+    who, calls, crowds = callers(
+        place[alone],
+        parent=nesting.parent,
+        is_call=runs.is_call,
+        events=events,
+        found=found,
+    )
+    inside = np.flatnonzero(nested >= 0)
+    parent, child = _edges(
+        np.concatenate((nested[inside], handed[0], runs.at(calls))),
+        np.concatenate((inside, handed[1], alone[who])),
+        runs.start_ps,
+    )
+    roots, of_root = _roots(runs, stages)
+    if not len(roots):
+        return _NO_WHOLE_CALL
+    pipelines, pipeline = pipelines_of(stages, of_root)
+    return PipelineGraph(
+        stages=stages.select(*STAGES),
+        pipelines=pipelines,
+        event=place[order],
+        start_ps=runs.start_ps,
+        dur_ps=ints(listed, "dur_ps"),
+        stage=stage,
+        parent=parent,
+        child=child,
+        root=roots,
+        pipeline=pipeline,
+        notes=_notes(trace.host, crowds),
+    )
+
+
+class _Executions:
+    """Executions by the rows of events at which they stand."""
+
+    def __init__(
+        self,
+        place: NDArray[np.int64],
+        parent: NDArray[np.int32],
+        stage: NDArray[np.int32],
+        start_ps: NDArray[np.int64],
+    ) -> None:
+        self.place = place
+        self.parent = parent
+        self.stage = stage
+        self.start_ps = start_ps
+        self.is_call = np.zeros(len(parent), np.bool_)
+        self.is_call[place] = True
+        above = nearest_above(parent, place, self.is_call)
+        #: The execution on the same thread around each one, -1 for none.
+        self.enclosing = np.where(above < 0, -1, self.at(above))
+
+    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The executions at rows of events that are such rows."""
+        return np.searchsorted(self.place, rows)
+
+
+def _outermost_first(
+    listed: pl.DataFrame, depth: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """The order of executions that span the same time, which file order may reverse."""
+    same = np.ones(len(listed) - 1, np.bool_)
+    for column in ("track", "start_ps", "dur_ps"):
+        values = ints(listed, column)
+        same &= values[1:] == values[:-1]
+    run = np.concatenate(([0], np.cumsum(~same)))
+    return np.lexsort((depth, run))
+
+
+def _handed_over(
+    runs: _Executions,
+    stages: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    elements: tuple[NDArray[np.int32], NDArray[np.int64]],
+    marks: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Executions that took an element, and those that made it on another thread.
+
+    Args:
+        runs: The executions.
+        stages: Their stages.
+        events: The table.
+        elements: Rows of events that carry the number of an element, and the number.
+        marks: By row of event_types: it marks the making, or the taking, of one.
+    """
+    types = handles(events, "type")
+    made_rows, taken_rows = (np.flatnonzero(mark[types]) for mark in marks)
+    # The first execution inside of a making, with no other one in between.
+    stops = runs.is_call.copy()
+    stops[made_rows] = True
+    around = nearest_above(runs.parent, runs.place, stops)
+    begun = np.flatnonzero(np.isin(around, made_rows))
+    making, first = np.unique(around[begun], return_index=True)
+    begun = begun[first]
+    consumer = handles(stages, "consumer")[runs.stage[begun]]
+    numbered, number = _of_owners(making, *elements)
+    some = numbered & (consumer >= 0)
+    begun = begun[some]
+    made = Elements(consumer[some], number[some], runs.start_ps[begun])
+    within = nearest_above(runs.parent, taken_rows, runs.is_call)
+    numbered, number = _of_owners(taken_rows, *elements)
+    known = numbered & (within >= 0)
+    taker, rows = runs.at(within[known]), taken_rows[known]
+    ends_ps = ints(events, "start_ps")[rows] + ints(events, "dur_ps")[rows]
+    taken = Elements(runs.stage[taker], number[known], ends_ps)
+    made_at, taken_at = handovers(made, taken)
+    return taker[taken_at], begun[made_at]
+
+
+def _elements(
+    trace: TraceData, stats: pl.DataFrame
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    handle = find_handle(trace.strings, "element_id")
+    return int_values(rows_with_key(stats, "event", handle))
+
+
+def _marks(
+    event_types: pl.DataFrame, kinds: EventKinds
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By row of event_types: it makes an element; it takes one."""
+    makes = np.zeros(len(event_types), np.bool_)
+    takes = makes.copy()
+    names = event_types["name"]
+    for row in np.flatnonzero(kinds.has(EventFlag.PRODUCER)).tolist():
+        mark = mark_of(names[row])
+        makes[row], takes[row] = mark is True, mark is False
+    return makes, takes
+
+
+def _of_owners(
+    wanted: NDArray[np.int64], owner: NDArray[np.int32], value: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether each wanted owner has a value, and which; owners ascend."""
+    if not len(owner):
+        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
+    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
+    return owner[at] == wanted, value[at]
+
+
+def _edges(
+    parent: NDArray[np.int64], child: NDArray[np.int64], start_ps: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each edge once, by parent, then by the start of the child."""
+    other = parent != child
+    parent, child = parent[other], child[other]
+    order = np.lexsort((child, start_ps[child], parent))
+    parent, child = parent[order], child[order]
+    fresh = np.ones(len(parent), np.bool_)
+    fresh[1:] = (parent[1:] != parent[:-1]) | (child[1:] != child[:-1])
+    return parent[fresh], child[fresh]
+
+
+def _roots(
+    runs: _Executions, stages: pl.DataFrame
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Executions that begin a call, by start, and the stage that each call is of.
+
+    A chain of transparent stages begins one call. The recording may cut off the
+    beginning of the chain; the call is then still one of the whole pipeline.
+    """
+    outermost = stages["outermost"].to_numpy()
+    hull = outermost & stages["transparent"].to_numpy()
+    around = np.where(runs.enclosing >= 0, runs.stage[runs.enclosing], -1)
+    begins = (around < 0) | (~hull[around] & (around != runs.stage))
+    roots = np.flatnonzero(outermost[runs.stage] & begins)
+    roots = roots[np.argsort(runs.start_ps[roots], kind="stable")]
+    return roots, last_stages(stages)[runs.stage[roots]]
+
+
+def _notes(host: str, crowds: set[Context]) -> tuple[QualityNote, ...]:
+    if not crowds:
+        return ()
+    return (
+        QualityNote(
+            kind="contexts_skipped",
+            severity="info",
+            count=len(crowds),
+            scope=host,
+            message=f"{len(crowds):,} contexts have so many producers and consumers "
+            "that they do not tell which stage of an input pipeline called which.",
+        ),
+    )

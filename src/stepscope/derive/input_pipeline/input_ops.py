@@ -1,0 +1,396 @@
+"""`input_ops`: what the host does to make, read and send input, and for how long.
+
+Work, not delay: the times of all threads add up, and most of them run ahead of the
+consumer (spec: tools, section 9).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.host.values import host_ranges, picked, text_codes
+from stepscope.derive.input_pipeline.names import BEGINNING, read_name
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
+
+__all__ = [
+    "INPUT_CATEGORIES",
+    "INPUT_OP_ROWS",
+    "InputOps",
+    "input_ops",
+    "pipeline_category",
+]
+
+#: Where host-side input time goes, in the order of the contract.
+INPUT_CATEGORIES: Final = (
+    "demanded_file_read",
+    "advanced_file_read",
+    "preprocessing",
+    "enqueue",
+    "unclassified",
+)
+#: Columns of `InputOps.rows`.
+INPUT_OP_ROWS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "category": pl.String(),  # one of `INPUT_CATEGORIES`
+    "source": pl.String(),  # what tells it: iterator, loader, stage, copy, infeed
+    "count": pl.Int64(),
+    "total_ps": pl.Int64(),  # the outermost of recursive calls only
+    "self_ps": pl.Int64(),  # without the input ops inside it
+    "threads": pl.Int64(),
+}
+
+#: Transformations that read elements from files.
+_READERS: Final = frozenset(
+    {
+        *("TFRecord", "TextLine", "FixedLengthRecord", "SSTable", "RecordIO"),
+        *("ArrayRecord", "CSV", "LMDB", "Parquet"),
+    }
+)
+#: Downstream of these a reader works before anybody asks for its next element.
+_AHEAD: Final = frozenset(
+    {
+        *("Prefetch", "Interleave", "ParallelInterleave", "LegacyParallelInterleave"),
+        *("ParallelMap", "MapAndBatch", "ParallelBatch", "Cache", "MemoryReader"),
+        "MemoryWriter",
+    }
+)
+#: What a program says of its own input stages.
+_STAGES: Final = {
+    "enqueue": "enqueue",
+    "read": "demanded_file_read",
+    "preprocessing": "preprocessing",
+}
+#: Calls of a driver that copy to a device whatever their details say.
+_COPY_CALL: Final = r"^(?:cu|cuda|hip)MemcpyHtoD"
+_INFEED: Final = r"^InfeedEnqueue"
+#: A loop over a loader asks it for the next batch.
+_LOADER: Final = r"^enumerate\(\w+\)#.*__next__"
+#: Ranges of input libraries, which do more than fetch.
+_LIBRARY: Final = r"(?i)^(?:py)?grain(?:$|[ ._:])"
+_H2D: Final = ACTIVITY_KINDS.categories.to_list().index("h2d")
+
+_NONE: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="No event of an input pipeline, of a data loader or of an input stage was "
+    "recorded.",
+    remedy="Read the input through an instrumented pipeline, or put an annotation "
+    "named `load_batch` around the code that fetches it, and record at host level 2.",
+)
+_NAMELESS: Final = Unavailable(
+    code="CORRUPT",
+    reason="The file holds events without names, so input ops cannot be told.",
+    remedy="Copy the whole file again, or record again.",
+)
+
+
+class InputOps(Frozen, frozen=True):
+    """The input ops of one host.
+
+    Attributes:
+        rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
+        calls: How many calls they are made of.
+        pipeline_calls: Those that make or fetch input, copies to a device left out:
+            zero where nothing shows how the program gets its data.
+        doubts: Category → why some of its ops may not have been found.
+    """
+
+    rows: pl.DataFrame
+    calls: int
+    pipeline_calls: int
+    doubts: dict[str, Unavailable]
+
+
+def input_ops(  # noqa: PLR0917 - a derivation's inputs come in order
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_values: Mapping[str, StatRows] | Unavailable,
+    iterators: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+) -> InputOps | Unavailable:
+    """Find the input ops on host threads and sum them (spec: tools, section 9).
+
+    These are iterators, loaders and ranges that the program named as fetching input,
+    input stages, and the calls that copy to a device or feed it.
+    """
+    if not event_types["known"].any():
+        return _NAMELESS
+    found = _Found()
+    doubts: dict[str, Unavailable] = {}
+    if isinstance(iterators, Unavailable):
+        if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
+            doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
+    else:
+        found.add(*_listed(iterators), source="iterator")
+    copies = _copy_calls(launches, correlation, device_activity)
+    if isinstance(copies, Unavailable):
+        if copies.code != "NO_DEVICE_PLANE":
+            doubts["enqueue"] = copies
+    else:
+        types = handles(events, "type")[copies]
+        named = _named(event_types["name"], "enqueue")
+        found.add(copies, types, named, source="copy")
+    for source, rows, types, named in _by_name(
+        tracks, events, event_types, event_kinds
+    ):
+        found.add(rows, types, named, source=source)
+    if isinstance(host_values, Unavailable):
+        doubts |= {name: host_values for name in INPUT_CATEGORIES if name not in doubts}
+    else:
+        found.add(*_stages(trace, host_values), source="stage")
+    return found.summed(events, doubts)
+
+
+def pipeline_category(long_name: str) -> str:
+    """The category of an iterator: reading on demand, ahead, or anything else.
+
+    Args:
+        long_name: `Iterator::<outermost>::…::<this one>`.
+    """
+    stage = read_name(long_name)
+    if stage.type not in _READERS:
+        return "preprocessing"
+    consumer = stage.consumer
+    while consumer is not None:
+        stage = read_name(consumer)
+        if stage.type in _AHEAD:
+            return "advanced_file_read"
+        consumer = stage.consumer
+    return "demanded_file_read"
+
+
+class _Found:
+    """Events and what names them; a later rule overrides an earlier one."""
+
+    def __init__(self) -> None:
+        self._ops: list[pl.DataFrame] = []
+        self._rows: list[NDArray[np.int64]] = []
+        self._op: list[NDArray[np.int64]] = []
+        self._count = 0
+
+    def add(
+        self,
+        rows: NDArray[np.signedinteger],
+        op: NDArray[np.signedinteger],
+        named: pl.DataFrame,
+        *,
+        source: str,
+    ) -> None:
+        """Say which row of `named` (name, category) each of some events is."""
+        if len(rows):
+            self._rows.append(rows.astype(np.int64))
+            self._op.append(op.astype(np.int64) + self._count)
+            self._ops.append(named.with_columns(source=pl.lit(source)))
+            self._count += len(named)
+
+    def summed(
+        self, events: pl.DataFrame, doubts: dict[str, Unavailable]
+    ) -> InputOps | Unavailable:
+        """The sums by op; of several names of one event the last one counts."""
+        if not self._rows:
+            # Copies alone say nothing about how the program gets its data.
+            return doubts.get("preprocessing", _NONE)
+        rows, op = np.concatenate(self._rows), np.concatenate(self._op)
+        order = np.argsort(rows, kind="stable")
+        rows, op = rows[order], op[order]
+        last = np.append(rows[1:] != rows[:-1], True)
+        rows, op = rows[last], op[last]
+        ops, number = _united(pl.concat(self._ops), op)
+        start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+        track = handles(events, "track")[rows]
+        nested = nest_subset(start_ps, dur_ps, track=track)
+        own = totals_by(number, nested.self_ps, count=len(ops))
+        outer = _outermost(nested.parent, number)
+        total = totals_by(number, dur_ps, count=len(ops), where=outer).total
+        pairs = combined([number, track])
+        threads = np.bincount(number[pairs.first], minlength=len(ops))
+        summed = ops.with_columns(
+            pl.Series("count", own.count),
+            pl.Series("total_ps", total),
+            pl.Series("self_ps", own.total),
+            pl.Series("threads", threads),
+        ).select(pl.col(name).cast(dtype) for name, dtype in INPUT_OP_ROWS.items())
+        sending = summed.filter(pl.col("category") == "enqueue")["count"].sum()
+        return InputOps(
+            rows=summed.sort("self_ps", "name", descending=[True, False]),
+            calls=len(rows),
+            pipeline_calls=len(rows) - int(sending),
+            doubts=doubts,
+        )
+
+
+def _united(
+    ops: pl.DataFrame, op: NDArray[np.int64]
+) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+    """Drop ops without calls, unite those of one name and category, renumber."""
+    used, code = np.unique(op, return_inverse=True)
+    rows = ops[used]
+    key = ["name", "category"]
+    united = rows.unique(key, keep="first", maintain_order=True)
+    number = rows.select(key).join(
+        united.select(key).with_row_index("number"),
+        on=key,
+        how="left",
+        maintain_order="left",
+    )
+    return united, handles(number, "number")[code]
+
+
+def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """False for a call inside a call of the same op."""
+    outermost = np.ones(len(op), np.bool_)
+    row = np.flatnonzero(parent >= 0)
+    above = parent[row]
+    # One round per level of nesting, over the rows that still have an ancestor.
+    while len(row):
+        recursive = op[above] == op[row]
+        outermost[row[recursive]] = False
+        row, above = row[~recursive], parent[above[~recursive]]
+        row, above = row[above >= 0], above[above >= 0]
+    return outermost
+
+
+def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
+    column = pl.lit(category) if isinstance(category, str) else category
+    return names.alias("name").to_frame().with_columns(column.alias("category"))
+
+
+def _categories(long_names: pl.Series) -> pl.Series:
+    return pl.Series(
+        [
+            pipeline_category(name) if name.startswith(BEGINNING) else "preprocessing"
+            for name in long_names.to_list()
+        ],
+        dtype=pl.String,
+    )
+
+
+def _listed(
+    iterators: pl.DataFrame,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
+    """The calls that the reader itself found, by their long names."""
+    names = iterators["long_name"].unique(maintain_order=True).alias("name")
+    numbered = names.to_frame().with_row_index("op")
+    op = (
+        iterators.select(pl.col("long_name").alias("name"))
+        .join(numbered, on="name", how="left", maintain_order="left")["op"]
+        .to_numpy()
+    )
+    return (
+        handles(iterators, "event"),
+        op.astype(np.int64),
+        _named(names, _categories(names)),
+    )
+
+
+def _by_name(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    kinds: EventKinds,
+) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
+    """Calls that their names tell, one kind of source after the other."""
+    names = event_types["name"]
+    types = handles(events, "type")
+    ranges = host_ranges(tracks)
+    dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
+    library = names.str.contains(_LIBRARY).to_numpy()
+    loader = names.str.contains(_LOADER).to_numpy()
+    named_input = kinds.has(EventFlag.USER_INPUT) | loader
+    infeed = names.str.contains(_INFEED) | kinds.op_type.str.contains(_INFEED)
+    copy = names.str.contains(_COPY_CALL).to_numpy()
+    copy |= kinds.category == OpCategory.MEMCPY_H2D
+    iterator = pl.Series(["preprocessing"] * len(names), dtype=pl.String)
+    at = np.flatnonzero(dataset)
+    if len(at):
+        iterator = iterator.scatter(at, _categories(names.gather(at)))
+    fetching = pl.Series(
+        np.where(library | loader, "preprocessing", "unclassified").tolist(),
+        dtype=pl.String,
+    )
+    enqueue = infeed.fill_null(value=False).to_numpy()
+    for source, mask, category in (
+        ("iterator", dataset, iterator),
+        ("loader", named_input, fetching),
+        ("infeed", enqueue, "enqueue"),
+        ("copy", copy, "enqueue"),
+    ):
+        if mask.any():
+            wanted = mask.astype(np.uint8)
+            rows = np.concatenate(
+                [picked(types, wanted, begin, end) for begin, end in ranges]
+                or [np.empty(0, np.int64)]
+            )
+            yield source, rows, types[rows], _named(names, category)
+
+
+def _stages(
+    trace: TraceData, values: Mapping[str, StatRows]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
+    """Input stages that the program itself marked, by name and kind."""
+    owner, name, names = text_codes(trace, values["_ipl_stage_name"])
+    kind_owner, kind, kinds = text_codes(trace, values["_ipl_stage_cat"])
+    at = np.searchsorted(kind_owner, owner)
+    known = at < len(kind_owner)
+    known[known] = kind_owner[at[known]] == owner[known]
+    owner, name, kind = owner[known], name[known], kind[at[known]]
+    if not len(owner):
+        return owner, name.astype(np.int64), _named(pl.Series(dtype=pl.String), "")
+    pairs = combined([name, kind])
+    first = pairs.first
+    return (
+        owner,
+        pairs.code.astype(np.int64),
+        _named(
+            pl.Series([names[number] for number in name[first].tolist()]),
+            pl.Series(
+                [
+                    _STAGES.get(kinds[number].lower(), "unclassified")
+                    for number in kind[first].tolist()
+                ]
+            ),
+        ),
+    )
+
+
+def _copy_calls(
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+) -> NDArray[np.int32] | Unavailable:
+    """Rows of the host calls from which nothing but copies to a device came."""
+    if isinstance(device_activity, Unavailable):
+        return device_activity
+    if isinstance(launches, Unavailable):
+        return launches
+    if isinstance(correlation, Unavailable):
+        return correlation
+    launch = correlation.launch_of_activity
+    sent = (codes(device_activity, "kind") == _H2D) & (launch >= 0)
+    copies = np.bincount(launch[sent], minlength=launches.height)
+    only = (copies > 0) & (copies == correlation.activity_count_of_launch)
+    rows: NDArray[np.int32] = handles(launches, "event")[only]
+    return rows

@@ -1,0 +1,1 @@
+"""Sets of intervals, and which event encloses which."""

@@ -1,0 +1,290 @@
+"""Who contains whom on a track: parents, depths, self times, and flat classes.
+
+The rules are those of spec: decode, section 5. The work is done by compiled kernels,
+one track at a time and the largest first, on all cores.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import nesting as kernels
+from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.intervals.spans import LIMIT_PS, Spans
+from stepscope.frozen import Frozen
+from stepscope.trace.tracks import TRACK_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+__all__ = ["NESTED_KINDS", "Nesting", "flatten_tracks", "nest_subset", "nesting"]
+
+#: Kinds of track whose events contain each other; on all others they are siblings.
+NESTED_KINDS: Final = ("thread", "core", "derived")
+
+#: Deep enough for nearly every track; a deeper one is done again with room for all.
+_USUAL_DEPTH: Final = 1024
+#: Below this, starting threads costs more than they save.
+_WORTH_THREADS: Final = 100_000
+
+
+class Nesting(Frozen, frozen=True):
+    """How rows nest: arrays over the rows, in their order, and counts over tracks.
+
+    Attributes:
+        parent: int32; the row that contains this one, -1 for none.
+        depth: int32; 0 without a parent, else one more than the parent's.
+        self_ps: int64, at least 0; an instant belongs to the most recently started
+            row still running, so that a nested track's self times add up to its busy
+            time. On a flat track it is the duration.
+        overhangs: int64 by row of `tracks`; rows that end after their parent.
+    """
+
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    self_ps: NDArray[np.int64]
+    overhangs: NDArray[np.int64]
+
+
+def nesting(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    flat_rows: NDArray[np.int64] | None = None,
+) -> Nesting:
+    """Nest the events of every track whose kind is one of `NESTED_KINDS`.
+
+    Args:
+        tracks: The table of that name.
+        events: The table of that name; its rows are those of the result.
+        flat_rows: Rows of events that neither nest nor hold others, whatever their
+            track: those that carry a mark of asynchronous work.
+    """
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    _check_division(begins, ends, len(start_ps))
+    nested = np.isin(codes(tracks, "kind"), [_KIND_CODES[k] for k in NESTED_KINDS])
+    work = _Work(start_ps, dur_ps, _unfilled(len(start_ps), len(begins)))
+    flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
+
+    def one_track(track: int) -> None:
+        begin, end = int(begins[track]), int(ends[track])
+        first, last = np.searchsorted(flat, (begin, end))
+        if not nested[track]:
+            work.lay_flat(slice(begin, end))
+        elif first == last:
+            work.nest_range(track, begin, end)
+        else:
+            work.lay_flat(flat[first:last])
+            work.nest_rows(track, _all_but(flat[first:last], begin, end))
+
+    _run_largest_first(one_track, ends - begins)
+    return work.found
+
+
+def nest_subset(
+    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64], *, track: NDArray[np.int32]
+) -> Nesting:
+    """Nest chosen rows as if the others did not exist.
+
+    Args:
+        start_ps: Starts of the chosen rows, in the order of the table of events.
+        dur_ps: Their durations.
+        track: Their tracks, ascending.
+
+    Returns:
+        Arrays over the chosen rows; a parent is a position among them. Every track
+        nests.
+    """
+    if (track[1:] < track[:-1]).any():
+        raise ValueError("the rows are not grouped by track, tracks ascending")
+    edges = np.flatnonzero(track[1:] != track[:-1]) + 1
+    begins = np.concatenate(([0], edges))
+    ends = np.concatenate((edges, [len(track)]))
+    track_count = int(track[-1]) + 1 if len(track) else 0
+    starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
+    work = _Work(starts, durs, _unfilled(len(track), track_count))
+
+    def one_group(group: int) -> None:
+        begin, end = int(begins[group]), int(ends[group])
+        if begin < end:
+            work.nest_range(int(track[begin]), begin, end)
+
+    _run_largest_first(one_group, ends - begins)
+    return work.found
+
+
+def flatten_tracks(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    code: NDArray[np.uint8],
+    *,
+    sticky: Collection[int] = (),
+) -> dict[int, dict[int, Spans]]:
+    """Give each instant of each track the code of its innermost coded event.
+
+    Args:
+        tracks: The table of that name.
+        events: The table of that name.
+        code: A class per row of events; 0 leaves an instant to the next outer event.
+        sticky: Codes that keep everything nested in them; the outermost one wins
+            (spec: tools, section 4.4).
+
+    Returns:
+        Row of tracks → code → where the track has it. Tracks and codes that cover
+        nothing are left out; on one track the sets of two codes are disjoint.
+    """
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    is_sticky = np.zeros(256, np.uint8)
+    is_sticky[list(sticky)] = 1
+    found: dict[int, dict[int, Spans]] = {}
+
+    def one_track(track: int) -> None:
+        rows = slice(int(begins[track]), int(ends[track]))
+        coded = np.flatnonzero(code[rows])
+        if not len(coded):
+            return
+        # Most rows are often transparent; only the others are worth the walk.
+        starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
+        sets = _flattened(starts, durs, code[rows][coded], is_sticky)
+        if sets:
+            found[track] = sets
+
+    _run_largest_first(one_track, ends - begins)
+    return dict(sorted(found.items()))
+
+
+_KIND_CODES: Final = {kind: code for code, kind in enumerate(TRACK_KINDS.categories)}
+
+
+class _Work(Frozen, frozen=True):
+    """Inputs and outputs that the tracks share; each track writes its own rows."""
+
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    found: Nesting
+
+    def lay_flat(self, rows: slice | NDArray[np.int64]) -> None:
+        self.found.parent[rows] = -1
+        self.found.depth[rows] = 0
+        self.found.self_ps[rows] = self.dur_ps[rows]
+
+    def nest_range(self, track: int, begin: int, end: int) -> None:
+        overhangs = _nest(self.start_ps, self.dur_ps, begin, end, self.found)
+        if overhangs == kernels.OUT_OF_ORDER:
+            self.nest_rows(track, np.arange(begin, end))
+        else:
+            self.found.overhangs[track] = overhangs
+
+    def nest_rows(self, track: int, rows: NDArray[np.int64]) -> None:
+        starts, durs = self.start_ps[rows], self.dur_ps[rows]
+        if kernels.first_unordered(starts, durs, 0, len(rows)) < len(rows):
+            order = _nesting_order(starts, durs)
+            rows, starts, durs = rows[order], starts[order], durs[order]
+        inner = _unfilled(len(rows), 0)
+        self.found.overhangs[track] = _nest(starts, durs, 0, len(rows), inner)
+        self.found.parent[rows] = np.where(inner.parent < 0, -1, rows[inner.parent])
+        self.found.depth[rows] = inner.depth
+        self.found.self_ps[rows] = inner.self_ps
+
+
+def _nest(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    begin: int,
+    end: int,
+    into: Nesting,
+) -> int:
+    """The kernel's answer, asked again with more room where that is what it lacks."""
+    for depth in (_USUAL_DEPTH, end - begin):
+        stack = np.empty((2, depth), np.int64)
+        answer: int = kernels.nest(
+            start_ps, dur_ps, begin, end, into.parent, into.depth, into.self_ps, stack
+        )
+        if answer != kernels.NO_ROOM:
+            break
+    if answer < 0 and answer != kernels.OUT_OF_ORDER:
+        raise ValueError(f"rows {begin} to {end} could not be nested ({answer})")
+    return answer
+
+
+def _flattened(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    code: NDArray[np.uint8],
+    sticky: NDArray[np.uint8],
+) -> dict[int, Spans]:
+    count = len(code)
+    if kernels.first_unordered(start_ps, dur_ps, 0, count) < count:
+        order = _nesting_order(start_ps, dur_ps)
+        start_ps, dur_ps, code = start_ps[order], dur_ps[order], code[order]
+    out = np.empty((3, 2 * count), np.int64)
+    for room in (_USUAL_DEPTH, count):
+        running = np.empty((4, room), np.int64)
+        segments: int = kernels.flatten(
+            start_ps, dur_ps, code, sticky, 0, count, running, out
+        )
+        if segments != kernels.NO_ROOM:
+            break
+    if segments < 0:
+        raise ValueError(f"{count} rows could not be flattened ({segments})")
+    starts, ends, classes = out[:, :segments]
+    sets = {}
+    for value in np.flatnonzero(np.bincount(classes, minlength=1)).tolist():
+        chosen = classes == value
+        spans = Spans(starts[chosen], ends[chosen]).clip(-LIMIT_PS, LIMIT_PS)
+        if len(spans):
+            sets[value] = spans
+    return sets
+
+
+def _nesting_order(
+    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Rows by start ascending, then duration descending, ties as they stand."""
+    return np.lexsort((-dur_ps, start_ps))
+
+
+def _all_but(rows: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
+    kept = np.ones(end - begin, np.bool_)
+    kept[rows - begin] = False
+    return np.flatnonzero(kept) + begin
+
+
+def _unfilled(row_count: int, track_count: int) -> Nesting:
+    return Nesting(
+        parent=np.empty(row_count, np.int32),
+        depth=np.empty(row_count, np.int32),
+        self_ps=np.empty(row_count, np.int64),
+        overhangs=np.zeros(track_count, np.int64),
+    )
+
+
+def _check_division(
+    begins: NDArray[np.int64], ends: NDArray[np.int64], row_count: int
+) -> None:
+    """Rows of no track would keep whatever was in memory."""
+    order = np.lexsort((ends, begins))
+    edges = np.concatenate(([0], ends[order]))
+    if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != row_count:
+        raise ValueError("the tracks do not divide the rows of events among them")
+
+
+def _run_largest_first(work: Callable[[int], None], sizes: NDArray[np.int64]) -> None:
+    """Do the work of each track on all cores; the kernels let go of the lock."""
+    order: Iterable[int] = np.argsort(-sizes, kind="stable").tolist()
+    if int(sizes.sum()) < _WORTH_THREADS:
+        for track in order:
+            work(track)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(work, order):
+            pass

@@ -1,0 +1,203 @@
+"""`memory_replay`: which allocation each deallocation ends, and how full memory was.
+
+Events at one address of one memory follow each other in time, and what is alive after
+an event is told by that event alone: the block of an allocation, or nothing. So a
+replay needs no walk: rows are brought together by address, and each looks at its
+neighbour (spec: tools, section 13).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import present
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MemoryReplay", "OneMemory", "memory_replay"]
+
+
+class OneMemory(Frozen, frozen=True):
+    """One memory (an allocator's name) of a host; arrays go by place in `rows`.
+
+    Attributes:
+        name: As recorded.
+        rows: int64, rows of allocations in time order.
+        heap_bytes: int64, in use after each event; 0 where not known.
+        in_use_bytes: int64, heap and stack after each event; a stack that was not
+            recorded counts as nothing, and 0 stands where the heap is not known.
+        known: Where the two are known.
+        replayed: The heap was not recorded: it is what the events add up to, so that
+            blocks older than the profile count only if their end was seen.
+        peak: Place of the first event with the greatest use; None if no use is known.
+        unmatched: Deallocations of blocks that nobody saw allocated.
+        reused: Allocations at an address where a block was still alive.
+    """
+
+    name: str
+    rows: NDArray[np.int64]
+    heap_bytes: NDArray[np.int64]
+    in_use_bytes: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    replayed: bool
+    peak: int | None
+    unmatched: int
+    reused: int
+
+
+class MemoryReplay(Frozen, frozen=True):
+    """What all allocator events of a host amount to.
+
+    Attributes:
+        memories: In the order of their first event.
+        source: int32 by row of allocations, the row whose op, type and shape are its
+            own: for a deallocation the allocation that it ends, for an allocation
+            itself; -1 for a deallocation without a known allocation.
+        ended_by: int32 by row of allocations: for an allocation the event at its
+            address that ends it, be it a deallocation or the next allocation; -1 if
+            it is alive at the end. Its own row where no address was recorded, since
+            nothing can be said about such a block. -1 for deallocations.
+    """
+
+    memories: tuple[OneMemory, ...]
+    source: NDArray[np.int32]
+    ended_by: NDArray[np.int32]
+
+    def alive(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
+        """Rows of the allocations that are alive after the event at a place.
+
+        Before the first event (place -1) there are none.
+        """
+        until = memory.rows[: place + 1]
+        if not len(until):
+            return until
+        ended = self.ended_by[until]
+        lasting = (self.source[until] == until) & ((ended < 0) | (ended > until[-1]))
+        alive: NDArray[np.int64] = until[lasting]
+        return alive
+
+
+def memory_replay(allocations: pl.DataFrame) -> MemoryReplay:
+    """Replay all events of all memories of a host.
+
+    A second allocation at a live address replaces the first one; a deallocation
+    without a known allocation changes nothing (spec: tools, section 13).
+    """
+    allocate = (allocations["kind"] == "allocate").to_numpy()
+    names = allocations["allocator"].unique(maintain_order=True)
+    code = allocations["allocator"].cast(pl.Enum(names)).to_physical()
+    of_memory = [(name, np.flatnonzero(code == at)) for at, name in enumerate(names)]
+    before, after = (np.full(len(allocations), -1, np.int32) for _ in range(2))
+    for _, rows in of_memory:
+        _chain(rows, allocations["address"], before=before, after=after)
+    row = np.arange(len(allocations), dtype=np.int32)
+    # Index -1 reads the last entry, which the condition beside it rules out.
+    follows = (before >= 0) & allocate[before] if len(row) else allocate
+    source = np.where(allocate, row, np.where(follows, before, np.int32(-1)))
+    named = present(allocations, "address")
+    ended_by = np.where(allocate, np.where(named, after, row), np.int32(-1))
+    heap = present(allocations, "heap_bytes")
+    memories = []
+    for name, rows in of_memory:
+        frees = ~allocate[rows]
+        replayed = not heap[rows].any()
+        if replayed:
+            level, known = _added_up(allocations, rows, source=source, before=before)
+        else:
+            level, known = _values(allocations["heap_bytes"].gather(rows))
+        stack, _ = _values(allocations["stack_bytes"].gather(rows))
+        in_use = np.where(known, level + stack, 0)
+        memories.append(
+            OneMemory(
+                name=name,
+                rows=rows,
+                heap_bytes=level,
+                in_use_bytes=in_use,
+                known=known,
+                replayed=replayed,
+                peak=_first_greatest(in_use, known),
+                unmatched=int((source[rows[frees]] < 0).sum()),
+                reused=int(follows[rows[~frees]].sum()),
+            )
+        )
+    return MemoryReplay(tuple(memories), source, ended_by)
+
+
+def _chain(
+    rows: NDArray[np.int64],
+    address: pl.Series,
+    *,
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+) -> None:
+    """Note the event before and after each row of one memory at its address.
+
+    Args:
+        rows: Rows of one memory, in time order.
+        address: By row of allocations.
+        before: By row of allocations; -1 stays where there is none.
+        after: Likewise.
+    """
+    own = address.gather(rows)
+    if own.null_count():
+        rows = rows[own.is_not_null().to_numpy()]
+        own = own.drop_nulls()
+    # Equal addresses keep their order, which is that of time.
+    order = (
+        own.to_frame("address")
+        .select(pl.arg_sort_by("address", maintain_order=True))
+        .to_series()
+        .to_numpy()
+    )
+    placed = own.to_numpy()[order]
+    later = np.flatnonzero(placed[1:] == placed[:-1]) + 1
+    sooner, rest = rows[order[later - 1]], rows[order[later]]
+    before[rest] = sooner
+    after[sooner] = rest
+
+
+def _values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The numbers of a column, 0 for null, and where there is one."""
+    return series.fill_null(0).to_numpy(), series.is_not_null().to_numpy()
+
+
+def _first_greatest(values: NDArray[np.int64], known: NDArray[np.bool_]) -> int | None:
+    if not known.any():
+        return None
+    return int(np.argmax(np.where(known, values, np.iinfo(np.int64).min)))
+
+
+def _added_up(
+    allocations: pl.DataFrame,
+    rows: NDArray[np.int64],
+    *,
+    source: NDArray[np.int32],
+    before: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The heap by the sizes of the events of one memory, where it was not recorded.
+
+    What lay there before the profile is at least what was freed and never seen
+    allocated. Without every size nothing is known.
+    """
+    size, sized = _values(allocations["allocated_bytes"])
+    own = source[rows]
+    allocate = own == rows
+    # A free has the size of the block, which it need not repeat.
+    asked = np.where(own >= 0, own, rows)
+    replaced = np.where(allocate, before[rows], np.int32(-1))
+    replaced = np.where((replaced >= 0) & (source[replaced] == replaced), replaced, -1)
+    if not (sized[asked].all() and sized[replaced[replaced >= 0]].all()):
+        return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    change = np.where(allocate, size[asked], -size[asked])
+    change -= np.where(replaced >= 0, size[replaced], 0)
+    level = np.cumsum(change)
+    older = (own < 0) & present(allocations, "address")[rows]
+    level += int(size[rows[older]].sum())
+    # Frees without an address may be of blocks that were seen: only a use below
+    # nothing proves that there were older ones.
+    return level - min(0, int(level.min(initial=0))), np.ones(len(rows), np.bool_)

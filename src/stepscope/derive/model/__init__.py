@@ -1,0 +1,1 @@
+"""Places in the model's program, and the work charged to each."""

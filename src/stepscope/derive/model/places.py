@@ -1,0 +1,90 @@
+"""Places in a tree of calls: what runs inside what, by name and not by event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.derive.columns.dense_codes import combined
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Places", "chained"]
+
+
+class Places(Frozen, frozen=True):
+    """A tree, and where in it each item stands.
+
+    Attributes:
+        node: int32 by item; its place.
+        parent: int32 by place; the place around it, a smaller number; -1 at the top.
+        key: int32 by place; the key of the items that stand there.
+    """
+
+    node: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    key: NDArray[np.int32]
+
+
+def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
+    """Unite items with equal keys inside equal parents.
+
+    Args:
+        parent: By item: the item it runs inside, -1 for none; no item is inside
+            itself.
+        key: By item: what it is.
+    """
+    node = np.full(len(key), -1, np.int32)
+    parents: list[NDArray[np.int32]] = []
+    keys: list[NDArray[np.int32]] = []
+    count = 0
+    level = np.flatnonzero(parent < 0)
+    children = _children(parent)
+    # One round per level of nesting; each item is in one of them.
+    while len(level):
+        above = np.where(parent[level] >= 0, node[parent[level]], np.int32(-1))
+        distinct = combined([above, key[level]])
+        node[level] = distinct.code + np.int32(count)
+        parents.append(above[distinct.first].astype(np.int32))
+        keys.append(key[level][distinct.first].astype(np.int32))
+        count += distinct.count
+        level = children.of(level)
+    nothing = [np.empty(0, np.int32)]
+    return Places(
+        node, np.concatenate(parents or nothing), np.concatenate(keys or nothing)
+    )
+
+
+class _Children(Frozen, frozen=True):
+    """Items by their parents.
+
+    Attributes:
+        order: Items inside others, those inside one side by side.
+        begin: int32 by item; where in the order those inside it begin.
+        count: int32 by item; how many there are.
+    """
+
+    order: NDArray[np.int64]
+    begin: NDArray[np.int32]
+    count: NDArray[np.int32]
+
+    def of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The items inside some others."""
+        # Most hold nothing.
+        some = items[self.count[items] > 0]
+        begin, count = self.begin[some], self.count[some]
+        ends = np.cumsum(count)
+        total = int(ends[-1]) if len(ends) else 0
+        within = np.arange(total) - np.repeat(ends - count, count)
+        found: NDArray[np.int64] = self.order[np.repeat(begin, count) + within]
+        return found
+
+
+def _children(parent: NDArray[np.int32]) -> _Children:
+    inner = np.flatnonzero(parent >= 0)
+    order = inner[np.argsort(parent[inner], kind="stable")]
+    count = np.bincount(parent[inner], minlength=len(parent)).astype(np.int32)
+    return _Children(order, np.cumsum(count, dtype=np.int32) - count, count)

@@ -1,0 +1,1 @@
+"""Ops: their database, placement, and the costs of their executions."""

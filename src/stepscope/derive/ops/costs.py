@@ -1,0 +1,310 @@
+"""`op_costs` and `host_op_costs`: what all executions of each op computed and moved.
+
+A sum is known only if the cost of every execution is: a rate of which a part of the
+work is missing would be wrong, not low.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import nullable
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.costs.families import calls_only
+from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
+from stepscope.derive.ops.run_costs import RUN_COSTS
+from stepscope.hardware import peak_flops, rates_of, unit_of
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.class_totals import ClassTotals
+    from stepscope.derive.device.executions import DeviceExecutions
+    from stepscope.derive.device.precision import Precision
+    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.ops.execution_costs import ExecutionCosts
+
+__all__ = ["HOST_OP_COSTS", "OP_COSTS", "host_op_costs", "op_costs"]
+
+#: Columns of `op_costs`; null means unknown.
+OP_COSTS: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int32(),
+    "module": pl.String(),
+    "name": pl.String(),
+    **RUN_COSTS,  # of all executions together
+    "peak_flops": pl.Float64(),  # that its kernels could have done in their time
+    "peak_bytes": pl.Float64(),  # that its device's memory could have moved
+}
+#: Columns of `host_op_costs`; null means unknown.
+HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
+    "module": pl.String(),
+    "name": pl.String(),
+    **RUN_COSTS,
+}
+_KEY: Final = ["device", "group"]
+#: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
+_DIVIDED: Final = r"-(?:start|update|done)$"
+_NO_RATES: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="on this host devices do the work of ops, or may: what an op computes is "
+    "not done in its time on the host.",
+    remedy="Look at the rates of the device rows.",
+)
+
+
+def op_costs(  # noqa: PLR0917 - a derivation's inputs come in order
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    class_totals: ClassTotals,
+    device_executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
+    precision: Precision,
+    tensor_cores: TensorCores | Unavailable,
+    devices: pl.DataFrame | Unavailable,
+    execution_costs: ExecutionCosts | Unavailable,
+) -> pl.DataFrame:
+    """Add up costs and peaks by device and op (spec: tools, sections 7.2 and 7.4).
+
+    An op's costs are those of the instructions of its program, each as often as it
+    ran, else those of the executions on the host that launched its activities.
+
+    Returns:
+        Columns `OP_COSTS`; one row per device and op.
+    """
+    of_class = activity_classes.rows.select(
+        "device",
+        "op",
+        "type",
+        activity_ops.ops["group"][activity_classes.rows["op"]].alias("group"),
+        pl.Series("count", class_totals.all.count),
+        pl.Series("total_ps", class_totals.all.total),
+    )
+    peaks = _peaks(of_class, activity_classes, precision, tensor_cores, devices)
+    found = device_executions.rows.select(*_KEY, "executions").join(
+        peaks, on=_KEY, how="left", maintain_order="left"
+    )
+    timed = _timed(run_costs, activity_ops.ops["category"])
+    by_program = _by_program(of_class, timed, device_executions.rows)
+    found = found.join(by_program, on=_KEY, how="left", maintain_order="left")
+    if not isinstance(execution_costs, Unavailable):
+        by_host = _by_host(device_executions, execution_costs)
+        found = found.with_columns(
+            pl.coalesce(name, by_host[name]).alias(name) for name in RUN_COSTS
+        )
+    names = activity_ops.ops.select("group", "module", "name").unique(
+        "group", keep="first"
+    )
+    return found.join(names, on="group", how="left", maintain_order="left").select(
+        pl.col(name).cast(dtype) for name, dtype in OP_COSTS.items()
+    )
+
+
+def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
+    """Costs of what is done in the time of its own events.
+
+    What begins with one instruction and ends with another is done between them.
+    """
+    divided = category.str.contains(_DIVIDED).fill_null(value=False)
+    return run_costs.select(pl.when(~divided).then(pl.all()))
+
+
+def _by_program(
+    of_class: pl.DataFrame, run_costs: pl.DataFrame, executions: pl.DataFrame
+) -> pl.DataFrame:
+    """Sums over the instructions of each op, which run no more often than it does."""
+    # An instruction runs each of its kernels at least once.
+    instructions = (
+        of_class.group_by(*_KEY, "op", "type")
+        .agg(pl.col("count").sum())
+        .group_by(*_KEY, "op")
+        .agg(pl.col("count").max().alias("runs"))
+        .join(executions.select(*_KEY, "executions"), on=_KEY, how="left")
+    )
+    per_run = run_costs[instructions["op"]]
+    runs = pl.min_horizontal("runs", "executions")
+    return (
+        instructions.hstack(per_run)
+        .with_columns(pl.col(name) * runs for name in RUN_COSTS)
+        .group_by(_KEY)
+        .agg(_sum_of_all(name) for name in RUN_COSTS)
+    )
+
+
+def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
+    """Sums over the executions that launched all of an op's activities."""
+    owner = found.owner
+    candidates = (owner >= 0) & (costs.flops >= 0)
+    if candidates.any():
+        candidates &= ~_left_to_others(found, costs)
+    count = len(found.rows)
+    complete = found.rows["executions"].to_numpy()
+    columns = {}
+    for name, of_execution in (
+        ("flops", costs.flops),
+        ("model_flops", costs.flops),
+        ("accessed_bytes", costs.accessed_bytes),
+    ):
+        some = candidates & (of_execution >= 0)
+        sums = totals_by(owner, of_execution, count=count, where=some)
+        known = (sums.count == complete) & (complete > 0)
+        columns[name] = nullable(name, sums.total, known)
+    return pl.DataFrame(columns)
+
+
+def _left_to_others(
+    found: DeviceExecutions, costs: ExecutionCosts
+) -> NDArray[np.bool_]:
+    """Executions around others that put work on a device and whose cost is unknown.
+
+    What those did may be the work that the outer one's operands tell.
+    """
+    left = np.zeros(len(costs.flops), np.bool_)
+    inner = found.launched & (costs.flops < 0)
+    while inner.any():
+        above = costs.parent[inner]
+        above = above[above >= 0]
+        # Each is followed up once.
+        inner = np.zeros(len(left), np.bool_)
+        inner[above[~left[above]]] = True
+        left |= inner
+    return left
+
+
+def _sum_of_all(name: str) -> pl.Expr:
+    """The sum, null where any part is."""
+    column = pl.col(name)
+    return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
+
+
+def _peaks(
+    of_class: pl.DataFrame,
+    activity_classes: ActivityClasses,
+    precision: Precision,
+    tensor_cores: TensorCores | Unavailable,
+    devices: pl.DataFrame | Unavailable,
+) -> pl.DataFrame:
+    """What the units that each op's kernels use, and memory, could have done."""
+    kinds = activity_classes.rows["kind"].to_numpy()
+    described: dict[int, dict[str, Any]] = {}
+    if not isinstance(devices, Unavailable):
+        described = {row["device"]: row for row in devices.iter_rows(named=True)}
+    rate: list[float | None] = []
+    memory: list[float | None] = []
+    # One round per class of activities, of which there are as many as distinct
+    # kernels, not as activities.
+    for place, device in enumerate(of_class["device"].to_list()):
+        row = described.get(device, {})
+        bandwidth = row.get("peak_hbm") or row.get("memory_bandwidth")
+        memory.append(float(bandwidth) if bandwidth else None)
+        if kinds[place] != KERNEL_KIND:
+            rate.append(0.0)
+            continue
+        uses = -1
+        if not isinstance(tensor_cores, Unavailable):
+            uses = int(tensor_cores.of_class[place, 0])
+        rate.append(_peak_of(row, precision.of_class[place], uses))
+    seconds = pl.col("total_ps") / PS_PER_S
+    return (
+        of_class.with_columns(
+            peak_flops=pl.Series(rate, dtype=pl.Float64) * seconds,
+            peak_bytes=pl.Series(memory, dtype=pl.Float64) * seconds,
+        )
+        .group_by(_KEY)
+        .agg(_sum_of_all("peak_flops"), _sum_of_all("peak_bytes"))
+    )
+
+
+def _peak_of(
+    device: dict[str, Any], width: NDArray[np.uint8], uses: int
+) -> float | None:
+    """FLOP/s of a device with the units that a kernel uses; None where unknown."""
+    if device.get("peak_flops"):
+        return float(device["peak_flops"])
+    needed = [
+        device.get(name) for name in ("cc_major", "cc_minor", "cores", "clock_hz")
+    ]
+    bits, fp64, _, evidence = width.tolist()
+    if evidence == PrecisionEvidence.DEFAULT or None in needed:
+        return None
+    major, minor, cores, clock_hz = (int(one or 0) for one in needed)
+    rates = rates_of(device.get("vendor"), major, minor)
+    unit = unit_of(bits=bits, fp64=bool(fp64), matrix=None if uses < 0 else uses == 1)
+    if rates is None or unit is None:
+        return None
+    return peak_flops(rates, unit, cores, clock_hz)
+
+
+def host_op_costs(
+    host_op_events: HostOpEvents,
+    execution_costs: ExecutionCosts,
+    device_activity: pl.DataFrame | Unavailable,
+) -> pl.DataFrame | Unavailable:
+    """Add up what each op did on a host without devices, inner ops included.
+
+    Returns:
+        Columns `HOST_OP_COSTS`, one row per op.
+    """
+    on_host = (
+        isinstance(device_activity, Unavailable)
+        and device_activity.code == "NO_DEVICE_PLANE"
+    )
+    if not on_host:
+        return _NO_RATES
+    found, costs = host_op_events, execution_costs
+    types = found.ops["type"].fill_null("").to_list()
+    callers = np.array([calls_only(one) for one in types], np.bool_)
+    calls = callers[found.op] if len(types) else np.zeros(0, np.bool_)
+    flops = _with_inner(costs, calls)
+    count = len(found.ops)
+    columns = [
+        _known_sums(name, found.op, values, count)
+        for name, values in (
+            ("flops", flops),
+            ("model_flops", flops),
+            ("accessed_bytes", costs.accessed_bytes),
+        )
+    ]
+    return (
+        found.ops.select("module", "name")
+        .hstack(columns)
+        .group_by("module", "name", maintain_order=True)
+        .agg(_sum_of_all(name) for name in RUN_COSTS)
+        .select(pl.col(name).cast(dtype) for name, dtype in HOST_OP_COSTS.items())
+    )
+
+
+def _with_inner(costs: ExecutionCosts, calls: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """By execution: its operations and those of all it called, -1 unknown.
+
+    An op whose own operands tell its work knows what those it calls do for it; one
+    that does nothing but call others knows it only if they do.
+    """
+    total = np.maximum(costs.flops, 0)
+    unknown = costs.flops < 0
+    order = np.argsort(costs.depth, kind="stable")
+    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
+    # One round per level of nesting, the innermost first.
+    for rows in reversed(np.split(order, cuts)):
+        above = costs.parent[rows]
+        inside = rows[above >= 0]
+        above = above[above >= 0]
+        np.add.at(total, above, total[inside])
+        doubtful = above[unknown[inside]]
+        unknown[doubtful[calls[doubtful]]] = True
+    return np.where(unknown, -1, total)
+
+
+def _known_sums(
+    name: str, op: NDArray[np.int32], values: NDArray[np.int64], count: int
+) -> pl.Series:
+    sums = totals_by(op, values, count=count, where=values >= 0)
+    runs = np.bincount(op, minlength=count)
+    return nullable(name, sums.total, (sums.count == runs) & (runs > 0))

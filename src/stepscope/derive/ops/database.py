@@ -1,0 +1,351 @@
+"""`host_ops` and `device_ops`: time by op, on the host and on each device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.device.precision import KERNEL_KIND
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.hlo_instructions import HLO_TEXTS
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.class_totals import ClassTotals
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.executions import DeviceExecutions
+    from stepscope.derive.device.exposure import Exposure
+    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = [
+    "DEVICE_OP_ROWS",
+    "HOST_OP_ROWS",
+    "DeviceOps",
+    "HostOps",
+    "device_ops",
+    "host_ops",
+]
+
+#: Columns of `HostOps.rows`; null means unknown.
+HOST_OP_ROWS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "type": pl.String(),
+    "category": pl.UInt8(),  # an `OpCategory`
+    **{name: dtype for name, dtype in HLO_TEXTS.items() if name != "hlo"},
+    "occurrences": pl.Int64(),
+    "total_ps": pl.Int64(),  # the outermost of recursive calls only
+    "self_ps": pl.Int64(),
+    "eager": pl.Int64(),  # executions known to have run at once …
+    "function": pl.Int64(),  # … and as part of a function
+    "eager_self_ps": pl.Int64(),
+    "launching": pl.Int64(),  # executions that put work on a device; null unknown
+    "step_self_ps": pl.Int64(),  # of executions that began in a step; null without
+}
+
+#: Columns of `DeviceOps.rows`; null means unknown.
+DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int32(),
+    "name": pl.String(),
+    "type": pl.String(),
+    "category": pl.String(),
+    "module": pl.String(),
+    "source_file": pl.String(),
+    "source_line": pl.Int64(),
+    "evidence": pl.UInt8(),  # an `OpEvidence`, the strongest of its instructions
+    "occurrences": pl.Int64(),  # executions of the op
+    "activities": pl.Int64(),  # kernels, copies and memsets that they ran
+    "largest_kernel_count": pl.Int64(),
+    "total_ps": pl.Int64(),  # device ops do not nest: total is self
+    "exposed_ps": pl.Int64(),
+    "kernel_ps": pl.Int64(),  # of kernels that compute
+    "tensor_core_ps": pl.Int64(),  # of those that use matrix units
+    "tensor_core_unknown_ps": pl.Int64(),  # of those of which nobody can say
+    "tensor_core_eligible": pl.Boolean(),
+    "eager": pl.Int64(),
+    "function": pl.Int64(),
+    "step_ps": pl.Int64(),  # of activities that belong to a step; null without steps
+}
+
+
+class HostOps(Frozen, frozen=True):
+    """Ops on the threads of one host.
+
+    Attributes:
+        rows: One row per op, by self time descending, then name; `HOST_OP_ROWS`.
+        hull_ps: From the first begin to the last end of all op events.
+        idle_ps: The part of the hull in which no thread ran an op.
+        step_count: Steps that `step_self_ps` is of; None without steps.
+        without_values: As of `host_op_events`.
+    """
+
+    rows: pl.DataFrame
+    hull_ps: int
+    idle_ps: int
+    step_count: int | None
+    without_values: Unavailable | None
+
+
+class DeviceOps(Frozen, frozen=True):
+    """Ops on the devices of one host.
+
+    Attributes:
+        rows: One row per device and op (instructions of one framework op together),
+            by device, then total time descending, then name; `DEVICE_OP_ROWS`.
+        hull_ps: Device → from its first begin to its last end.
+        idle_ps: Device → the part of the hull in which it did nothing.
+        step_count: Steps that `step_ps` is of; None without steps.
+    """
+
+    rows: pl.DataFrame
+    hull_ps: dict[int, int]
+    idle_ps: dict[int, int]
+    step_count: int | None
+
+
+def host_ops(
+    host_op_events: HostOpEvents,
+    event_types: pl.DataFrame,
+    launching_ops: LaunchingOps | Unavailable,
+    correlation: Correlation | Unavailable,
+    windows: Windows | Unavailable,
+) -> HostOps | Unavailable:
+    """Sum the executions of each op on the host (spec: tools, section 7.3)."""
+    found = host_op_events
+    if not len(found.event):
+        nameless = len(event_types) and not event_types["known"].any()
+        return _NAMELESS if nameless else _NO_OPS
+    sums, step_count = _host_sums(found, windows)
+    launching = _launching(found, launching_ops, correlation)
+    hull, covered = _coverage(found.start_ps, found.dur_ps)
+    return HostOps(
+        _united(found.ops.hstack([*sums, launching])),
+        hull_ps=hull,
+        idle_ps=hull - covered,
+        step_count=step_count,
+        without_values=found.without_values,
+    )
+
+
+_NAMELESS: Final = Unavailable(
+    code="CORRUPT",
+    reason="the names of all events are missing from what can be read of the file.",
+    remedy="Copy the whole file again, or record again.",
+)
+_NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="No event on a host thread is the execution of an op.",
+    remedy="Record with host tracer level 2, and some steps of the program.",
+)
+
+
+def _host_sums(
+    found: HostOpEvents, windows: Windows | Unavailable
+) -> tuple[list[pl.Series], int | None]:
+    """Columns of sums by op, and how many steps the last of them is of."""
+    count = len(found.ops)
+    own = totals_by(found.op, found.self_ps, count=count)
+    eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
+    in_steps, step_count = _in_steps(found.start_ps, windows)
+    step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
+    if in_steps is not None:
+        inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
+        step_self = pl.Series("step_self_ps", inside.total)
+    function = np.bincount(found.op[found.eager == 0], minlength=count)
+    columns = {
+        "occurrences": own.count,
+        "total_ps": _outermost_totals(found, count),
+        "self_ps": own.total,
+        "eager": eager.count,
+        "function": function,
+        "eager_self_ps": eager.total,
+    }
+    return [*(pl.Series(*item) for item in columns.items()), step_self], step_count
+
+
+def _united(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row per (module, name): a module may have been compiled several times."""
+    sums = ("occurrences", "total_ps", "self_ps", "eager", "function", "eager_self_ps")
+    doubtful = ("launching", "step_self_ps")
+    said = [
+        name
+        for name in HOST_OP_ROWS
+        if name not in ("module", "name", *sums, *doubtful)
+    ]
+    united = rows.group_by("module", "name", maintain_order=True).agg(
+        *(pl.col(name).sum() for name in sums),
+        *(pl.col(name).drop_nulls().first() for name in said),
+        *(
+            pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
+            for name in doubtful
+        ),
+    )
+    return united.select(
+        pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
+    ).sort("self_ps", "name", "module", descending=[True, False, False])
+
+
+def _outermost_totals(found: HostOpEvents, count: int) -> NDArray[np.int64]:
+    """Durations by op, of recursive calls the outermost only."""
+    return totals_by(found.op, found.dur_ps, count=count, where=found.outermost).total
+
+
+def _coverage(
+    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Length of the hull and of the union of events, instants included in the hull."""
+    hull = int((start_ps + dur_ps).max()) - int(start_ps.min())
+    return hull, Spans.from_events(start_ps, dur_ps).length_ps
+
+
+def _in_steps(
+    start_ps: NDArray[np.int64], windows: Windows | Unavailable
+) -> tuple[NDArray[np.bool_] | None, int | None]:
+    """Events that begin in a step's window; windows follow each other without gaps."""
+    if isinstance(windows, Unavailable) or not windows.has_steps:
+        return None, None
+    first = int(windows.rows["start_ps"][0])
+    last = int(windows.rows["end_ps"][-1])
+    return (start_ps >= first) & (start_ps < last), len(windows.rows)
+
+
+def _launching(
+    found: HostOpEvents,
+    launching_ops: LaunchingOps | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> pl.Series:
+    """By op: executions inside which work was launched that some device did."""
+    count = len(found.ops)
+    if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
+        return pl.Series("launching", [None] * count, dtype=pl.Int64)
+    effective = correlation.activity_count_of_launch > 0
+    execution = launching_ops.execution[effective & (launching_ops.execution >= 0)]
+    launches = np.zeros(len(found.event), np.bool_)
+    launches[execution] = True
+    counts = np.bincount(found.op[launches], minlength=count)
+    return pl.Series("launching", counts.astype(np.int64))
+
+
+def device_ops(  # noqa: PLR0917 - a derivation's inputs come in order
+    activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+    activity_ops: ActivityOps,
+    exposure: Exposure,
+    device_executions: DeviceExecutions,
+    tensor_cores: TensorCores | Unavailable,
+    steps: Steps | Unavailable,
+) -> DeviceOps:
+    """Sum the activities of each op on each device (spec: tools, section 7.4)."""
+    key = ["device", "group"]
+    rows = (
+        _device_sums(activity_classes, class_totals, activity_ops, tensor_cores)
+        .join(_described(activity_ops.ops), on="group", how="left")
+        .join(_exposed(exposure), on=key, how="left")
+        .join(device_executions.rows, on=key, how="left")
+        .rename({"executions": "occurrences"})
+        .select(pl.col(name).cast(dtype) for name, dtype in DEVICE_OP_ROWS.items())
+    )
+    order = ["device", "total_ps", "name", "module"]
+    with_steps = class_totals.step_ps is not None
+    return DeviceOps(
+        rows.sort(order, descending=[name == "total_ps" for name in order]),
+        hull_ps=dict(exposure.hull_ps),
+        idle_ps={
+            device: exposure.hull_ps[device] - busy
+            for device, busy in exposure.busy_ps.items()
+        },
+        step_count=len(steps.rows)
+        if with_steps and not isinstance(steps, Unavailable)
+        else None,
+    )
+
+
+def _device_sums(
+    activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+    activity_ops: ActivityOps,
+    tensor_cores: TensorCores | Unavailable,
+) -> pl.DataFrame:
+    """Sums of the classes of each device and group of ops."""
+    classes, step_ps = activity_classes.rows, class_totals.step_ps
+    computes = (classes["kind"] == KERNEL_KIND).to_numpy()
+    total = class_totals.all.total
+    known = not isinstance(tensor_cores, Unavailable)
+    verdicts = (
+        np.full((len(classes), 2), -1, np.int8)
+        if isinstance(tensor_cores, Unavailable)
+        else tensor_cores.of_class
+    )
+    uses, eligible = verdicts[:, 0], verdicts[:, 1]
+    columns = {
+        "activities": class_totals.all.count,
+        "total_ps": total,
+        "kernel_ps": np.where(computes, total, 0),
+        "tensor_core_ps": np.where(computes & (uses == 1), total, 0),
+        "tensor_core_unknown_ps": np.where(computes & (uses < 0), total, 0),
+    }
+    of_class = classes.select("device").with_columns(
+        activity_ops.ops["group"][classes["op"]].alias("group"),
+        *(pl.Series(*item) for item in columns.items()),
+        pl.Series("can", np.where(computes, eligible, 0)),
+        pl.lit(None, pl.Int64).alias("step_ps")
+        if step_ps is None
+        else pl.Series("step_ps", step_ps),
+    )
+    return of_class.group_by("device", "group").agg(
+        *(pl.col(name).sum() for name in columns),
+        _eligible(known=known),
+        pl.when(pl.lit(step_ps is not None)).then(pl.col("step_ps").sum()),
+    )
+
+
+def _exposed(exposure: Exposure) -> pl.DataFrame:
+    """Exposed time by device and group of ops."""
+    schema = {"exposed_ps": pl.Int64, "group": pl.Int32, "device": pl.Int32}
+    frames = [pl.DataFrame(schema=schema)]
+    for device, spent in exposure.group_ps.items():
+        group = np.arange(len(spent), dtype=np.int32)
+        columns = {"exposed_ps": spent, "group": group, "device": [device] * len(spent)}
+        frames.append(pl.DataFrame(columns, schema=schema))
+    return pl.concat(frames)
+
+
+def _eligible(*, known: bool) -> pl.Expr:
+    """True if any kernel of the op is; unknown if some are and none is known to be."""
+    if not known:
+        return pl.lit(None, pl.Boolean).alias("tensor_core_eligible")
+    can = pl.col("can")
+    return (
+        pl.when((can == 1).any())
+        .then(pl.lit(value=True))
+        .when((can == 0).all())
+        .then(pl.lit(value=False))
+        .alias("tensor_core_eligible")
+    )
+
+
+def _described(ops: pl.DataFrame) -> pl.DataFrame:
+    """One row per group of instructions: what is said of any of them first."""
+    named = ops.sort("evidence", maintain_order=True).group_by(
+        "group", maintain_order=True
+    )
+    return named.agg(
+        pl.col("name").first(),
+        pl.col("module").first(),
+        *(
+            pl.col(name).drop_nulls().first()
+            for name in ("type", "category", "source_file", "source_line")
+        ),
+        pl.col("evidence").first(),
+    )

@@ -1,0 +1,276 @@
+"""`execution_costs`: what each execution of an op on the host computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.dense_codes import Codes, combined
+from stepscope.derive.columns.stat_values import find_handle, rows_at
+from stepscope.derive.costs.families import calls_only, cost_of, weights_of
+from stepscope.derive.costs.family import Part
+from stepscope.derive.costs.operands import from_lists, from_text
+from stepscope.derive.host.values import picked, text_codes
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.costs.operands import Operands
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.trace.model import TraceData
+
+__all__ = ["ExecutionCosts", "execution_costs"]
+
+#: Names of the values that hold operands, in both notations and both spellings.
+_SIZES: Final = ("Input Dims", "Input dims")
+_TYPES: Final = ("Input type",)
+_VALUES: Final = ("Concrete Inputs",)
+_TEXT: Final = ("shape",)
+_EQUATION: Final = ("equation",)
+_UNKNOWN: Final = -1
+
+
+class ExecutionCosts(Frozen, frozen=True):
+    """Arrays over the executions of `host_op_events`.
+
+    Attributes:
+        flops: int64; floating-point operations of the execution itself, without those
+            of the ops it called; -1 where they are not known.
+        accessed_bytes: int64; bytes read and written likewise; -1 unknown.
+        parent: int32; the execution around it on its thread, -1 for none.
+        depth: int32; 0 without a parent, else one more than the parent's.
+        weights: int32; a row of `variables` for an execution that read variables of
+            the model, -1 for any other.
+        variables: Distinct lists of sizes of variables that one execution read.
+        recorded: How many executions have operands on record.
+    """
+
+    flops: NDArray[np.int64]
+    accessed_bytes: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    weights: NDArray[np.int32]
+    variables: tuple[tuple[tuple[int, ...], ...], ...]
+    recorded: int
+
+
+def execution_costs(
+    trace: TraceData,
+    events: pl.DataFrame,
+    host_op_events: HostOpEvents,
+    stats: pl.DataFrame | Unavailable,
+    instruction_costs: pl.DataFrame | Unavailable,
+) -> ExecutionCosts:
+    """Work out the costs of executions whose operands were recorded.
+
+    Each distinct combination of op and operands is worked out once. Of ops that call
+    each other for one piece of work the inner ones are charged with it first.
+    """
+    found = host_op_events
+    nested = nest_subset(
+        found.start_ps, found.dur_ps, track=handles(events, "track")[found.event]
+    )
+    count = len(found.event)
+    flops = np.full(count, _UNKNOWN, np.int64)
+    accessed = np.full(count, _UNKNOWN, np.int64)
+    weights = np.full(count, -1, np.int32)
+    variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    recorded = 0
+    if not isinstance(stats, Unavailable):
+        given = _recorded(trace, stats, found.event)
+        recorded = len(given.rows)
+        told = _costs(given, found)
+        variables = told.variables
+        part = np.zeros(count, np.int8)
+        for column, target in (
+            (told.flops, flops),
+            (told.accessed, accessed),
+            (told.weights, weights),
+            (told.part, part),
+        ):
+            target[given.rows] = column[told.code]
+        inside_out = _inside_out(nested)
+        for number in Part:
+            _take_inner(flops, part == int(number), nested.parent, inside_out)
+    _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
+    types = found.ops["type"].fill_null("").to_list()
+    callers = np.array([calls_only(one) for one in types], np.bool_)
+    if len(callers):
+        flops[callers[found.op] & (flops < 0)] = 0
+    return ExecutionCosts(
+        flops,
+        accessed,
+        nested.parent,
+        nested.depth,
+        weights,
+        variables,
+        recorded,
+    )
+
+
+class _Costs(NamedTuple):
+    """What the operands tell, by distinct combination of op type and operands.
+
+    Attributes:
+        code: int32 by row of `_Recorded`; the combination.
+        flops: int64 by combination, -1 unknown.
+        accessed: int64, -1 unknown.
+        part: int8; a `Part`, 0 where the cost is not known.
+        weights: int32; a row of `variables`, -1 for none.
+        variables: As of `ExecutionCosts`.
+    """
+
+    code: NDArray[np.int32]
+    flops: NDArray[np.int64]
+    accessed: NDArray[np.int64]
+    part: NDArray[np.int8]
+    weights: NDArray[np.int32]
+    variables: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
+    """Work out each distinct combination once."""
+    types = found.ops["type"].fill_null("")
+    number = types.rank("dense").to_numpy().astype(np.int32)
+    combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
+    if len(given.rows):
+        of_row = number[found.op[given.rows]]
+        combos = combined([of_row, *given.columns.values()])
+    flops, accessed = (np.full(combos.count, _UNKNOWN, np.int64) for _ in range(2))
+    part = np.zeros(combos.count, np.int8)
+    weights = np.full(combos.count, -1, np.int32)
+    variables: dict[tuple[tuple[int, ...], ...], int] = {}
+    for code, first in enumerate(combos.first.tolist()):
+        operands = given.read(first)
+        if operands is None:
+            continue
+        op_type = types[int(found.op[given.rows[first]])]
+        weight = weights_of(op_type, operands)
+        if weight:
+            weights[code] = variables.setdefault(weight, len(variables))
+        cost = cost_of(op_type, operands)
+        if cost is not None:
+            flops[code], part[code] = cost.flops, int(cost.part)
+            if cost.accessed_bytes is not None:
+                accessed[code] = cost.accessed_bytes
+    return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
+
+
+def _charge_instructions(
+    found: HostOpEvents,
+    instruction_costs: pl.DataFrame | Unavailable,
+    *,
+    flops: NDArray[np.int64],
+    accessed: NDArray[np.int64],
+) -> None:
+    """Executions of instructions of compiled programs, by their rows of hlo_ops."""
+    if isinstance(instruction_costs, Unavailable) or not len(found.ops):
+        return
+    row = found.ops["hlo"].fill_null(-1).to_numpy()[found.op]
+    known = np.flatnonzero(row >= 0)
+    for column, target in (("flops", flops), ("accessed_bytes", accessed)):
+        values = instruction_costs[column].fill_null(_UNKNOWN).to_numpy()
+        target[known] = values[row[known]]
+
+
+class _Recorded(Frozen, frozen=True):
+    """Executions with operands, and codes of the texts that hold them, -1 none."""
+
+    rows: NDArray[np.int64]
+    columns: dict[tuple[str, ...], NDArray[np.int32]]
+    texts: dict[tuple[str, ...], list[str]]
+
+    def read(self, row: int) -> Operands | None:
+        """The operands of a row; None where they cannot be read."""
+        text = {
+            names: self.texts[names][column[row]]
+            for names, column in self.columns.items()
+            if column[row] >= 0
+        }
+        equation = text.get(_EQUATION)
+        if _SIZES in text:
+            return from_lists(
+                text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
+            )
+        return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
+
+
+def _recorded(
+    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
+) -> _Recorded:
+    """Collect the operands of executions in one pass over the values."""
+    kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
+    by_handle = {
+        find_handle(trace.strings, name): names for names in kinds for name in names
+    }
+    by_handle.pop(-1, None)
+    wanted = np.zeros(len(trace.strings) + 1, np.uint8)
+    wanted[list(by_handle)] = 1
+    owners = handles(stats, "event")
+    first, beyond = (event[0], event[-1] + 1) if len(event) else (0, 0)
+    bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
+    rows = picked(handles(stats, "key"), wanted, *bounds)
+    # The execution that each event is, if it is one.
+    place = np.full(beyond - first, -1, np.int32)
+    place[event - first] = np.arange(len(event), dtype=np.int32)
+    owner = place[owners[rows] - first]
+    if (owner < 0).any():
+        rows, owner = rows[owner >= 0], owner[owner >= 0]
+    values = rows_at(stats, rows, owner)
+    columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
+    texts: dict[tuple[str, ...], list[str]] = {}
+    has = np.zeros(len(event), np.bool_)
+    for names in kinds:
+        keys = [key for key, one in by_handle.items() if one == names]
+        if not keys:
+            continue
+        chosen = np.zeros(len(rows), np.bool_)
+        for key in keys:
+            chosen |= values.key == key
+        at, code, found = text_codes(trace, values.only(chosen))
+        column = np.full(len(event), -1, np.int32)
+        column[at] = code
+        columns[names], texts[names] = column, list(found)
+        if names in (_SIZES, _TEXT):
+            has[at] = True
+    some = np.flatnonzero(has)
+    return _Recorded(some, {names: one[some] for names, one in columns.items()}, texts)
+
+
+def _inside_out(nested: Nesting) -> list[NDArray[np.int64]]:
+    """Executions inside others, level by level, the innermost first."""
+    inner = np.flatnonzero(nested.parent >= 0)
+    depth = nested.depth[inner]
+    if len(depth) and depth.max() < 1 << 16:
+        # Numbers this narrow are sorted in one pass.
+        depth = depth.astype(np.uint16)
+    order = inner[np.argsort(depth, kind="stable")]
+    cuts = np.flatnonzero(np.diff(nested.depth[order])) + 1
+    return np.split(order, cuts)[::-1]
+
+
+def _take_inner(
+    flops: NDArray[np.int64],
+    chosen: NDArray[np.bool_],
+    parent: NDArray[np.int32],
+    inside_out: list[NDArray[np.int64]],
+) -> None:
+    """Leave to the chosen what those inside them do not count, in place.
+
+    The work of an op that calls others for it is the greater of what its own operands
+    say and what theirs add up to; the difference is what it did itself.
+    """
+    if not chosen.any():
+        return
+    whole = np.where(chosen, flops, 0)
+    inner = np.zeros(len(flops), np.int64)
+    for rows in inside_out:
+        np.add.at(inner, parent[rows], np.maximum(whole[rows], inner[rows]))
+    flops[chosen] = np.maximum(whole - inner, 0)[chosen]

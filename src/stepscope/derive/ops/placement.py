@@ -1,0 +1,137 @@
+"""`op_placement`: on which side ops ran, and how many of them at once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepscope.derive.ops.database import DeviceOps, HostOps
+
+__all__ = ["PROGRAM_EVIDENCE", "OpPlacement", "op_placement"]
+
+#: What names an op of the program; copies and what nothing names are none.
+PROGRAM_EVIDENCE: Final = (
+    OpEvidence.HLO,
+    OpEvidence.HLO_NAME,
+    OpEvidence.ANNOTATION,
+    OpEvidence.LAUNCH,
+)
+#: Scopes that differentiation leaves in op names (spec: tools, section 7.1).
+_GRADIENT: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
+_UPDATE: Final = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
+
+
+class OpPlacement(Frozen, frozen=True):
+    """Executions and self times of a host's ops (spec: tools, section 8).
+
+    Attributes:
+        host_executions: Executions that put no work on a device; None where that
+            cannot be told.
+        device_executions: None without device activity.
+        dataset_executions: Executions of input pipeline ops; in neither of the above.
+        host_self_ps: Self time of all host ops but the dataset's.
+        device_self_ps: None without device activity.
+        dataset_self_ps: Self time of input pipeline ops.
+        host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where no
+            execution tells whether it did.
+        device_eager_self_ps: Likewise.
+        is_training: True where a gradient or an update of parameters shows; False
+            where ops have names and none of them does; None without ops.
+    """
+
+    host_executions: int | None
+    device_executions: int | None
+    dataset_executions: int | None
+    host_self_ps: int | None
+    device_self_ps: int | None
+    dataset_self_ps: int | None
+    host_eager_self_ps: int | None
+    device_eager_self_ps: int | None
+    is_training: bool | None
+
+
+def op_placement(
+    host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
+) -> OpPlacement | Unavailable:
+    """Divide ops by side; unavailable where neither side has any."""
+    if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):
+        return host_ops
+    names: list[tuple[str, str | None]] = []
+    host: dict[str, int | None] = {}
+    device: dict[str, int | None] = {}
+    if not isinstance(host_ops, Unavailable):
+        host = _host_side(host_ops.rows, device_ops)
+        names += host_ops.rows.select("name", "type").rows()
+    if not isinstance(device_ops, Unavailable):
+        ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
+        rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
+        # Work that nothing names is work all the same: its executions are unknown.
+        device = _device_side(rows) if len(rows) else {}
+        names += rows.select("name", "type").rows()
+    return OpPlacement(
+        host_executions=host.get("executions"),
+        device_executions=device.get("executions"),
+        dataset_executions=host.get("dataset_executions"),
+        host_self_ps=host.get("self_ps"),
+        device_self_ps=device.get("self_ps"),
+        dataset_self_ps=host.get("dataset_self_ps"),
+        host_eager_self_ps=host.get("eager_self_ps"),
+        device_eager_self_ps=device.get("eager_self_ps"),
+        is_training=_is_training(names),
+    )
+
+
+def _host_side(
+    rows: pl.DataFrame, device_ops: DeviceOps | Unavailable
+) -> dict[str, int | None]:
+    is_dataset = pl.col("category") == int(OpCategory.DATASET)
+    dataset, ops = rows.filter(is_dataset), rows.filter(~is_dataset)
+    launching: int | None = int(ops["launching"].sum())
+    if ops["launching"].null_count():
+        # Without any device nothing can have been put on one.
+        nothing = (
+            isinstance(device_ops, Unavailable) and device_ops.code == "NO_DEVICE_PLANE"
+        )
+        launching = 0 if nothing else None
+    executions = int(ops["occurrences"].sum())
+    known = int(ops["eager"].sum()) + int(ops["function"].sum())
+    return {
+        "executions": None if launching is None else executions - launching,
+        "dataset_executions": int(dataset["occurrences"].sum()),
+        "self_ps": int(ops["self_ps"].sum()),
+        "dataset_self_ps": int(dataset["self_ps"].sum()),
+        "eager_self_ps": int(ops["eager_self_ps"].sum()) if known else None,
+    }
+
+
+def _device_side(rows: pl.DataFrame) -> dict[str, int | None]:
+    known = rows.filter(pl.col("eager") + pl.col("function") > 0)
+    eager = known.select(
+        (pl.col("total_ps") * pl.col("eager") / (pl.col("eager") + pl.col("function")))
+        .sum()
+        .round()
+    ).item()
+    return {
+        "executions": int(rows["occurrences"].sum()),
+        "self_ps": int(rows["total_ps"].sum()),
+        "eager_self_ps": int(eager) if len(known) else None,
+    }
+
+
+def _is_training(names: Iterable[tuple[str, str | None]]) -> bool | None:
+    found: bool | None = None
+    for name, op_type in names:
+        found = False
+        if _GRADIENT.search(name) or _UPDATE.match(op_type or ""):
+            return True
+    return found

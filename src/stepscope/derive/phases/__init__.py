@@ -1,0 +1,1 @@
+"""Forward, loss, backward and optimizer: the phase of each piece of work."""

@@ -1,0 +1,138 @@
+"""`host_phases`: in which phase of a step each event of the host happened.
+
+Three kinds of evidence, the strongest first: the ranges of a backward pass and of an
+optimizer, to which everything in them belongs; the innermost named op or range around
+an event; and that an op has a gradient, which makes it one of the forward pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from stepscope._core import ancestors
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.host.values import int_values
+from stepscope.derive.phases.rules import (
+    FIRM,
+    PHASES,
+    UNKNOWN_PHASE,
+    op_phases,
+    range_phases,
+)
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.intervals.nesting import Nesting
+
+__all__ = ["HostPhases", "host_phases"]
+
+
+class HostPhases(Frozen, frozen=True):
+    """Positions in `PHASES` by row of events, uint8, the unknown one where unknown.
+
+    Attributes:
+        firm: The phase of the range around an event whose contents all belong to it.
+        loose: The phase of the innermost op or range around it that has one.
+        ops: By row of `ops` of `host_op_events`, what their names alone say.
+    """
+
+    firm: NDArray[np.uint8]
+    loose: NDArray[np.uint8]
+    ops: NDArray[np.uint8]
+
+    def of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
+        """The phase of each execution of an op."""
+        return self.refined(host_ops.event, self.ops[host_ops.op])
+
+    def refined(
+        self, event: NDArray[np.integer], named: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
+        """The phases of work whose own names say something too.
+
+        Args:
+            event: The events in which the work was done or launched; -1 for none.
+            named: What its names say.
+        """
+        # The place behind the last event stands for none.
+        firm = np.append(self.firm, np.uint8(UNKNOWN_PHASE))[event]
+        loose = np.append(self.loose, np.uint8(UNKNOWN_PHASE))[event]
+        weak = np.where(named != UNKNOWN_PHASE, named, loose)
+        return np.where(firm != UNKNOWN_PHASE, firm, weak)
+
+
+def host_phases(
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    nesting: Nesting,
+    host_op_events: HostOpEvents,
+    host_values: Mapping[str, StatRows] | Unavailable,
+) -> HostPhases:
+    """Tell the phase of every event by ranges, names of ops and gradients."""
+    named = _op_names(host_op_events)
+    firm_codes = [PHASES.index(phase) for phase in FIRM]
+    of_type = range_phases(event_types["name"]).astype(np.int32)
+    types = handles(events, "type")
+    own = _labels(of_type)[types]
+    is_firm = np.isin(of_type, firm_codes)
+    firm = np.full(len(types), -1, np.int32)
+    if is_firm.any():
+        firm = np.where(is_firm, of_type, np.int32(-1))[types]
+        _hand_down(nesting, firm)
+    # Calls of functions hold ops of all phases.
+    calls = host_op_events.ops["call"].fill_null(value=False).to_numpy()
+    of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
+    op_label = _labels(of_op)[host_op_events.op]
+    at = host_op_events.event
+    own[at] = np.where(op_label >= 0, op_label, own[at])
+    _hand_down(nesting, own)
+    # Most recordings have no links between passes.
+    if not isinstance(host_values, Unavailable) and len(host_values["fwdbwd"].owner):
+        linked = _with_gradients(host_values, firm, rows=len(own))
+        _hand_down(nesting, linked)
+        own = np.where(own >= 0, own, linked)
+    return HostPhases(_codes(firm), _codes(own), named)
+
+
+def _op_names(host_ops: HostOpEvents) -> NDArray[np.uint8]:
+    named = host_ops.ops.select(
+        name=pl.coalesce("framework_op", "name"),
+        type=pl.coalesce("framework_type", "type"),
+    )
+    return op_phases(named["name"], named["type"])
+
+
+def _with_gradients(
+    values: Mapping[str, StatRows], firm: NDArray[np.int32], *, rows: int
+) -> NDArray[np.int32]:
+    """Label the forward end of every link whose other end is in a backward pass."""
+    event, link = int_values(values["fwdbwd"])
+    label = np.full(rows, -1, np.int32)
+    backward = firm[event] == PHASES.index("backward")
+    forward = ~backward & np.isin(link, link[backward])
+    label[event[forward]] = PHASES.index("forward")
+    return label
+
+
+def _labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
+    """-1 for the unknown phase."""
+    return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
+
+
+def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
+    return np.where(label < 0, np.int32(UNKNOWN_PHASE), label).astype(np.uint8)
+
+
+def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
+    answer = ancestors.inherit(nesting.parent, label, 0, len(label))
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")

@@ -1,0 +1,187 @@
+"""`phases`: forward, loss, backward and optimizer time of each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.intervals.nesting import flatten_tracks
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.phases.rules import PHASES, UNKNOWN_PHASE, op_phases
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.phases.host import HostPhases
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+
+__all__ = ["Phases", "phases"]
+
+_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+
+
+class Phases(Frozen, frozen=True):
+    """Time of each phase in every (device, window).
+
+    Attributes:
+        rows: `window`, `device` (null where the host's ops were looked at) and
+            `<phase>_ps`. On a device they add up to device compute, on a host to host
+            compute.
+        seen: The phases that at least one op of the profile belongs to; the time of
+            another one is not known to be 0.
+        side: `device` or `host`.
+    """
+
+    rows: pl.DataFrame
+    seen: frozenset[str]
+    side: str
+
+
+def phases(  # noqa: PLR0917 - a derivation's inputs come in order
+    windows: Windows,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    device_activity: pl.DataFrame | Unavailable,
+    activity_ops: ActivityOps | Unavailable,
+    host: HostClasses,
+    host_ops: HostOpEvents,
+    host_phases: HostPhases,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> Phases | Unavailable:
+    """Tell the phases by ranges, scopes and op types (spec: advice, A3).
+
+    Work of a device is of the phase in which the host launched it, unless its op's
+    own name says more than the host does.
+
+    Args:
+        windows: The windows.
+        tracks: The table.
+        events: The table.
+        device_activity: The table; where there is none, the host's ops are looked at.
+        activity_ops: The op of each activity.
+        host: Where the step threads are in which class.
+        host_ops: The executions of ops on the host.
+        host_phases: The phases of events of the host.
+        launches: The table.
+        correlation: Which activity each launch call led to.
+    """
+    if not isinstance(device_activity, Unavailable) and device_activity.height:
+        if isinstance(activity_ops, Unavailable):
+            return activity_ops
+        named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
+        phase = named[activity_ops.op]
+        if not isinstance(launches, Unavailable) and not isinstance(
+            correlation, Unavailable
+        ):
+            call = np.append(handles(launches, "event"), np.int32(-1))
+            event = call[correlation.launch_of_activity]
+            phase = host_phases.refined(event, phase)
+        return _on_devices(windows, device_activity, phase)
+    if (
+        isinstance(device_activity, Unavailable)
+        and device_activity.code != "NO_DEVICE_PLANE"
+    ):
+        return device_activity
+    if isinstance(host.host_compute, Unavailable):
+        return host.host_compute
+    phase = host_phases.of_ops(host_ops)
+    sets = _host_sets(tracks, events, host, host_ops, phase)
+    sets["unknown"] = host.host_compute
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    waiting = host.input_wait
+    if not isinstance(host.compile, Unavailable):
+        waiting |= host.compile
+    rows = _charged(sets, waiting, starts, ends)
+    return Phases(
+        rows.with_columns(device=pl.lit(None, pl.Int32)),
+        _seen(phase),
+        "host",
+    )
+
+
+def _seen(phase: NDArray[np.uint8]) -> frozenset[str]:
+    counts = np.bincount(phase, minlength=len(PHASES))[: len(PHASES)]
+    return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
+
+
+def _on_devices(
+    windows: Windows, activity: pl.DataFrame, phase: NDArray[np.uint8]
+) -> Phases:
+    none = len(PHASES)
+    is_kernel = codes(activity, "kind") == _KERNEL
+    of_activity = np.where(is_kernel, phase, np.uint8(none))
+    start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    device = handles(activity, "device")
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    frames = []
+    for number in activity["device"].unique().sort().to_list():
+        here = np.where(device == number, of_activity, np.uint8(none))
+        sets = {}
+        for code, name in enumerate(PHASES):
+            chosen = np.flatnonzero(here == code)
+            sets[name] = Spans.from_events(start_ps[chosen], dur_ps[chosen])
+        charged = _charged(sets, Spans.empty(), starts, ends)
+        frames.append(charged.with_columns(device=pl.lit(number, pl.Int32)))
+    rows = pl.concat(frames).sort("window", "device")
+    return Phases(rows, _seen(of_activity), "device")
+
+
+def _host_sets(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    host: HostClasses,
+    host_ops: HostOpEvents,
+    phase: NDArray[np.uint8],
+) -> dict[str, Spans]:
+    """Where step threads run ops of each phase; the innermost op decides.
+
+    What host compute holds beside named ops is of no known phase.
+    """
+    # Codes 1 to 5 are phases; what keeps its contents in `host_classes` does here too.
+    elsewhere = len(PHASES) + 1
+    of_code = np.zeros(256, np.uint8)
+    of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
+    of_code[[HostCode.SYNC, HostCode.BLOCKED]] = elsewhere + 1
+    of_code[list(STICKY)] = elsewhere
+    code = of_code[host.code]
+    works = host.code[host_ops.event] == HostCode.HOST_COMPUTE
+    code[host_ops.event[works]] = phase[works] + 1
+    sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
+    return {
+        name: Spans.union_of(
+            sets[track][number + 1] & host.threads.when(track)
+            for track in host.threads.tracks()
+            if number + 1 in sets.get(track, {})
+        )
+        for number, name in enumerate(PHASES)
+    }
+
+
+def _charged(
+    sets: dict[str, Spans],
+    taken: Spans,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> pl.DataFrame:
+    """Each instant goes to the first phase that has it; work on a known phase wins."""
+    columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
+        "window": np.arange(len(starts), dtype=np.int32)
+    }
+    covered = taken.within(starts, ends)
+    for name in PHASES:
+        taken |= sets[name]
+        now = taken.within(starts, ends)
+        columns[f"{name}_ps"], covered = now - covered, now
+    return pl.DataFrame(columns)

@@ -1,0 +1,1 @@
+"""Repeated patterns in a sequence of symbols."""

@@ -1,0 +1,112 @@
+"""`event_categories`: the step-time category of each event, which is its colour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import ancestors
+from stepscope.derive.columns.arrays import codes, handles
+from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.precision import Precision
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.step_time.host_classes import HostClasses
+
+__all__ = ["OTHER", "event_categories"]
+
+_NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
+#: What nothing classes: waiting, Python, and events that nobody explains.
+OTHER: Final = _NUMBER["other"]
+
+_OF_HOST_CODE: Final = {
+    HostCode.INPUT_WAIT: "input",
+    HostCode.OWN_INPUT: "input",
+    HostCode.ITERATOR: "input",
+    HostCode.PIPELINE: "input",
+    HostCode.COMPILE: "compilation",
+    HostCode.TRACING: "compilation",
+    HostCode.LAUNCH: "kernel_launch",
+    HostCode.HOST_COMPUTE: "host_compute",
+}
+_OF_BUCKET: Final = {bucket.name: bucket.category for bucket in BUCKETS}
+_WIDE: Final = "device_compute_32"
+_NARROW: Final = "device_compute_16"
+
+
+def event_categories(
+    events: pl.DataFrame,
+    nesting: Nesting,
+    device_activity: pl.DataFrame | Unavailable,
+    precision: Precision | Unavailable,
+    host_classes: HostClasses | Unavailable,
+) -> NDArray[np.uint8]:
+    """A place in `CATEGORIES` by row of events, for drawing only.
+
+    Device activity has the category that its time is charged to (spec: tools, section
+    5.1), and host events that of their class (section 4.4), whether or not a step has
+    their time. What stands for nothing has the category of what encloses it, and what
+    is nested in input or compilation belongs to that. All else is other.
+
+    Args:
+        events: The table.
+        nesting: Parents of its rows.
+        device_activity: The table.
+        precision: Bits of each activity; without it kernels count as 32-bit.
+        host_classes: What each host event stands for.
+    """
+    found = _of_host(len(events), nesting, host_classes)
+    if not isinstance(device_activity, Unavailable):
+        event = handles(device_activity, "event")
+        shown = event >= 0
+        found[event[shown]] = _of_activity(device_activity, precision)[shown]
+    return found
+
+
+def _of_host(
+    rows: int, nesting: Nesting, host_classes: HostClasses | Unavailable
+) -> NDArray[np.uint8]:
+    if isinstance(host_classes, Unavailable):
+        return np.full(rows, OTHER, np.uint8)
+    code = host_classes.code
+    labels = np.arange(256, dtype=np.int32)
+    shown = _inherited(nesting, code, np.where(labels == HostCode.NOTHING, -1, labels))
+    np.maximum(shown, HostCode.NOTHING, out=shown)
+    inside = _inherited(nesting, code, np.where(np.isin(labels, STICKY), labels, -1))
+    np.copyto(shown, inside, where=inside >= 0)
+    category = np.full(256, OTHER, np.uint8)
+    for value, name in _OF_HOST_CODE.items():
+        category[value] = _NUMBER[name]
+    return category[shown]
+
+
+def _inherited(
+    nesting: Nesting, code: NDArray[np.uint8], labels: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The label of each row's own code, else of the nearest row around it; else -1."""
+    label = labels[code]
+    answer = ancestors.inherit(nesting.parent, label, 0, len(label))
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return label
+
+
+def _of_activity(
+    device_activity: pl.DataFrame, precision: Precision | Unavailable
+) -> NDArray[np.uint8]:
+    category = np.array(
+        [_NUMBER[_OF_BUCKET.get(kind, _WIDE)] for kind in ACTIVITY_KINDS.categories],
+        np.uint8,
+    )
+    found = category[codes(device_activity, "kind")]
+    if not isinstance(precision, Unavailable):
+        found[precision.bits == 16] = _NUMBER[_NARROW]
+    return found

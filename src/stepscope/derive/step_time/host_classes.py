@@ -1,0 +1,249 @@
+"""`host_classes`: what the host threads that drive the steps are doing, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.nesting import flatten_tracks
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.step_time.host_codes import (
+    STICKY,
+    HostCode,
+    HostEvents,
+    Launching,
+)
+from stepscope.derive.step_time.pool_tasks import pool_tasks, until_first_task
+from stepscope.derive.step_time.threads import EVIDENCE, step_threads
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_time.pool_tasks import PoolTasks
+    from stepscope.derive.step_time.threads import StepThreads
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.trace.model import TraceData
+
+__all__ = ["HostClasses", "host_classes"]
+
+#: An iterator that a step calls itself; on threads that only run ops it is the
+#: pipeline at work.
+_CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
+_NO_NAMES: Final = Unavailable(
+    code="CORRUPT",
+    reason="The file holds events without names, so what the host did is unknown.",
+    remedy="Copy the whole file again, or record again.",
+)
+_NO_PYTHON: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The Python tracer did not run, so no Python frames are known.",
+    remedy="Record with the Python tracer on (python_tracer_level=1).",
+)
+#: Codes that say that a thread runs ops.
+_WORKING: Final = frozenset(
+    {HostCode.HOST_COMPUTE, HostCode.LAUNCH, HostCode.LAUNCH_OR_COMPUTE}
+)
+
+
+class HostClasses(Frozen, frozen=True):
+    """Where the step threads of a host are in which class (spec: tools, section 4.4).
+
+    The sets of one thread are disjoint; those of several threads may overlap.
+
+    Attributes:
+        input_wait: Waiting for input, on any thread that waits for a step.
+        compile: Tracing and compiling; Unavailable where some was seen on a thread of
+            which nobody can say whether it drives steps.
+        launch: Launching device work; Unavailable where no launch can be told.
+        host_compute: Running ops on the host; Unavailable where it cannot be told
+            from launching.
+        sync: Blocked until a device or another thread is done; Unavailable likewise.
+        python: Frames of the Python tracer; Unavailable where it did not run.
+        code: uint8 by row of events, a `HostCode`: what each event stands for.
+        threads: Which thread drives which window, and why.
+    """
+
+    input_wait: Spans
+    compile: Spans | Unavailable
+    launch: Spans | Unavailable
+    host_compute: Spans | Unavailable
+    sync: Spans | Unavailable
+    python: Spans | Unavailable
+    code: NDArray[np.uint8]
+    threads: StepThreads
+
+
+def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+    stats: pl.DataFrame,
+    host_values: dict[str, StatRows],
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    steps: Steps | Unavailable,
+    activity_steps: NDArray[np.int32] | Unavailable,
+    windows: Windows,
+) -> HostClasses | Unavailable:
+    """Give each instant of each step thread the class of its innermost event.
+
+    Args:
+        trace: The trace itself, for texts and for whether it is grouped.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        kinds: What the names of `event_types` say.
+        nesting: Parents of the rows of `events`.
+        stats: The table.
+        host_values: Named values of host events.
+        launches: The table.
+        correlation: The launch of each activity.
+        device_activity: The table.
+        steps: The steps, or why there are none.
+        activity_steps: Row of steps per activity, -1 for none.
+        windows: The windows of the steps.
+    """
+    if not event_types["known"].any():
+        return _NO_NAMES
+    host = HostEvents(trace, tracks, events, kinds, stats, host_values)
+    launching = Launching.of(launches, correlation, device_activity)
+    code = host.codes(nesting, launching)
+    groups = host.groups()
+    if groups is not None:
+        # Where steps are grouped, a wait of no group belongs to no step.
+        waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
+        code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
+    sets = flatten_tracks(tracks, events, code, sticky=STICKY)
+    handed = Spans.empty()
+    if launching.no_device:
+        tasks = pool_tasks(
+            events, kinds, nesting, stats=stats, strings=trace.strings, code=code
+        )
+        blocked = np.flatnonzero(code == HostCode.BLOCKED)
+        handed = _of_steps(tasks) | until_first_task(events, kinds, blocked)
+    busy = [track for track, found in sets.items() if _WORKING & found.keys()]
+    if not busy and isinstance(steps, Unavailable):
+        # A program without ops: what it does is what its Python functions do.
+        busy = _framed_tracks(host)
+    threads = step_threads(
+        windows.rows,
+        tracks=tracks.height,
+        event_tracks=handles(events, "track"),
+        steps=steps,
+        launches=launches,
+        correlation=correlation,
+        activity_steps=activity_steps,
+        groups=groups,
+        with_ops=busy if launching.no_device else (),
+    )
+    found = _collected(code, sets, threads, launching, _python(host, threads))
+    if isinstance(found.host_compute, Unavailable) or not len(handed):
+        return found
+    return msgspec.structs.replace(found, host_compute=found.host_compute | handed)
+
+
+def _collected(
+    code: NDArray[np.uint8],
+    sets: Mapping[int, Mapping[int, Spans]],
+    threads: StepThreads,
+    launching: Launching,
+    python: Spans | Unavailable,
+) -> HostClasses:
+    unknown = launching.why_not
+
+    def driven(codes: Collection[HostCode]) -> Spans:
+        return Spans.union_of(
+            sets[track][code] & threads.when(track)
+            for track in threads.tracks()
+            for code in codes
+            if code in sets.get(track, {})
+        )
+
+    def known(*codes: HostCode) -> Spans | Unavailable:
+        """Nothing was lost with the launches, which tell most step threads."""
+        lost = unknown is not None and not launching.no_device
+        elsewhere = sets.keys() - set(threads.tracks())
+        if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
+            return unknown or _NO_NAMES
+        return driven(codes)
+
+    waits = [found[HostCode.INPUT_WAIT] for found in sets.values() if _waits(found)]
+    direct = [
+        sets[track][HostCode.ITERATOR] & threads.when(track, evidence=_CALLING)
+        for track in threads.tracks()
+        if HostCode.ITERATOR in sets.get(track, {})
+    ]
+    return HostClasses(
+        input_wait=Spans.union_of([*waits, *direct, driven([HostCode.OWN_INPUT])]),
+        compile=known(HostCode.COMPILE, HostCode.TRACING),
+        launch=unknown if unknown is not None else driven([HostCode.LAUNCH]),
+        host_compute=unknown
+        if unknown is not None and not launching.no_device
+        else driven([HostCode.HOST_COMPUTE]),
+        sync=known(HostCode.SYNC),
+        python=python,
+        code=code,
+        threads=threads,
+    )
+
+
+#: A task that one of these handed over is work of a step.
+_HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
+
+
+def _of_steps(tasks: PoolTasks) -> Spans:
+    """Tasks of the steps' ops, from when they were handed over.
+
+    The wait for a thread of the pool is part of executing the op, as the launch
+    latency is part of launching a kernel.
+    """
+    mine = np.isin(tasks.code, _HANDING_OVER)
+    handed = tasks.handed_ps[mine]
+    return Spans.from_events(handed, tasks.end_ps[mine] - handed)
+
+
+def _waits(found: Mapping[int, Spans]) -> bool:
+    return HostCode.INPUT_WAIT in found
+
+
+def _framed_tracks(host: HostEvents) -> list[int]:
+    """Rows of `tracks` that hold frames of the Python tracer."""
+    framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
+    found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
+    return found
+
+
+def _python(host: HostEvents, threads: StepThreads) -> Spans | Unavailable:
+    """Where a step thread is in any frame of the Python tracer."""
+    is_frame = host.kinds.has(EventFlag.PYTHON_FRAME)
+    if not is_frame.any():
+        return _NO_PYTHON
+    types = handles(host.events, "type")
+    start_ps, dur_ps = ints(host.events, "start_ps"), ints(host.events, "dur_ps")
+    begins = ints(host.tracks, "event_begin")
+    ends = ints(host.tracks, "event_end")
+    found = []
+    for track in threads.tracks():
+        rows = slice(int(begins[track]), int(ends[track]))
+        framed = is_frame[types[rows]]
+        frames = Spans.from_events(start_ps[rows][framed], dur_ps[rows][framed])
+        found.append(frames & threads.when(track))
+    return Spans.union_of(found)

@@ -1,0 +1,310 @@
+"""What each host event stands for on its thread, before threads are looked at.
+
+A code per event, from its name first, then from what it encloses and from its values
+(spec: tools, section 4.4). `host_classes` flattens the codes into disjoint spans.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.derive.host.values import text_codes
+from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.frozen import Frozen
+from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
+
+__all__ = ["STICKY", "EventGroups", "HostCode", "HostEvents", "Launching"]
+
+
+class HostCode(IntEnum):
+    """What an event stands for on its thread; 0 leaves it to what encloses it."""
+
+    NOTHING = 0
+    #: A consumer asks an input pipeline for data; counts on any thread.
+    INPUT_WAIT = 1
+    #: Fetching input in another way; counts on step threads.
+    OWN_INPUT = 2
+    #: The outermost iterator of a pipeline; an input wait where a step calls it.
+    ITERATOR = 3
+    COMPILE = 4
+    #: Tracing a function: its own time only, not that of what it calls.
+    TRACING = 5
+    LAUNCH = 6
+    HOST_COMPUTE = 7
+    SYNC = 8
+    #: An input pipeline's own work, ahead of the consumer.
+    PIPELINE = 9
+    #: An op of which nobody can say whether it launches device work.
+    LAUNCH_OR_COMPUTE = 10
+    #: A call that waits for what other threads do for it; nothing by itself.
+    BLOCKED = 11
+
+
+#: These keep everything that is nested in them.
+STICKY: Final = (
+    HostCode.INPUT_WAIT,
+    HostCode.OWN_INPUT,
+    HostCode.ITERATOR,
+    HostCode.COMPILE,
+    HostCode.PIPELINE,
+)
+#: Classes that mean the same wherever they stand.
+_BY_NAME: Final = {
+    HostClass.INPUT_WAIT: HostCode.OWN_INPUT,
+    HostClass.COMPILE: HostCode.COMPILE,
+    HostClass.SYNC: HostCode.SYNC,
+    HostClass.LAUNCH: HostCode.LAUNCH,
+    HostClass.HOST_COMPUTE: HostCode.HOST_COMPUTE,
+    HostClass.DATASET: HostCode.PIPELINE,
+}
+_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
+
+
+class EventGroups(NamedTuple):
+    """Host events to which the producer gave a step group.
+
+    Attributes:
+        rows: int32; rows of `events`, ascending.
+        groups: int64; their groups, at least 0.
+    """
+
+    rows: NDArray[np.int32]
+    groups: NDArray[np.int64]
+
+
+class Launching(Frozen, frozen=True):
+    """What is known about which host events put work on a device.
+
+    Attributes:
+        no_device: The capture lists no device at all.
+        rows: Rows of `events` that launch work; empty where `why_not` is set.
+        why_not: Why it cannot be told.
+    """
+
+    no_device: bool
+    rows: NDArray[np.int32]
+    why_not: Unavailable | None
+
+    @classmethod
+    def of(
+        cls,
+        launches: pl.DataFrame | Unavailable,
+        correlation: Correlation | Unavailable,
+        device_activity: pl.DataFrame | Unavailable,
+    ) -> Launching:
+        """Collect the launches that some device activity came from."""
+        nothing = np.empty(0, np.int32)
+        if isinstance(device_activity, Unavailable):
+            no_device = device_activity.code == "NO_DEVICE_PLANE"
+            return cls(no_device, nothing, device_activity)
+        if isinstance(launches, Unavailable):
+            return cls(no_device=False, rows=nothing, why_not=launches)
+        if isinstance(correlation, Unavailable):
+            return cls(no_device=False, rows=nothing, why_not=correlation)
+        if not device_activity.height:
+            return cls(no_device=False, rows=nothing, why_not=NO_DEVICE_EVENTS)
+        matched = correlation.activity_count_of_launch > 0
+        rows = handles(launches, "event")[matched]
+        return cls(no_device=False, rows=rows, why_not=None)
+
+
+#: A device that was listed and stayed silent says nothing about the program.
+NO_DEVICE_EVENTS: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="A device is listed, but none of its activity was recorded.",
+    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+)
+
+
+class HostEvents(Frozen, frozen=True):
+    """The host's events, and the marking of each with its code."""
+
+    trace: TraceData
+    tracks: pl.DataFrame
+    events: pl.DataFrame
+    kinds: EventKinds
+    stats: pl.DataFrame
+    values: dict[str, StatRows]
+
+    def codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
+        """The code of every event; 0 outside host threads."""
+        code = self._codes_by_name(launching)
+        self._mark_launches(code, nesting, launching)
+        self._unblock_plain_ops(code, nesting)
+        self._mark_thunks(code)
+        self._mark_values(code, launching)
+        self._mark_pipelines(code)
+        return code
+
+    def groups(self) -> EventGroups | None:
+        """Stored step groups of host events; None where the producer did not group."""
+        environment = self.trace.table("environment")
+        if isinstance(environment, Unavailable) or not environment["grouped"].any():
+            return None
+        found = self._values("group_id")
+        kept = found.value >= 0
+        rows = found.owner[kept]
+        on_thread = self._on_threads()[handles(self.events, "track")[rows]]
+        return EventGroups(rows[on_thread], found.value[kept][on_thread])
+
+    def _values(self, key: str) -> StatRows:
+        handle = find_handle(self.trace.strings, key)
+        return rows_with_key(self.stats, "event", handle)
+
+    def _on_threads(self) -> NDArray[np.bool_]:
+        """True per track that is a host thread."""
+        on_host = self.tracks["device"].is_null().to_numpy()
+        threads: NDArray[np.bool_] = on_host & (codes(self.tracks, "kind") == _THREAD)
+        return threads
+
+    def _codes_by_name(self, launching: Launching) -> NDArray[np.uint8]:
+        known = launching.no_device or launching.why_not is None
+        of_class = np.zeros(256, np.uint8)
+        for host_class, of_name in _BY_NAME.items():
+            of_class[host_class] = of_name
+        of_class[HostClass.OP] = (
+            HostCode.HOST_COMPUTE if known else HostCode.LAUNCH_OR_COMPUTE
+        )
+        # Beside a device, executor and executables only hand out its work.
+        handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
+        of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
+        if launching.no_device:
+            # The host is what the program runs on: handing out ops is its work too.
+            of_class[HostClass.DISPATCH] = HostCode.HOST_COMPUTE
+            of_class[HostClass.BLOCKING] = HostCode.BLOCKED
+        of_type = of_class[self.kinds.host_class]
+        of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
+        of_type[self._root_iterators()] = HostCode.ITERATOR
+        code: NDArray[np.uint8] = of_type[handles(self.events, "type")]
+        begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
+        for track in np.flatnonzero(~self._on_threads()).tolist():
+            code[begins[track] : ends[track]] = HostCode.NOTHING
+        return code
+
+    def _root_iterators(self) -> NDArray[np.intp]:
+        """Types of iterators that no other recorded iterator encloses by name.
+
+        A consumer calls the root. What stands below it and begins on a thread of its
+        own is the pipeline working ahead, whichever thread that is.
+        """
+        types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
+        names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
+        recorded = set(names)
+        roots = [not _ancestors(name) & recorded for name in names]
+        return types[np.array(roots, np.bool_)]
+
+    def _mark_launches(
+        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+    ) -> None:
+        """Launch calls, and the ops that enclose one."""
+        if not len(launching.rows):
+            return
+        around = _enclosing(launching.rows, nesting.parent)
+        classes = self.kinds.host_class[handles(self.events, "type")[around]]
+        is_plain = np.zeros(256, np.bool_)
+        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE]] = True
+        for rows in (launching.rows, around[classes == HostClass.OP]):
+            code[rows[is_plain[code[rows]]]] = HostCode.LAUNCH
+
+    def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+        """A call waits for other threads only if what it runs is a function.
+
+        A plain op runs on the calling thread, so the call is part of the op.
+        """
+        rows = np.flatnonzero(code == HostCode.BLOCKED)
+        types = handles(self.events, "type")
+        is_op = self.kinds.host_class == HostClass.OP
+        is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
+        around = nesting.parent[rows]
+        while len(rows):
+            inside = around >= 0
+            rows, around = rows[inside], around[inside]
+            code[rows[is_op[types[around]]]] = HostCode.NOTHING
+            undecided = ~(is_op | is_function)[types[around]]
+            rows, around = rows[undecided], nesting.parent[around[undecided]]
+
+    def _mark_thunks(self, code: NDArray[np.uint8]) -> None:
+        """Instructions of compiled programs that ran on the host."""
+        rows = self.values["hlo_op"].owner
+        is_end = self.kinds.has(EventFlag.END_THUNK)
+        rows = rows[~is_end[handles(self.events, "type")[rows]]]
+        self._fill(code, rows, HostCode.HOST_COMPUTE)
+
+    def _mark_values(self, code: NDArray[np.uint8], launching: Launching) -> None:
+        """Input stages and traced calls, which only their values tell."""
+        self._fill(code, self.values["_ipl_stage_name"].owner, HostCode.OWN_INPUT)
+        calls, number, texts = text_codes(self.trace, self.values["tf_function_call"])
+        traced = np.array([text.startswith("traced") for text in texts], np.bool_)
+        if len(calls):
+            self._fill(code, calls[traced[number]], HostCode.TRACING)
+            if launching.no_device:
+                self._fill(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
+
+    def _fill(
+        self, code: NDArray[np.uint8], rows: NDArray[np.int32], value: HostCode
+    ) -> None:
+        """Set the code of events on threads that have none yet."""
+        on_thread = self._on_threads()[handles(self.events, "track")[rows]]
+        code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
+
+    def _mark_pipelines(self, code: NDArray[np.uint8]) -> None:
+        """Functions that an input pipeline runs are its work, not a step's.
+
+        The executor may run them on the threads that also run the steps; the run's id
+        tells them apart (spec: tools, section 3.2, rule 1).
+        """
+        captured = self.kinds.has(EventFlag.CAPTURED_FUNCTION)
+        if not captured.any():
+            return
+        types = handles(self.events, "type")
+        self._fill(
+            code,
+            np.flatnonzero(captured[types]).astype(np.int32),
+            HostCode.PIPELINE,
+        )
+        runs = self.kinds.has(
+            EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
+        )
+        ids = self._values("id")
+        type_of = types[ids.owner]
+        asking = runs[type_of]
+        inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
+        code[ids.owner[asking][inside]] = HostCode.PIPELINE
+
+
+def _ancestors(name: str) -> set[str]:
+    """The long names of all iterators around this one (`Iterator` itself is none)."""
+    parts = name.split("::")
+    return {"::".join(parts[:count]) for count in range(2, len(parts))}
+
+
+def _enclosing(rows: NDArray[np.int32], parent: NDArray[np.int32]) -> NDArray[np.intp]:
+    """All rows that enclose one of the given rows."""
+    visited = np.zeros(len(parent), np.bool_)
+    frontier = parent[rows]
+    while len(frontier):
+        frontier = frontier[frontier >= 0]
+        frontier = frontier[~visited[frontier]]
+        visited[frontier] = True
+        # Neighbours share most parents; what else is double stays until the root.
+        if len(frontier) > 1:
+            fresh = np.concatenate(([True], frontier[1:] != frontier[:-1]))
+            frontier = frontier[fresh]
+        frontier = parent[frontier]
+    return np.flatnonzero(visited)

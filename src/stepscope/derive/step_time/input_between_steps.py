@@ -1,0 +1,72 @@
+"""`input_between_steps`: is the next batch fetched outside the step markers?
+
+Markers that leave out fetching the batch hide it: the time stands in no step (spec:
+tools, section 3.7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import ints, present
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["InputBetweenSteps", "input_between_steps"]
+
+#: This share of the gaps must hold waiting for input, and no marker may.
+_GAPS: Final = 0.5
+
+
+class InputBetweenSteps(Frozen, frozen=True, eq=True):
+    """Where waiting for input lies relative to the step markers.
+
+    Attributes:
+        gaps: Gaps between markers that last longer than nothing.
+        gaps_with_wait: Those in which a step thread waited for input.
+        markers_with_wait: Markers in which one did.
+        wait_ps: Waiting in gaps, all together.
+        covered_ps: From the first marker's start to the last marker's end.
+    """
+
+    gaps: int
+    gaps_with_wait: int
+    markers_with_wait: int
+    wait_ps: int
+    covered_ps: int
+
+    @property
+    def outside(self) -> bool:
+        """The dataset iterator stands outside the markers."""
+        return (
+            self.gaps > 0
+            and self.markers_with_wait == 0
+            and self.gaps_with_wait >= _GAPS * self.gaps
+        )
+
+
+def input_between_steps(
+    steps: Steps, host_classes: HostClasses
+) -> InputBetweenSteps | None:
+    """Count waits inside and between markers; None where steps have no markers."""
+    marked = steps.rows.filter(present(steps.rows, "end_ps"))
+    if steps.source != "marker" or not len(marked):
+        return None
+    start, end = ints(marked, "start_ps"), ints(marked, "end_ps")
+    reach = np.maximum.accumulate(end)
+    opens = reach[:-1] < start[1:]
+    gap_start, gap_end = reach[:-1][opens], start[1:][opens]
+    wait = host_classes.input_wait
+    in_gaps = wait.within(gap_start, gap_end)
+    return InputBetweenSteps(
+        gaps=len(gap_start),
+        gaps_with_wait=int((in_gaps > 0).sum()),
+        markers_with_wait=int((wait.within(start, end) > 0).sum()),
+        wait_ps=int(in_gaps.sum()),
+        covered_ps=int(reach[-1] - start[0]),
+    )

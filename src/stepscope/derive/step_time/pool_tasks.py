@@ -1,0 +1,221 @@
+"""Tasks that threads hand to thread pools: who handed them over, and when they ran.
+
+A task is recorded where it is handed over and marked where a thread of the pool begins
+and ends it; an id joins the two (spec: tools, section 3.1, rule 4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.step_time.host_codes import STICKY
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+
+__all__ = ["PoolTasks", "pool_tasks", "until_first_task"]
+
+#: Tasks hand over tasks; a parallel loop halves itself, so chains are short.
+_MOST_ROUNDS: Final = 64
+#: A table over all ids is worth its memory up to this many entries per id.
+_ENTRIES_PER_ID: Final = 8
+
+
+class PoolTasks(Frozen, frozen=True):
+    """Tasks with both ends known, by track and time.
+
+    Attributes:
+        track: int32; row of tracks of the thread that ran it.
+        start_ps: int64; its begin.
+        end_ps: int64; its end.
+        handed_ps: int64; when it was handed over; the begin where that is unknown.
+        code: uint8; the `HostCode` of what handed it over, 0 where unknown.
+    """
+
+    track: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    handed_ps: NDArray[np.int64]
+    code: NDArray[np.uint8]
+
+
+def pool_tasks(
+    events: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+    *,
+    stats: pl.DataFrame,
+    strings: Sequence[str],
+    code: NDArray[np.uint8],
+) -> PoolTasks:
+    """Pair begins with ends, and join them with what handed them over.
+
+    Args:
+        events: The table.
+        kinds: What the names of the events say.
+        nesting: Parents of the events.
+        stats: The table.
+        strings: Interned texts.
+        code: A `HostCode` per event.
+    """
+    types, tracks = handles(events, "type"), handles(events, "track")
+    time_ps = ints(events, "start_ps")
+    starts, stops = _pairs(kinds, types, tracks)
+    produced = rows_with_key(stats, "event", find_handle(strings, "_p"))
+    is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
+    consumed = rows_with_key(stats, "event", find_handle(strings, "_c"))
+    is_start = kinds.has(EventFlag.POOL_START)[types[consumed.owner]]
+    record_of = _joined(
+        ids=produced.value[is_record],
+        rows=produced.owner[is_record],
+        wanted=consumed.value[is_start],
+    )
+    record = np.full(len(starts), -1, np.int64)
+    begun = consumed.owner[is_start]
+    at = np.searchsorted(starts, begun)
+    known = at < len(starts)
+    known[known] = starts[at[known]] == begun[known]
+    record[at[known]] = record_of[known]
+    handed = np.where(record >= 0, time_ps[record], time_ps[starts])
+    tasks = PoolTasks(
+        tracks[starts],
+        time_ps[starts],
+        time_ps[stops],
+        np.minimum(handed, time_ps[starts]),
+        np.zeros(len(starts), np.uint8),
+    )
+    _spread(tasks, record, tracks, time_ps, codes=code, parent=nesting.parent)
+    return tasks
+
+
+def until_first_task(
+    events: pl.DataFrame, kinds: EventKinds, rows: NDArray[np.int64]
+) -> Spans:
+    """From the begin of each row to the first task that is handed over inside it.
+
+    A call cannot wait for other threads before it has handed them anything, so until
+    then its time is its own. Rows that hand over nothing themselves add nothing.
+    """
+    types, tracks = handles(events, "type"), handles(events, "track")
+    time_ps = ints(events, "start_ps")
+    records = np.flatnonzero(kinds.has(EventFlag.POOL_RECORD)[types])
+    # Rows ascend by track and time, so the next record follows in the table.
+    at = np.searchsorted(records, rows)
+    exists = at < len(records)
+    rows, first = rows[exists], records[at[exists]]
+    ends = time_ps[rows] + ints(events, "dur_ps")[rows]
+    inside = (tracks[first] == tracks[rows]) & (time_ps[first] < ends)
+    begins = time_ps[rows[inside]]
+    return Spans.from_events(begins, time_ps[first[inside]] - begins)
+
+
+def _pairs(
+    kinds: EventKinds, types: NDArray[np.int32], tracks: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of begins and of the ends that follow them on the same thread."""
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    begins = kinds.has(EventFlag.POOL_START)
+    rows = np.flatnonzero(marks[types])
+    is_begin = begins[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
+    return rows[:-1][pair], rows[1:][pair]
+
+
+def _joined(
+    *, ids: NDArray[np.int64], rows: NDArray[np.int32], wanted: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The row of each wanted id, -1 for none."""
+    if not len(ids) or not len(wanted):
+        return np.full(len(wanted), -1, np.int64)
+    least, most = int(ids.min()), int(ids.max())
+    inside = (wanted >= least) & (wanted <= most)
+    found = np.full(len(wanted), -1, np.int64)
+    if most - least < _ENTRIES_PER_ID * len(ids):
+        table = np.full(most - least + 1, -1, np.int64)
+        table[ids - least] = rows
+        found[inside] = table[wanted[inside] - least]
+        return found
+    order = np.argsort(ids, kind="stable")
+    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    hit = ids[order][at] == wanted
+    found[hit] = rows[order][at[hit]]
+    return found
+
+
+def _spread(
+    tasks: PoolTasks,
+    record: NDArray[np.int64],
+    tracks: NDArray[np.int32],
+    time_ps: NDArray[np.int64],
+    *,
+    codes: NDArray[np.uint8],
+    parent: NDArray[np.int32],
+) -> None:
+    """Give each task the code of what handed it over, another task's if need be."""
+    known = np.flatnonzero(record >= 0)
+    tasks.code[known] = _innermost_code(record[known], codes, parent)
+    open_tasks = known[tasks.code[known] == 0]
+    around = _task_around(
+        tasks, tracks[record[open_tasks]], time_ps[record[open_tasks]]
+    )
+    inside = around >= 0
+    open_tasks, around = open_tasks[inside], around[inside]
+    for _ in range(_MOST_ROUNDS):
+        found = tasks.code[around]
+        fresh = found != 0
+        if not fresh.any():
+            return
+        tasks.code[open_tasks[fresh]] = found[fresh]
+        open_tasks, around = open_tasks[~fresh], around[~fresh]
+
+
+def _innermost_code(
+    rows: NDArray[np.int64], codes: NDArray[np.uint8], parent: NDArray[np.int32]
+) -> NDArray[np.uint8]:
+    """What an instant stands in: the outermost sticky code, else the innermost one."""
+    is_sticky = np.zeros(256, np.bool_)
+    is_sticky[list(STICKY)] = True
+    found = np.zeros(len(rows), np.uint8)
+    at, place = parent[rows], np.arange(len(rows))
+    while len(place):
+        open_rows = at >= 0
+        at, place = at[open_rows], place[open_rows]
+        here = codes[at]
+        takes = is_sticky[here] | ((found[place] == 0) & (here != 0))
+        found[place[takes]] = here[takes]
+        at = parent[at]
+    return found
+
+
+def _task_around(
+    tasks: PoolTasks, track: NDArray[np.int32], time_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The task that a thread was running at a time, -1 for none.
+
+    Tasks stand by track, then time, so one search over both finds the last begin.
+    """
+    found = np.full(len(track), -1, np.int64)
+    first = np.searchsorted(tasks.track, track, side="left")
+    last = np.searchsorted(tasks.track, track, side="right")
+    for number in np.unique(track).tolist():
+        mine = np.flatnonzero(track == number)
+        begin, end = int(first[mine[0]]), int(last[mine[0]])
+        at = np.searchsorted(tasks.start_ps[begin:end], time_ps[mine], side="right") - 1
+        inside = at >= 0
+        at = at[inside] + begin
+        running = time_ps[mine[inside]] <= tasks.end_ps[at]
+        found[mine[inside][running]] = at[running]
+    return found

@@ -1,0 +1,145 @@
+"""Which host threads drive which step (spec: tools, section 4.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.step_time.host_codes import EventGroups
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["EVIDENCE", "StepThreads", "step_threads"]
+
+#: Why a thread counts: it carries the marker, it launched device work of the step, it
+#: has events of the step's stored group, or it ran ops where there is no device.
+EVIDENCE: Final = ("marker", "launch", "group", "ops")
+
+
+class StepThreads(Frozen, frozen=True):
+    """For each kind of evidence, which thread drives which window.
+
+    Attributes:
+        by_evidence: bool, (evidence, track, window).
+        start_ps: int64; starts of the windows.
+        end_ps: int64; their ends.
+    """
+
+    by_evidence: NDArray[np.bool_]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+    def tracks(self) -> list[int]:
+        """Rows of `tracks` that drive at least one window."""
+        found: list[int] = np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
+        return found
+
+    def when(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
+        """The windows that one thread drives, by the kinds of evidence given."""
+        kinds = [EVIDENCE.index(name) for name in evidence]
+        chosen = self.by_evidence[kinds, track].any(axis=0)
+        starts, ends = self.start_ps[chosen], self.end_ps[chosen]
+        return Spans.from_events(starts, ends - starts)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per (track, evidence) with the number of windows."""
+        counts = self.by_evidence.sum(axis=2)
+        evidence, track = np.nonzero(counts)
+        return pl.DataFrame(
+            {
+                "track": track.astype(np.int32),
+                "evidence": [EVIDENCE[kind] for kind in evidence.tolist()],
+                "windows": counts[evidence, track].astype(np.int64),
+            }
+        ).sort("track", "evidence")
+
+
+def step_threads(
+    windows: pl.DataFrame,
+    *,
+    tracks: int,
+    event_tracks: NDArray[np.int32],
+    steps: Steps | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    activity_steps: NDArray[np.int32] | Unavailable,
+    groups: EventGroups | None,
+    with_ops: Iterable[int],
+) -> StepThreads:
+    """Look for each kind of evidence.
+
+    Args:
+        windows: Rows of the windows; `step_row` is null where there are no steps.
+        tracks: How many there are.
+        event_tracks: Track of each event.
+        steps: The steps, or why there are none: the one window is then driven by
+            every thread that launched something in it.
+        launches: The table.
+        correlation: Launch of each activity.
+        activity_steps: Step of each activity, -1 for none.
+        groups: Groups of host events; None where nothing is grouped.
+        with_ops: Tracks that count in every window because they run ops and no device
+            is listed.
+    """
+    found = np.zeros((len(EVIDENCE), tracks, windows.height), np.bool_)
+    found[EVIDENCE.index("ops"), list(with_ops)] = True
+    launched = found[EVIDENCE.index("launch")]
+    tracks_of = np.empty(0, np.int32)
+    if not isinstance(launches, Unavailable):
+        tracks_of = handles(launches, "track")
+    if isinstance(steps, Unavailable):
+        if len(tracks_of) and not isinstance(correlation, Unavailable):
+            launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
+    else:
+        window_of = _window_of_step(windows, steps.rows.height)
+        marked = found[EVIDENCE.index("marker")]
+        _mark(marked, handles(steps.rows, "track"), window_of)
+        if len(tracks_of) and not isinstance(correlation, Unavailable):
+            launch = correlation.launch_of_activity
+            if not isinstance(activity_steps, Unavailable):
+                hit = (launch >= 0) & (activity_steps >= 0)
+                at = window_of[activity_steps[hit]]
+                _mark(launched, tracks_of[launch[hit]], at)
+        if groups is not None:
+            step = _steps_of_groups(groups, steps)[groups.groups]
+            at = np.where(step >= 0, window_of[step], -1)
+            _mark(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
+    return StepThreads(found, ints(windows, "start_ps"), ints(windows, "end_ps"))
+
+
+def _mark(
+    found: NDArray[np.bool_], track: NDArray[np.int32], window: NDArray[np.int32]
+) -> None:
+    known = (track >= 0) & (window >= 0)
+    found[track[known], window[known]] = True
+
+
+def _window_of_step(windows: pl.DataFrame, steps: int) -> NDArray[np.int32]:
+    """Row of windows per row of steps; -1 for a step without a window."""
+    window_of = np.full(max(steps, 1), -1, np.int32)
+    step = handles(windows, "step_row")
+    known = step >= 0
+    window_of[step[known]] = np.flatnonzero(known)
+    return window_of
+
+
+def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:
+    """Row of steps per stored group, -1 for none; the last entry is no group."""
+    largest = int(groups.groups.max(initial=-1))
+    step_of = np.full(largest + 2, -1, np.int32)
+    group = steps.rows["group"].fill_null(-1).to_numpy()
+    known = (group >= 0) & (group <= largest)
+    step_of[group[known]] = np.flatnonzero(known)
+    return step_of

@@ -1,0 +1,115 @@
+"""From when to when each device worked on each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import totals_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["DEVICE_SPANS", "device_spans"]
+
+#: Columns of the frame.
+DEVICE_SPANS: Final[dict[str, pl.DataType]] = {
+    "step_row": pl.Int32(),
+    "device": pl.Int32(),
+    "first_begin_ps": pl.Int64(),  # null without activity
+    "last_end_ps": pl.Int64(),  # null without activity
+    "stored_start_ps": pl.Int64(),  # null without a stored span
+    "stored_end_ps": pl.Int64(),  # null without a stored span
+    "device_step_time_ps": pl.Int64(),
+}
+
+#: The columns that activity alone gives.
+_HULLS: Final = dict(list(DEVICE_SPANS.items())[:4])
+
+
+def device_spans(
+    steps: Steps,
+    activity_steps: NDArray[np.int32] | None,
+    device_activity: pl.DataFrame | None,
+) -> pl.DataFrame:
+    """One row per (step, device) that has activity or a stored span.
+
+    The device's step time is the longest span that the producer stored for the step;
+    without one, the hull of the step's activity (spec: tools, section 3.6).
+    """
+    measured = pl.DataFrame(schema=_HULLS)
+    if activity_steps is not None and device_activity is not None:
+        measured = _hulls(activity_steps, device_activity)
+    stored = _longest_stored(steps)
+    both = measured.join(
+        stored, on=["step_row", "device"], how="full", coalesce=True
+    ).sort("step_row", "device")
+    length = pl.col("stored_end_ps") - pl.col("stored_start_ps")
+    hull = pl.col("last_end_ps") - pl.col("first_begin_ps")
+    return both.with_columns(device_step_time_ps=pl.coalesce(length, hull)).select(
+        pl.col(name).cast(kind) for name, kind in DEVICE_SPANS.items()
+    )
+
+
+def _hulls(
+    activity_steps: NDArray[np.int32], device_activity: pl.DataFrame
+) -> pl.DataFrame:
+    row = np.flatnonzero(activity_steps >= 0)
+    device = handles(device_activity, "device")
+    if not len(row):
+        return pl.DataFrame(schema=_HULLS)
+    width = int(device.max()) + 1
+    step = activity_steps
+    start = ints(device_activity, "start_ps")
+    end = start + ints(device_activity, "dur_ps")
+    if len(row) < len(step):
+        step, device, start, end = step[row], device[row], start[row], end[row]
+    code = step * np.int32(width) + device
+    count = int(code.max()) + 1
+    begins = totals_by(code, start, count=count)
+    ends = totals_by(code, end, count=count)
+    used = np.flatnonzero(begins.count)
+    return pl.DataFrame(
+        {
+            "step_row": (used // width).astype(np.int32),
+            "device": (used % width).astype(np.int32),
+            "first_begin_ps": begins.least[used],
+            "last_end_ps": ends.greatest[used],
+        }
+    )
+
+
+def _longest_stored(steps: Steps) -> pl.DataFrame:
+    """The longest stored span per (step, device)."""
+    stored = steps.stored
+    keyed = stored.with_columns(
+        pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)
+    ).filter((pl.col("step_row") >= 0) & pl.col("device").is_not_null())
+    length = pl.col("end_ps") - pl.col("start_ps")
+    return (
+        keyed.sort("step_row", "device", length, descending=[False, False, True])
+        .group_by("step_row", "device", maintain_order=True)
+        .agg(
+            pl.col("start_ps").first().alias("stored_start_ps"),
+            pl.col("end_ps").first().alias("stored_end_ps"),
+        )
+    )
+
+
+def _step_of_stored(steps: Steps) -> NDArray[np.int32]:
+    """Row of steps per stored span: by group, else by number, else by time."""
+    rows, stored = steps.rows, steps.stored
+    for ours, theirs in (("group", "group"), ("step", "number")):
+        if rows[ours].null_count() or stored[theirs].null_count() or not len(stored):
+            continue
+        at = {value: row for row, value in enumerate(rows[ours].to_list())}
+        found = [at.get(value, -1) for value in stored[theirs].to_list()]
+        return np.array(found, np.int32)
+    starts = ints(rows, "start_ps")
+    found_at = np.searchsorted(starts, ints(stored, "start_ps"), side="right") - 1
+    return found_at.astype(np.int32)

@@ -1,0 +1,152 @@
+"""What is special about a window: reasons to look at it apart, never to drop it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.values import text_codes
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import HostClass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.trace.model import TraceData
+
+__all__ = ["FLAGS", "WindowFacts", "window_flags"]
+
+#: Every flag, in the order in which a window lists them (spec: tools, section 3.6).
+FLAGS: Final = ("first", "open_end", "cut", "compile", "autotune", "outlier")
+
+#: A window this many median absolute deviations above the median is an outlier.
+_OUTLIER_MADS: Final = 5
+#: Kernels and host events of a library that tries out implementations.
+_AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
+#: A value of `tf_function_call` that begins so: this call traced the function anew.
+_TRACED: Final = "traced"
+#: Steps whose calls reach the device this much more rarely than before are cut off.
+_FEWER_EXECUTED: Final = 0.9
+
+
+class WindowFacts(NamedTuple):
+    """The tables that tell compilation and autotuning apart from other work."""
+
+    trace: TraceData
+    events: pl.DataFrame
+    event_types: pl.DataFrame
+    event_kinds: EventKinds
+    host_values: dict[str, StatRows] | None
+
+
+def window_flags(
+    rows: pl.DataFrame,
+    steps: Steps,
+    *,
+    facts: WindowFacts,
+    device_activity: pl.DataFrame | None,
+    launches: pl.DataFrame | None,
+    correlation: Correlation | None,
+) -> pl.Series:
+    """The list of flags of each window, in the order of `FLAGS`."""
+    start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
+    step = handles(rows, "step_row")
+    n = len(rows)
+    is_last = np.arange(n) == n - 1
+    cut = steps.rows["cut"].fill_null(value=False).to_numpy()[step].copy()
+    if n > 1 and launches is not None and correlation is not None:
+        begin = ints(steps.rows, "start_ps")
+        cut[-1] |= _last_is_unexecuted(begin, launches, correlation)
+    marked = {
+        "first": np.arange(n) == 0,
+        "open_end": is_last,
+        "cut": cut,
+        "compile": _compiling(facts).within(start, end) > 0,
+        "autotune": _autotuning(facts, device_activity).within(start, end) > 0,
+        "outlier": _outliers(end - start, ~is_last),
+    }
+    pattern = np.zeros(n, np.uint8)
+    for bit, name in enumerate(FLAGS):
+        pattern |= marked[name].astype(np.uint8) << bit
+    names = pl.Series(
+        [
+            [name for bit, name in enumerate(FLAGS) if value >> bit & 1]
+            for value in range(1 << len(FLAGS))
+        ],
+        dtype=pl.List(pl.String),
+    )
+    return names.gather(pattern).alias("flags")
+
+
+def _outliers(
+    length: NDArray[np.int64], closed: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    sample = length[closed] if closed.any() else length
+    median = np.median(sample)
+    deviation = np.median(np.abs(sample - median))
+    found: NDArray[np.bool_] = length > median + _OUTLIER_MADS * deviation
+    return found
+
+
+def _compiling(facts: WindowFacts) -> Spans:
+    """When the host compiled or traced a function anew."""
+    compiles = facts.event_kinds.host_class == HostClass.COMPILE
+    chosen = _events_of_types(facts.events, compiles)
+    traced = _traced_calls(facts)
+    return _spans_of(facts.events, np.concatenate([chosen, traced]))
+
+
+def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
+    """Calls whose function was traced before it ran."""
+    if facts.host_values is None:
+        return np.empty(0, np.int64)
+    owner, code, texts = text_codes(facts.trace, facts.host_values["tf_function_call"])
+    traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
+    if not traced.any():
+        return np.empty(0, np.int64)
+    found: NDArray[np.int64] = owner[traced[code]].astype(np.int64)
+    return found
+
+
+def _autotuning(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
+    tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
+    on_host = _spans_of(facts.events, _events_of_types(facts.events, tunes))
+    if device_activity is None or not tunes.any():
+        return on_host
+    kernel = np.flatnonzero(tunes[handles(device_activity, "type")])
+    return on_host | _spans_of(device_activity, kernel)
+
+
+def _events_of_types(
+    events: pl.DataFrame, types: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    if not types.any():
+        return np.empty(0, np.int64)
+    return np.flatnonzero(types[handles(events, "type")])
+
+
+def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
+    if not len(rows):
+        return Spans.empty()
+    return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
+
+
+def _last_is_unexecuted(
+    begin: NDArray[np.int64], launches: pl.DataFrame, correlation: Correlation
+) -> bool:
+    """The capture ended before the device did what the last step asked for."""
+    called = ints(launches, "start_ps")
+    executed = correlation.activity_count_of_launch > 0
+    last = called >= begin[-1]
+    before = (called >= begin[0]) & ~last
+    if not last.any() or not before.any():
+        return False
+    share_before = float(executed[before].mean())
+    return float(executed[last].mean()) < _FEWER_EXECUTED * share_before

@@ -1,0 +1,110 @@
+"""`activity_steps`: the step that each device activity belongs to."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["activity_steps"]
+
+#: Shorter ascending stretches than this are not worth a search of their own.
+_WORTHWHILE: Final = 4096
+
+
+def activity_steps(
+    steps: Steps,
+    device_activity: pl.DataFrame,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> NDArray[np.int32] | Unavailable:
+    """Row of `steps.rows` per row of device_activity, -1 for none.
+
+    In this order (spec: tools, section 3.5): the step group that the producer stored;
+    the step in whose host interval the launch call began (where the boundaries are
+    device times, the one in which the activity itself began); the step of the nearest
+    earlier activity of the same stream; none. Unavailable where host and device
+    cannot be tied together at all.
+    """
+    starts = ints(steps.rows, "start_ps")
+    if steps.on_device:
+        found = _step_at(starts, ints(device_activity, "start_ps"))
+        last_end = steps.rows["end_ps"][-1]
+        if last_end is not None:
+            found[ints(device_activity, "start_ps") >= last_end] = -1
+    elif isinstance(launches, Unavailable) or isinstance(correlation, Unavailable):
+        found = np.full(len(device_activity), -1, np.int32)
+        _by_group(steps, device_activity, found)
+        if (found < 0).all():
+            for absent in (launches, correlation):
+                if isinstance(absent, Unavailable):
+                    return absent
+    else:
+        # A call belongs to one step whatever it put on the device, so steps are
+        # looked up per call. The entry beyond the last call, which -1 means, is none.
+        step_of_call = np.full(len(launches) + 1, -1, np.int32)
+        step_of_call[:-1] = _step_at(starts, ints(launches, "start_ps"))
+        found = step_of_call[correlation.launch_of_activity]
+    _by_group(steps, device_activity, found)
+    return _carried_along_streams(found, handles(device_activity, "track"))
+
+
+def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The last step that began by each time, -1 before the first.
+
+    Times come in few ascending stretches (one per track). The few starts are sought
+    among the many times of a stretch, not the other way round.
+    """
+    turns = np.flatnonzero(times[1:] < times[:-1]) + 1
+    if len(turns) * _WORTHWHILE > len(times):
+        return (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
+    found = np.empty(len(times), np.int32)
+    edges = [0, *turns.tolist(), len(times)]
+    steps = np.arange(-1, len(starts), dtype=np.int32)
+    for begin, end in pairwise(edges):
+        cuts = np.searchsorted(times[begin:end], starts, side="left")
+        lengths = np.diff(np.concatenate(([0], cuts, [end - begin])))
+        found[begin:end] = np.repeat(steps, lengths)
+    return found
+
+
+def _by_group(
+    steps: Steps, device_activity: pl.DataFrame, found: NDArray[np.int32]
+) -> None:
+    """Put in the step whose marker (or stored span) carries the stored group."""
+    groups = steps.rows["group"]
+    column = device_activity["group"]
+    if groups.null_count() == len(groups) or column.null_count() == len(column):
+        return
+    row = np.flatnonzero(groups.is_not_null().to_numpy())
+    group = groups.drop_nulls().to_numpy()
+    order = np.argsort(group, kind="stable")
+    grouped = np.flatnonzero(column.is_not_null().to_numpy())
+    wanted = column.drop_nulls().to_numpy()
+    at = np.minimum(np.searchsorted(group[order], wanted), len(group) - 1)
+    hit = group[order][at] == wanted
+    found[grouped[hit]] = row[order][at[hit]]
+
+
+def _carried_along_streams(
+    found: NDArray[np.int32], track: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Fill gaps from the nearest earlier row of the same stream; rows are by stream."""
+    if not len(found) or (found >= 0).all():
+        return found
+    rows = np.arange(len(found))
+    last = np.maximum.accumulate(np.where(found >= 0, rows, -1))
+    filled = np.where(last >= 0, found[last], np.int32(-1))
+    same = (last >= 0) & (track[last] == track)
+    return np.where(same, filled, np.int32(-1)).astype(np.int32)

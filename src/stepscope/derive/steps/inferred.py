@@ -1,0 +1,296 @@
+"""Steps that nobody announced: repeated launches of a program, else periods.
+
+Both are judged by the same formula (spec: tools, section 3.4). What was tried and was
+not good enough stays visible as a candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.derive.repetition.sequences import (
+    activity_by_launch,
+    device_sequence,
+    instruction_sequence,
+    op_sequences,
+)
+from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, FoundSteps
+from stepscope.derive.steps.cycle_begin import begin_of_cycle
+from stepscope.derive.steps.inferred_candidates import (
+    Measured,
+    found_steps,
+    objection_to,
+    shortened,
+    similarity,
+    sureness,
+    together,
+)
+from stepscope.derive.steps.launches import (
+    Launch,
+    count_runs,
+    host_launches,
+    module_launches,
+    program_runs,
+)
+from stepscope.derive.steps.periods import measure, preferred, propose
+from stepscope.derive.steps.segments import LEAST_STEPS, Period
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+
+__all__ = ["find_inferred"]
+
+#: Candidates that stay visible.
+_SHOWN: Final = 12
+#: So many repetitions per run of a program are repetitions inside it.
+_PER_RUN: Final = 1.5
+#: Segments of two threads are the same step if their signatures are this similar.
+_ALIKE_THREADS: Final = 0.9
+#: Moved boundaries may explain this much less of the activity, not more.
+_PHASE_COSTS: Final = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What every source looks at."""
+
+    tracks: pl.DataFrame
+    events: pl.DataFrame
+    event_types: pl.DataFrame
+    event_kinds: EventKinds
+    ops: dict[int, SymbolSequence]
+    launches: pl.DataFrame | None
+
+    @cached_property
+    def runs(self) -> dict[int, Spans]:
+        """When programs ran on each host thread."""
+        return program_runs(self.tracks, self.events, self.event_kinds)
+
+
+def find_inferred(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_values: dict[str, StatRows] | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> list[FoundSteps]:
+    """Candidates of launches and, where those do not convince, of periods."""
+    tables = _Tables(
+        tracks,
+        events,
+        event_types,
+        event_kinds,
+        op_sequences(tracks, events, event_kinds),
+        None if isinstance(launches, Unavailable) else launches,
+    )
+    instructions = None
+    if not isinstance(host_values, Unavailable):
+        instructions = instruction_sequence(
+            tracks, events, event_kinds, host_values["hlo_op"].owner
+        )
+    kernels = by_launch = None
+    if not isinstance(device_activity, Unavailable):
+        launch_of = None
+        if tables.launches is not None and not isinstance(correlation, Unavailable):
+            launch_of = correlation.launch_of_activity
+            by_launch = activity_by_launch(device_activity, tables.launches, launch_of)
+        kernels = device_sequence(tracks, device_activity, launch_of)
+    found = _launches(tables, by_launch=by_launch, instructions=instructions)
+    best = _best(tables, found)
+    for sequence, track in _sequences(tables, kernels, instructions):
+        if best is not None and best.confidence >= INFERRED_CONFIDENCE:
+            break
+        periods = _periods(tables, sequence, track=track)
+        found += periods
+        better = _best(tables, periods)
+        if best is None or (better is not None and sureness(better) > sureness(best)):
+            best = better
+    others = [it for it in found if best is None or it.what != best.what]
+    others.sort(key=lambda it: -it.confidence)
+    chosen = [] if best is None else [best]
+    return [
+        found_steps(it, rejected=it is not best) for it in [*chosen, *others[:_SHOWN]]
+    ]
+
+
+def _launches(
+    tables: _Tables,
+    *,
+    by_launch: SymbolSequence | None,
+    instructions: SymbolSequence | None,
+) -> list[Measured]:
+    """Each launch, measured by the work between its repetitions."""
+    found = []
+    for launch in host_launches(tables.tracks, tables.events, tables.event_kinds):
+        if by_launch is not None:
+            sequences = [by_launch]
+        else:
+            tried = (tables.ops.get(launch.track), instructions, tables.ops.get(-1))
+            sequences = [sequence for sequence in tried if sequence is not None]
+        measured = [
+            _measured_launch(tables, launch, sequence)
+            for sequence in sequences
+            if len(sequence)
+        ]
+        if measured:
+            found.append(max(measured, key=sureness))
+    for sequence, launches in module_launches(tables.tracks, tables.events):
+        found += [_measured_launch(tables, it, sequence) for it in launches]
+    return found
+
+
+def _measured_launch(
+    tables: _Tables, launch: Launch, sequence: SymbolSequence
+) -> Measured:
+    name = shortened(tables.event_types["name"][launch.type])
+    track = tables.tracks["name"][launch.track]
+    return Measured(
+        source="launch",
+        what=f"launches of {name} on {track}, by the {sequence.what}",
+        label=launch.type,
+        sequence=sequence,
+        period=measure(sequence, launch.start_ps),
+        track=np.full(len(launch.start_ps), launch.track, np.int32),
+        slack_ps=None,
+        on_device=tables.tracks["device"][launch.track] is not None,
+    )
+
+
+def _sequences(
+    tables: _Tables, kernels: SymbolSequence | None, instructions: SymbolSequence | None
+) -> Iterator[tuple[SymbolSequence, int]]:
+    """Where periods are looked for, in this order, with the track (-1: several)."""
+    if kernels is not None:
+        yield kernels, -1
+        return
+    yield from ((ops, track) for track, ops in list(tables.ops.items())[:1])
+    if instructions is not None:
+        yield instructions, -1
+    if -1 in tables.ops:
+        yield tables.ops[-1], -1
+
+
+def _periods(
+    tables: _Tables, sequence: SymbolSequence, *, track: int
+) -> list[Measured]:
+    names = tables.event_types["name"]
+    found = []
+    for period in propose(sequence):
+        label = int(sequence.label[period.symbol])
+        found.append(
+            Measured(
+                source="period",
+                what=f"{shortened(names[label])} among the {sequence.what}",
+                label=label,
+                sequence=sequence,
+                period=period,
+                track=np.full(period.n, track, np.int32),
+                slack_ps=sequence.gap_ps[period.first],
+                on_device=sequence.on_device,
+                inside_a_run=_inside_a_run(tables, sequence, period),
+            )
+        )
+    return found
+
+
+def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:
+    """Several repetitions come from one run of a program, as equal layers do."""
+    if sequence.launch is None or tables.launches is None:
+        return False
+    launch = sequence.launch[period.first]
+    launch = launch[launch >= 0]
+    if len(launch) < LEAST_STEPS:
+        return False
+    return len(launch) >= _PER_RUN * count_runs(tables.runs, tables.launches, launch)
+
+
+def _best(tables: _Tables, found: list[Measured]) -> Measured | None:
+    """The candidate to use, its boundaries where the cycle begins, on all threads."""
+    good = [it for it in found if not objection_to(it)]
+    if not good:
+        return None
+    period = preferred([it.period for it in good])
+    best = next(it for it in good if it.period is period)
+    alike = [best, *(_same_on_other_threads(tables, best, good))]
+    return together([_at_begin_of_cycle(tables, it) for it in alike])
+
+
+def _same_on_other_threads(
+    tables: _Tables, best: Measured, good: list[Measured]
+) -> list[Measured]:
+    """The same step on other threads that work beside this one (a server's workers)."""
+    own = tables.ops.get(int(best.track[0]))
+    if best.sequence is not own or best.track[0] < 0:
+        return []
+    if best.source == "period":
+        good = []
+        for track, sequence in tables.ops.items():
+            symbol = np.flatnonzero(sequence.label == best.label)
+            if track == -1 or sequence is own or not len(symbol):
+                continue
+            first = sequence.occurrences(symbol)[0]
+            good.append(
+                Measured(
+                    source=best.source,
+                    what=best.what,
+                    label=best.label,
+                    sequence=sequence,
+                    period=measure(sequence, sequence.at_ps[first]),
+                    track=np.full(len(first), track, np.int32),
+                    slack_ps=sequence.gap_ps[first],
+                    on_device=False,
+                )
+            )
+    return [
+        it
+        for it in good
+        if it.label == best.label
+        and it.track[0] != best.track[0]
+        and it.sequence is tables.ops.get(int(it.track[0]))
+        and not objection_to(it)
+        and similarity(it.period.signature, best.period.signature) >= _ALIKE_THREADS
+    ]
+
+
+def _at_begin_of_cycle(tables: _Tables, measured: Measured) -> Measured:
+    """The same cycles, cut where the thread that drives them begins each."""
+    track = int(measured.track[0])
+    if track < 0 or tables.tracks["device"][track] is not None:
+        return measured
+    moved = begin_of_cycle(
+        tables.tracks,
+        tables.events,
+        tables.event_kinds,
+        track=track,
+        start_ps=measured.period.start_ps,
+    )
+    if moved is None:
+        return measured
+    period = measure(measured.sequence, moved.start_ps)
+    if period.confidence < measured.period.confidence - _PHASE_COSTS:
+        return measured
+    return msgspec.structs.replace(
+        measured,
+        period=period,
+        track=np.full(len(moved.start_ps), track, np.int32),
+        slack_ps=moved.slack_ps,
+        begin_is_clear=moved.clear,
+    )

@@ -1,0 +1,176 @@
+"""A way to infer steps, what speaks against it, and the steps it would give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import nullable
+from stepscope.derive.steps.candidates import (
+    INFERRED_CONFIDENCE,
+    STEP_ROWS,
+    Candidate,
+    FoundSteps,
+    median_period,
+)
+from stepscope.derive.steps.periods import objection
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.steps.segments import Period
+
+__all__ = [
+    "Measured",
+    "found_steps",
+    "objection_to",
+    "shortened",
+    "similarity",
+    "sureness",
+    "together",
+]
+
+#: Characters of a name that are shown.
+_NAME: Final = 60
+#: Highest confidence where it is clear how long a step is, but not where it begins.
+_UNCLEAR_BEGIN: Final = 0.79
+
+
+class Measured(Frozen, frozen=True):
+    """A candidate with the sequence that it was measured in.
+
+    Attributes:
+        source: `launch` or `period`.
+        what: What repeats, in words.
+        label: What repeats: row of event_types.
+        sequence: The work between the boundaries.
+        period: The boundaries.
+        track: int32 by boundary; row of tracks, -1 for boundaries seen on several.
+        slack_ps: By boundary, how long nothing was seen before it; None if unknown.
+        on_device: The boundaries are times of device work.
+        begin_is_clear: No other place in the cycle could as well be its begin.
+        inside_a_run: It repeats inside single runs of a program, as layers do.
+    """
+
+    source: str
+    what: str
+    label: int
+    sequence: SymbolSequence
+    period: Period
+    track: NDArray[np.int32]
+    slack_ps: NDArray[np.int64] | None
+    on_device: bool
+    begin_is_clear: bool = True
+    inside_a_run: bool = False
+
+    @property
+    def confidence(self) -> float:
+        """That of the period; less where a step could as well begin elsewhere."""
+        sure = self.period.confidence
+        return sure if self.begin_is_clear else min(sure, _UNCLEAR_BEGIN)
+
+
+def objection_to(measured: Measured) -> str:
+    """Which limit a candidate breaks, in words; empty where it breaks none."""
+    if measured.source == "period" and measured.period.repeats <= 1:
+        # A launch says by itself that a program ran once more; a lone kernel may
+        # be anything.
+        return "one lone symbol that repeats is no step"
+    if measured.inside_a_run:
+        return "it repeats inside single runs of a program"
+    return objection(measured.sequence, measured.period)
+
+
+def sureness(measured: Measured) -> tuple[bool, float]:
+    """What candidates are ranked by: those without objection first, then the surest."""
+    good = not objection_to(measured)
+    return good, measured.confidence
+
+
+def together(alike: list[Measured]) -> Measured:
+    """Steps of several threads as one sequence in time order."""
+    if len(alike) == 1:
+        return alike[0]
+    start = np.concatenate([it.period.start_ps for it in alike])
+    order = np.argsort(start, kind="stable")
+    slack = [it.slack_ps for it in alike if it.slack_ps is not None]
+    weights = [int(it.sequence.weight_before[-1]) for it in alike]
+    coverage = np.average([it.period.coverage for it in alike], weights=weights)
+    period = msgspec.structs.replace(
+        alike[0].period,
+        first=np.concatenate([it.period.first for it in alike])[order],
+        start_ps=start[order],
+        period_ps=median_period(start[order]) or 0,
+        coverage=float(coverage),
+        cv=max(it.period.cv for it in alike),
+    )
+    return msgspec.structs.replace(
+        alike[0],
+        period=period,
+        track=np.concatenate([it.track for it in alike])[order],
+        slack_ps=np.concatenate(slack)[order] if len(slack) == len(alike) else None,
+    )
+
+
+def similarity(a: dict[int, int], b: dict[int, int]) -> float:
+    """Multiset Jaccard index."""
+    labels = a.keys() | b.keys()
+    either = sum(max(a.get(label, 0), b.get(label, 0)) for label in labels)
+    common = sum(min(a.get(label, 0), b.get(label, 0)) for label in labels)
+    return common / either if either else 0.0
+
+
+def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
+    """The steps of a candidate, numbered from 0; `rejected`: another was chosen."""
+    period, n = measured.period, measured.period.n
+    why_not = objection_to(measured)
+    if not why_not and measured.confidence < INFERRED_CONFIDENCE:
+        why_not = f"a confidence of {INFERRED_CONFIDENCE:.2f} is needed"
+    elif not why_not and rejected:
+        why_not = "another candidate explains the profile better"
+    candidate = Candidate(
+        source=measured.source,
+        what=measured.what,
+        n=n,
+        period_ps=period.period_ps,
+        coverage=period.coverage,
+        cv=period.cv,
+        confidence=measured.confidence,
+        accepted=not why_not,
+        why_not=why_not,
+    )
+    cut = np.zeros(n, np.bool_)
+    cut[-1:] = not period.last_is_alike
+    on_track = measured.track >= 0
+    slack = measured.slack_ps
+    rows = pl.DataFrame(
+        {
+            "step": np.arange(n),
+            "name": pl.select(
+                pl.format("step {} (inferred)", pl.int_range(n))
+            ).to_series(),
+            "marker": pl.Series([None] * n, dtype=pl.String),
+            "start_ps": period.start_ps,
+            "end_ps": pl.Series([None] * n, dtype=pl.Int64),
+            "track": nullable("track", measured.track, on_track),
+            "event": pl.Series([None] * n, dtype=pl.Int32),
+            "batches": pl.Series([None] * n, dtype=pl.Int64),
+            "group": pl.Series([None] * n, dtype=pl.Int64),
+            "slack_ps": pl.Series([None] * n, dtype=pl.Int64)
+            if slack is None
+            else pl.Series(slack),
+            "cut": cut,
+        },
+        schema=STEP_ROWS,
+    )
+    return FoundSteps(candidate, rows, measured.on_device, measured.sequence.end_ps)
+
+
+def shortened(name: str) -> str:
+    """A name that fits in a sentence; names of kernels may fill a page."""
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"

@@ -1,0 +1,182 @@
+"""Repeated launches of one program, as boundaries of steps (source 5 of 3.3).
+
+A launch is a host call that runs a compiled program or a graph function, or a program
+on a device's line of modules (spec: tools, section 3.3). Its repetitions are judged by
+the work between them (section 3.4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.repetition.sequences import program_threads, sequence_of_events
+from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.trace.tracks import DERIVED_LINES
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+
+__all__ = [
+    "Launch",
+    "count_runs",
+    "host_launches",
+    "module_launches",
+    "program_runs",
+]
+
+#: Names that stand for running a program.
+_LAUNCH: Final = (
+    EventFlag.FUNCTION_CALL
+    | EventFlag.PJIT
+    | EventFlag.EXECUTABLE
+    | EventFlag.FUNCTION_RUN
+    | EventFlag.SERVING
+)
+#: Launches that are tried, those that last longest first.
+_TRIED: Final = 16
+
+
+class Launch(NamedTuple):
+    """The launches of one program on one track.
+
+    Attributes:
+        track: Row of tracks.
+        type: Row of event_types.
+        start_ps: Their begins, ascending; a launch inside an equal one counts once.
+    """
+
+    track: int
+    type: int
+    start_ps: NDArray[np.int64]
+
+
+def host_launches(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
+) -> list[Launch]:
+    """Launches on host threads, except what an input pipeline runs."""
+    of_type, of_track = handles(events, "type"), handles(events, "track")
+    event = np.flatnonzero(event_kinds.has(_LAUNCH)[of_type])
+    event = event[program_threads(tracks)[of_track[event]]]
+    captured = np.flatnonzero(event_kinds.has(EventFlag.CAPTURED_FUNCTION)[of_type])
+    inside = _inside(events, event, captured)
+    return _repeated(events, event[~inside])
+
+
+def program_runs(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
+) -> dict[int, Spans]:
+    """When programs ran on each host thread; a run inside another is part of it."""
+    of_type, of_track = handles(events, "type"), handles(events, "track")
+    program = np.flatnonzero(event_kinds.has(_LAUNCH)[of_type])
+    program = program[program_threads(tracks)[of_track[program]]]
+    start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
+    thread = of_track[program]
+    return {
+        track: Spans.from_events(start[thread == track], dur[thread == track])
+        for track in np.unique(thread).tolist()
+    }
+
+
+def count_runs(
+    runs: dict[int, Spans], launches: pl.DataFrame, launch: NDArray[np.int32]
+) -> int:
+    """How many runs of programs some launch calls come from.
+
+    Calls inside one run of a program, and repetitions of one call (a graph), count
+    once.
+
+    Args:
+        runs: From `program_runs`.
+        launches: All launch calls.
+        launch: Rows of launches, at least 0.
+    """
+    called = np.unique(launch)
+    thread = handles(launches, "track")[called]
+    at = ints(launches, "start_ps")[called]
+    count = 0
+    for track in np.unique(thread).tolist():
+        mine = at[thread == track]
+        spans = runs.get(track, Spans.empty())
+        run = np.searchsorted(spans.start_ps, mine, side="right") - 1
+        inside = run >= 0
+        inside[inside] = mine[inside] < spans.end_ps[run[inside]]
+        count += len(np.unique(run[inside])) + int((~inside).sum())
+    return count
+
+
+def module_launches(
+    tracks: pl.DataFrame, events: pl.DataFrame
+) -> list[tuple[SymbolSequence, list[Launch]]]:
+    """Per device line of modules: its modules as a sequence, and their launches."""
+    found = []
+    lines = np.flatnonzero(
+        codes(tracks, "derived")
+        == DERIVED_LINES.categories.to_list().index("xla_modules")
+    )
+    begin, end = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    for line in lines.tolist():
+        event = np.arange(begin[line], end[line])
+        if len(event) < LEAST_STEPS:
+            continue
+        what = f"programs of {tracks['name'][line]} of device {tracks['device'][line]}"
+        sequence = sequence_of_events(what, events, event, on_device=True)
+        found.append((sequence, _repeated(events, event)))
+    return found
+
+
+def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
+    if not len(event):
+        return []
+    track, of_type = (handles(events, name)[event] for name in ("track", "type"))
+    start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
+    program = combined([track, of_type])
+    total = np.bincount(program.code, weights=dur)
+    often = np.bincount(program.code) >= LEAST_STEPS
+    order = np.argsort(-total, kind="stable")
+    found = []
+    for code in order[often[order]][:_TRIED].tolist():
+        mine = np.flatnonzero(program.code == code)
+        first = program.first[code]
+        starts = _outermost(start[mine], start[mine] + dur[mine])
+        found.append(Launch(int(track[first]), int(of_type[first]), starts))
+    return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
+
+
+def _outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Begins of the events of one thread, in order, that lie in no earlier one."""
+    reach = np.maximum.accumulate(end)
+    inside = np.concatenate([[False], end[1:] <= reach[:-1]])
+    outer: NDArray[np.int64] = start[~inside]
+    return outer
+
+
+def _inside(
+    events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which events begin within one of the outer events of their own thread."""
+    inside = np.zeros(len(event), np.bool_)
+    if not len(outer):
+        return inside
+    start, dur, track = (
+        ints(events, "start_ps"),
+        ints(events, "dur_ps"),
+        handles(events, "track"),
+    )
+    for thread in np.unique(track[outer]).tolist():
+        there = outer[track[outer] == thread]
+        spans = Spans.from_events(start[there], dur[there])
+        mine = np.flatnonzero(track[event] == thread)
+        at = np.searchsorted(spans.start_ps, start[event[mine]], side="right") - 1
+        covered = (at >= 0) & (start[event[mine]] < spans.end_ps[np.maximum(at, 0)])
+        inside[mine] = covered
+    return inside

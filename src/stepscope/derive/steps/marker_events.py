@@ -1,0 +1,195 @@
+"""Events that announce a step by a value or by a number in their name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    numbers_of,
+    rows_of_owners,
+    rows_with_key,
+)
+from stepscope.trace.tracks import TRACK_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "STEP_RANGE",
+    "Marks",
+    "growing_numbers",
+    "numbered_events",
+    "numbered_ranges",
+]
+
+#: Keras 3 names its marker so and may record only one of them.
+_SURE_WITHOUT_ROOT: Final = "Profiled batch"
+#: A numbered range whose name says that it is a step.
+STEP_RANGE: Final = (
+    r"^(?:NVTX:)?(ProfilerStep|(?i:(?:.*[^a-z])?(?:step|iter|iteration|batch)))"
+    r"(?:\s*#\s*|\s+)(\d{1,18})$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Marker events, one entry each.
+
+    `name` is equal for markers that differ in their number only.
+    """
+
+    event: NDArray[np.int32]
+    track: NDArray[np.int32]
+    type: NDArray[np.int32]
+    name: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def only(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
+        """The entries chosen by a mask, or by positions in the order given."""
+        return Marks(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+
+def numbered_events(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    stats: pl.DataFrame,
+    type_stats: pl.DataFrame,
+    strings: Sequence[str],
+) -> tuple[Marks, NDArray[np.bool_]]:
+    """Host events with a `step_num`, and which of them are roots (`_r` ≥ 1)."""
+    number_key, root_key = (find_handle(strings, key) for key in ("step_num", "_r"))
+    own = rows_with_key(stats, "event", number_key)
+    event = np.unique(own.owner)
+    number, present = numbers_of(own, event, number_key)
+    own_root = rows_of_owners(stats, "event", event)
+    level, has_level = numbers_of(own_root, event, root_key)
+    shared = rows_with_key(type_stats, "type", number_key)
+    if len(shared.owner):
+        types = np.unique(shared.owner)
+        shared_number, _ = numbers_of(shared, types, number_key)
+        of_type = handles(events, "type")
+        more = np.flatnonzero(np.isin(of_type, types)).astype(np.int32)
+        more = more[~np.isin(more, event[present])]
+        event = np.concatenate([event[present], more])
+        number = np.concatenate(
+            [number[present], shared_number[np.searchsorted(types, of_type[more])]]
+        )
+        own_root = rows_of_owners(stats, "event", np.sort(event))
+        event, order = np.unique(event, return_index=True)
+        number, present = number[order], np.ones(len(event), np.bool_)
+        level, has_level = numbers_of(own_root, event, root_key)
+    event, number = event[present], number[present]
+    level, has_level = level[present], has_level[present]
+    marks = _marks(events, event, number)
+    level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
+    on_host = _is_thread(tracks)[marks.track]
+    return marks.only(on_host), (level >= 1)[on_host]
+
+
+def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
+    """Without `_r`: the well-known name, or numbers that strictly grow on a thread."""
+    if not len(marks):
+        return marks
+    ordered = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
+    size, falls, run = _falls(ordered)
+    names = event_types["name"].gather(ordered.type)
+    sure = (names == _SURE_WITHOUT_ROOT).to_numpy()
+    return ordered.only(sure | ((size >= 2) & (falls == 0))[run])
+
+
+def numbered_ranges(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
+) -> Marks:
+    """Ranges named `<text> <n>` or `<text>#<n>` whose text says step.
+
+    Numbers that fall, or a range that occurs twice on its thread, are no step count.
+    """
+    parts = event_types.select(
+        text=pl.col("name").str.extract(STEP_RANGE, 1),
+        number=pl.col("name").str.extract(STEP_RANGE, 2).cast(pl.Int64),
+    )
+    named = parts["number"].is_not_null().to_numpy()
+    of_type = handles(events, "type")
+    event = (
+        np.flatnonzero(named[of_type]).astype(np.int32)
+        if named.any()
+        else np.empty(0, np.int32)
+    )
+    number = parts["number"].fill_null(0).to_numpy()[of_type[event]]
+    marks = _marks(events, event, number)
+    keep = _is_thread(tracks)[marks.track]
+    marks = marks.only(keep)
+    if not len(marks):
+        return marks
+    texts, text = np.unique(
+        parts["text"].gather(marks.type).to_numpy().astype(str), return_inverse=True
+    )
+    marks = replace(marks, name=text.astype(np.int32))
+    marks = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
+    size, falls, run = _falls(marks)
+    sure = np.char.startswith(texts, "ProfilerStep")[marks.name]
+    return marks.only(((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run]))
+
+
+def _shared_level(
+    type_stats: pl.DataFrame, types: NDArray[np.int32], root_key: int
+) -> NDArray[np.int64]:
+    """The `_r` that all events of a type share; 0 where there is none."""
+    rows = rows_with_key(type_stats, "type", root_key)
+    if not len(rows.owner):
+        return np.zeros(len(types), np.int64)
+    owners = np.unique(rows.owner)
+    level, _ = numbers_of(rows, owners, root_key)
+    at = np.minimum(np.searchsorted(owners, types), len(owners) - 1)
+    return np.where(owners[at] == types, level[at], 0)
+
+
+def _marks(
+    events: pl.DataFrame, event: NDArray[np.int32], number: NDArray[np.int64]
+) -> Marks:
+    start = ints(events, "start_ps")[event]
+    of_type = handles(events, "type")[event]
+    return Marks(
+        event=event,
+        track=handles(events, "track")[event],
+        type=of_type,
+        name=of_type,
+        start_ps=start,
+        end_ps=start + ints(events, "dur_ps")[event],
+        number=number,
+    )
+
+
+def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+    kind = codes(tracks, "kind") == TRACK_KINDS.categories.to_list().index("thread")
+    host: NDArray[np.bool_] = tracks["device"].is_null().to_numpy()
+    thread: NDArray[np.bool_] = kind & host
+    return thread
+
+
+def _falls(
+    marks: Marks,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Size of each run of one name on one thread, how often its number fails to grow.
+
+    And the run of each marker. The markers are ordered by thread, name and time.
+    """
+    same = (np.diff(marks.track) == 0) & (np.diff(marks.name) == 0)
+    run = np.concatenate([[0], np.cumsum(~same)])
+    falls = np.zeros(int(run[-1]) + 1, np.int64)
+    np.add.at(falls, run[1:], same & (np.diff(marks.number) <= 0))
+    return np.bincount(run), falls, run

@@ -1,0 +1,204 @@
+"""Segments of a sequence: how alike, how even, how much of it they cover.
+
+Boundaries cut a sequence into segments. A segment's signature is the multiset of its
+symbols; segments are compared by the multiset Jaccard index (spec: tools, section 3.4).
+
+Signatures come from a search in an index by symbol, so that a comparison costs symbols
+times segments, not the length of the sequence. Beyond the cells granted, segments are
+taken at even distances and the symbols that weigh least form one; both are fixed by
+the data, so the answer is too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.steps.candidates import median_period
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+
+__all__ = [
+    "ALIKE",
+    "LEAST_STEPS",
+    "Period",
+    "evenly",
+    "measure_segments",
+    "share_after",
+    "spread",
+]
+
+#: Fewer repetitions are no evidence (spec: tools, section 3.4, as the next two).
+LEAST_STEPS: Final = 3
+#: Nothing that is inferred is surer.
+HIGHEST_CONFIDENCE: Final = 0.90
+#: A segment at least this similar to the modal one is the same step again.
+ALIKE: Final = 0.9
+#: Different signatures among which the modal one is sought.
+_MODAL_TRIED: Final = 64
+
+
+class Period(Frozen, frozen=True):
+    """One set of boundaries, measured.
+
+    Attributes:
+        symbol: The symbol whose occurrences are the boundaries; -1 where they were
+            given.
+        first: First entry of each segment; the last segment runs to the end.
+        start_ps: The boundaries.
+        period_ps: Their median distance.
+        coverage: Share of the weight that lies in segments like the modal one.
+        cv: Spread of the work of the closed segments relative to its mean.
+        gap_ps: Mean idle time just before a boundary.
+        last_is_alike: The open segment at the end is like the modal one.
+        repeats: Entries of the modal segment.
+        signature: Label → occurrences in the modal segment; labels of the symbols
+            that weigh most.
+    """
+
+    symbol: int
+    first: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    period_ps: int
+    coverage: float
+    cv: float
+    gap_ps: float
+    last_is_alike: bool
+    repeats: int
+    signature: dict[int, int]
+
+    @property
+    def n(self) -> int:
+        """How many steps it gives."""
+        return len(self.first)
+
+    @property
+    def confidence(self) -> float:
+        """Of spec: tools, section 3.4."""
+        return min(
+            HIGHEST_CONFIDENCE,
+            self.coverage * max(0.0, 1.0 - self.cv) * (1.0 - 2.0 ** (1 - self.n)),
+        )
+
+
+def measure_segments(
+    sequence: SymbolSequence,
+    symbol: int,
+    first: NDArray[np.int64],
+    start_ps: NDArray[np.int64],
+    *,
+    cells: int,
+) -> Period:
+    """Measure the segments that begin at given entries and times.
+
+    Args:
+        sequence: What is cut.
+        symbol: The symbol whose occurrences the boundaries are; -1 for none.
+        first: First entry of each segment.
+        start_ps: The boundaries.
+        cells: Segments times symbols that may be compared.
+    """
+    edges = np.append(first, len(sequence))
+    symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
+    rows = max(LEAST_STEPS, cells // symbols)
+    taken = evenly(len(first), rows)
+    table = _signatures(sequence, edges, taken, sequence.heaviest[:symbols])
+    modal = _modal(table)
+    alike = _jaccard(table, table[modal]) >= ALIKE
+    weight = sequence.weight_before[edges[taken + 1]]
+    weight = weight - sequence.weight_before[edges[taken]]
+    inside = share_after(sequence, first)
+    total = int(weight.sum())
+    coverage = inside * int(weight[alike].sum()) / total if total else 0.0
+    return Period(
+        symbol=symbol,
+        first=first,
+        start_ps=start_ps,
+        period_ps=median_period(start_ps) or 0,
+        coverage=coverage,
+        cv=spread(sequence, first),
+        gap_ps=float(sequence.gap_ps[first[first < len(sequence)]].mean())
+        if len(first)
+        else 0.0,
+        last_is_alike=bool(alike[-1]) if len(alike) else False,
+        repeats=int(table[modal].sum()) if len(table) else 0,
+        signature={
+            label: count
+            for label, count in zip(
+                sequence.label[sequence.heaviest[:symbols]].tolist(),
+                table[modal].tolist(),
+                strict=False,
+            )
+            if count
+        },
+    )
+
+
+def spread(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
+    """Population standard deviation / mean of the work of the closed segments."""
+    work = np.diff(sequence.work_before[first]).astype(np.float64)
+    mean = float(work.mean()) if len(work) else 0.0
+    return float(work.std() / mean) if mean > 0 else np.inf
+
+
+def share_after(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
+    """Share of the weight that lies behind the first boundary."""
+    total = int(sequence.weight_before[-1])
+    if not total or not len(first):
+        return 0.0
+    return 1.0 - int(sequence.weight_before[first[0]]) / total
+
+
+def evenly(n: int, most: int) -> NDArray[np.int64]:
+    """At most `most` of n indices at even distances, the last one included."""
+    if n <= most:
+        return np.arange(n)
+    return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
+
+
+def _signatures(
+    sequence: SymbolSequence,
+    edges: NDArray[np.int64],
+    taken: NDArray[np.int64],
+    symbols: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Occurrences per segment taken and symbol; the last column is all the others."""
+    # Ascending searches keep to one end of the index; the order is restored below.
+    rank = np.argsort(symbols)
+    base = symbols[rank][:, None] * (len(sequence) + 1)
+    if len(taken) == len(edges) - 1:
+        counted = np.diff(np.searchsorted(sequence.index, base + edges), axis=1)
+    else:
+        low = np.searchsorted(sequence.index, base + edges[taken])
+        counted = np.searchsorted(sequence.index, base + edges[taken + 1]) - low
+    table = np.empty((len(taken), len(symbols)), np.int64)
+    table[:, rank] = counted.T
+    entries = edges[taken + 1] - edges[taken]
+    others = entries - table.sum(axis=1)
+    return np.concatenate([table, others[:, None]], axis=1)
+
+
+def _modal(table: NDArray[np.int64]) -> int:
+    """The row with the highest total similarity to all rows."""
+    factors = np.random.default_rng(0).integers(
+        1, 2**62, table.shape[1], dtype=np.int64
+    )
+    digest = (table.view(np.uint64) * factors.view(np.uint64)).sum(axis=1)
+    _, row, count = np.unique(digest, return_index=True, return_counts=True)
+    tried = np.lexsort((row, -count))[:_MODAL_TRIED]
+    kinds = table[row[tried]]
+    total = [float((_jaccard(kinds, kind) * count[tried]).sum()) for kind in kinds]
+    return int(row[tried[int(np.argmax(total))]])
+
+
+def _jaccard(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Multiset Jaccard index of each row of a table with one row; 0 of nothing."""
+    common = np.minimum(table, row).sum(axis=1)
+    either = table.sum(axis=1) + row.sum() - common
+    index: NDArray[np.float64] = common / np.maximum(either, 1)
+    return index

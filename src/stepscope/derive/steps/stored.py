@@ -1,0 +1,153 @@
+"""Steps that the producer stored: the device line that shows them.
+
+The line repeats time that streams already show, so it is evidence of where steps are
+and never adds to a total (spec: tools, section 3.3 source 4, section 3.6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints, nullable
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    numbers_of,
+    rows_of_owners,
+    texts_of,
+)
+from stepscope.derive.steps import candidates as step_sources
+from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
+from stepscope.trace.tracks import DERIVED_LINES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import TraceData
+
+__all__ = ["STORED_STEPS", "steps_of_stored_line", "stored_steps"]
+
+#: Columns of the frame of stored spans; null means not recorded.
+STORED_STEPS: Final[dict[str, pl.DataType]] = {
+    "event": pl.Int32(),  # row of events
+    "track": pl.Int32(),  # row of tracks
+    "device": pl.Int32(),
+    "start_ps": pl.Int64(),
+    "end_ps": pl.Int64(),
+    "group": pl.Int64(),  # step group
+    "number": pl.Int64(),  # step number
+    "name": pl.String(),  # as recorded
+    "key": pl.Int64(),  # equal for spans of one step
+}
+
+
+def stored_steps(
+    trace: TraceData, tracks: pl.DataFrame, events: pl.DataFrame, *, stats: pl.DataFrame
+) -> pl.DataFrame:
+    """Every span of the stored step lines, in order of `events`.
+
+    Spans belong to one step if they carry the same group, else the same number, else
+    the same place in their line.
+    """
+    event = _events_of_lines(tracks)
+    if not len(event):
+        return pl.DataFrame(schema=STORED_STEPS)
+    rows = rows_of_owners(stats, "event", event)
+    strings = trace.strings
+    group, grouped = numbers_of(rows, event, find_handle(strings, "group_id"))
+    number, numbered = numbers_of(rows, event, find_handle(strings, "step_num"))
+    said = texts_of(trace, rows, event, find_handle(strings, "step_name"))
+    event_types = trace.table("event_types")
+    recorded = (
+        event_types["name"].gather(handles(events, "type")[event])
+        if isinstance(event_types, pl.DataFrame)
+        else pl.Series([None] * len(event), dtype=pl.String)
+    )
+    in_name = recorded.str.extract(r"^(?:Step )?(\d{1,18})$", 1).cast(pl.Int64)
+    number = np.where(numbered, number, in_name.fill_null(-1).to_numpy())
+    numbered |= in_name.is_not_null().to_numpy()
+    track = handles(events, "track")[event]
+    key = (
+        group if grouped.all() else number if numbered.all() else _place_in_line(track)
+    )
+    start = ints(events, "start_ps")[event]
+    return pl.DataFrame(
+        {
+            "event": event,
+            "track": track,
+            "device": tracks["device"].gather(track),
+            "start_ps": start,
+            "end_ps": start + ints(events, "dur_ps")[event],
+            "group": nullable("group", group, grouped),
+            "number": nullable("number", number, numbered),
+            "name": pl.Series(said, dtype=pl.String).fill_null(recorded),
+            "key": key,
+        },
+        schema=STORED_STEPS,
+    )
+
+
+def _events_of_lines(tracks: pl.DataFrame) -> NDArray[np.int32]:
+    """Rows of the events on stored step lines, ascending."""
+    lines = np.flatnonzero(
+        codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
+    )
+    begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
+    ranges = [
+        np.arange(first, last, dtype=np.int32)
+        for first, last in zip(begin.tolist(), end.tolist(), strict=True)
+    ]
+    return np.sort(np.concatenate([np.empty(0, np.int32), *ranges]))
+
+
+def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
+    """How many spans of the same line precede each."""
+    first = np.concatenate([[True], np.diff(track) != 0])
+    index = np.arange(len(track))
+    return index - np.maximum.accumulate(np.where(first, index, 0))
+
+
+def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
+    """One step per stored group: the hull of its spans; None without a line."""
+    if not len(stored):
+        return None
+    merged = (
+        stored.group_by("key", maintain_order=True)
+        .agg(
+            pl.col("start_ps").min(),
+            pl.col("end_ps").max(),
+            *(pl.col(name).first() for name in ("event", "track", "group", "number")),
+            pl.col("name").drop_nulls().first(),
+        )
+        .sort("start_ps", "key")
+    )
+    number = merged["number"].fill_null(merged["group"])
+    rows = merged.select(
+        step=number.fill_null(pl.Series(np.arange(len(merged)))),
+        name=pl.col("name"),
+        marker=pl.lit(None, pl.String),
+        start_ps=pl.col("start_ps"),
+        end_ps=pl.col("end_ps"),
+        track=pl.col("track"),
+        event=pl.col("event"),
+        batches=pl.lit(None, pl.Int64),
+        group=pl.col("group"),
+        slack_ps=pl.lit(None, pl.Int64),
+        cut=pl.lit(value=False),
+    )
+    candidate = Candidate(
+        source="device_line",
+        what="the stored line of steps",
+        n=len(rows),
+        period_ps=median_period(ints(rows, "start_ps")),
+        coverage=None,
+        cv=None,
+        confidence=step_sources.DEVICE_LINE,
+        accepted=True,
+    )
+    typed = rows.select(
+        pl.col(name).cast(kind) for name, kind in step_sources.STEP_ROWS.items()
+    )
+    return FoundSteps(candidate, typed, on_device=True)

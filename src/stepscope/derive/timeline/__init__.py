@@ -1,0 +1,1 @@
+"""The rows and lanes that the trace viewer draws."""

@@ -1,0 +1,426 @@
+"""`trace_timeline`: what a trace viewer shows of one host, recorded and derived.
+
+Recorded tracks are ranges of `events`, which are not copied. Derived lines (steps,
+name scopes, ops, modules) are spans of their own. Flows lead from launch calls to what
+they put on a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.values import int_values
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.timeline.derived_lines import LineSpans, Names, no_spans
+from stepscope.derive.timeline.op_lines import (
+    DeviceLines,
+    op_lines_of_devices,
+    op_lines_of_threads,
+)
+from stepscope.derive.timeline.rows import Lane, lay, recorded_rows
+from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
+from stepscope.derive.timeline.tracks import sections_and_tracks
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.derive.timeline.derived_lines import DerivedLine
+    from stepscope.derive.timeline.rows import TrackRows
+    from stepscope.trace.model import TraceData
+
+__all__ = [
+    "DRAWN",
+    "FOLDED",
+    "HIDDEN",
+    "Flows",
+    "LaidLine",
+    "Slices",
+    "TraceTimeline",
+    "trace_timeline",
+]
+
+#: Values of `TraceTimeline.visibility` (spec: tools, sections 2.2 and 11).
+DRAWN: Final = 0
+FOLDED: Final = 1
+HIDDEN: Final = 2
+
+_LANES: Final[dict[str, pl.DataType]] = {
+    "track": pl.Int32(),
+    "lane": pl.Int32(),
+    "first_row": pl.Int32(),
+    "rows": pl.Int32(),
+    "kind": pl.String(),
+}
+
+
+class Slices(Frozen, frozen=True):
+    """Spans of the derived lines; arrays of equal length.
+
+    By track; in a track by start ascending, duration descending, row ascending.
+
+    Attributes:
+        track: int32; row of `TraceTimeline.tracks`.
+        start_ps: int64.
+        dur_ps: int64.
+        row: int32; row inside the track.
+        name: int32; code of names.
+        event: int32; row of events with which the span begins, -1 for none.
+        step: int32; row of steps, -1 for none.
+    """
+
+    track: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    row: NDArray[np.int32]
+    name: NDArray[np.int32]
+    event: NDArray[np.int32]
+    step: NDArray[np.int32]
+
+
+class Flows(Frozen, frozen=True):
+    """From launch calls to device activity; one pair per activity that has a call.
+
+    Attributes:
+        launch_event: int32; row of events.
+        device_event: int32; row of events, ascending.
+        correlation: int64; the id that both carry.
+    """
+
+    launch_event: NDArray[np.int32]
+    device_event: NDArray[np.int32]
+    correlation: NDArray[np.int64]
+
+
+class LaidLine(NamedTuple):
+    """The spans of one derived line.
+
+    Attributes:
+        spans: In the order that `LineSpans.ordered` gives.
+        row: int32 by span; its row inside the track.
+    """
+
+    spans: LineSpans
+    row: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class TraceTimeline:
+    """Sections, tracks, rows and flows of one host.
+
+    A track has rows, 0 at the top, in which spans are in order of their starts and
+    never overlap. Its rows are grouped in lanes: the spans of one lane nest.
+
+    Attributes:
+        sections: One row per processing element, in display order: `name`, `kind`
+            (device, host, other), `plane`, `device`, `process`, `label` (name of the
+            chip).
+        tracks: One row per track, in display order: `section`, `name`, `kind`,
+            `view` (which view a derived track is), `source` (row of the table
+            `tracks`; null for a line derived here), `id`, `folded`, `begin`, `end`
+            (rows of events, or of `slices` for a line derived here), `rows`,
+            `drawn_rows` (rows above serve events that are not drawn unasked).
+        lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
+            undrawn).
+        row: int32 by row of events; the row inside its track.
+        lines: Spans of the derived lines, and their rows; in the order of their
+            tracks.
+        names: Text by name code; a code below the number of event types is the row
+            of that table.
+        full_names: By name code; null where that is the same.
+        visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
+        flows: From launch calls to device activity.
+        launch_stats: By span of the launch lines: `slice` (row of `slices`),
+            `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
+        apart: int32; rows of events, ascending, that are shown on a thread without
+            having run there.
+    """
+
+    sections: pl.DataFrame
+    tracks: pl.DataFrame
+    lanes: pl.DataFrame
+    row: NDArray[np.int32]
+    lines: tuple[LaidLine, ...]
+    names: pl.Series
+    full_names: pl.Series
+    visibility: NDArray[np.uint8]
+    flows: Flows
+    launch_stats: pl.DataFrame
+    apart: NDArray[np.int32]
+
+    def line(self, track: int) -> LaidLine | None:
+        """What a derived track shows; None for one that was recorded."""
+        number = self._line_numbers[track]
+        return None if number < 0 else self.lines[number]
+
+    @cached_property
+    def _line_numbers(self) -> list[int]:
+        derived = self.tracks["source"].is_null().to_numpy()
+        numbers: list[int] = np.where(derived, np.cumsum(derived) - 1, -1).tolist()
+        return numbers
+
+    @property
+    def slice_count(self) -> int:
+        """How many spans the derived lines have."""
+        return sum(len(line.row) for line in self.lines)
+
+    @cached_property
+    def slices(self) -> Slices:
+        """The spans of all derived lines, put together when they are first needed."""
+        own = np.flatnonzero(self.tracks["source"].is_null().to_numpy())
+        lengths = [len(line.row) for line in self.lines]
+        spans = [no_spans(), *(line.spans for line in self.lines)]
+        start_ps, dur_ps, _, name, event, step = (
+            np.concatenate(each) for each in zip(*spans, strict=True)
+        )
+        rows = [np.empty(0, np.int32), *(line.row for line in self.lines)]
+        return Slices(
+            track=np.repeat(own.astype(np.int32), lengths),
+            start_ps=start_ps,
+            dur_ps=dur_ps,
+            row=np.concatenate(rows),
+            name=name,
+            event=event,
+            step=step,
+        )
+
+
+def trace_timeline(  # noqa: PLR0917 - a derivation's inputs come in order
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    nesting: Nesting,
+    host_values: Mapping[str, StatRows] | Unavailable,
+    devices: pl.DataFrame | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    activity_ops: ActivityOps | Unavailable,
+    activity_steps: NDArray[np.int32] | Unavailable,
+    steps: Steps | Unavailable,
+    windows: Windows | Unavailable,
+    host_op_events: HostOpEvents | Unavailable,
+) -> TraceTimeline:
+    """Arrange a host's events and derive its lines (spec: tools, sections 6 and 11)."""
+    names = Names(event_types)
+    assigned = None if isinstance(activity_steps, Unavailable) else activity_steps
+    lines = step_lines(steps, windows, names)
+    launched = _launch_lines(
+        device_activity,
+        launches,
+        correlation,
+        activity_steps=assigned,
+        steps=steps,
+        names=names,
+    )
+    of_devices = DeviceLines([], {})
+    of_threads: list[DerivedLine] = []
+    if not isinstance(device_activity, Unavailable):
+        if not isinstance(activity_ops, Unavailable):
+            of_devices = op_lines_of_devices(
+                trace.strings,
+                tracks,
+                device_activity,
+                activity_ops,
+                activity_steps=assigned,
+                names=names,
+            )
+    elif not isinstance(host_op_events, Unavailable):
+        # Where devices do the work, what threads hold of programs is launch calls.
+        known = None if isinstance(steps, Unavailable) else steps
+        of_threads = op_lines_of_threads(events, host_op_events, known, names)
+    lines += [*launched.lines, *of_devices.lines, *of_threads]
+    visibility = _visibility(event_kinds)
+    apart = _apart(host_values)
+    rows = recorded_rows(
+        tracks, events, nesting, apart=apart, undrawn=visibility != DRAWN
+    )
+    sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
+    placed = _placed(arranged, tracks, lines, rows)
+    shown, full = names.texts()
+    drawn = np.zeros(len(shown) - len(event_types), np.uint8)
+    return TraceTimeline(
+        sections=sections,
+        tracks=placed.tracks,
+        lanes=placed.lanes,
+        row=rows.row,
+        lines=placed.lines,
+        names=shown,
+        full_names=full,
+        visibility=np.concatenate((visibility, drawn)),
+        flows=_flows(device_activity, launches, correlation),
+        launch_stats=_launch_stats(placed, sections, launched.totals),
+        apart=apart.astype(np.int32),
+    )
+
+
+def _launch_lines(
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    *,
+    activity_steps: NDArray[np.int32] | None,
+    steps: Steps | Unavailable,
+    names: Names,
+) -> LaunchLines:
+    if (
+        isinstance(device_activity, Unavailable)
+        or isinstance(launches, Unavailable)
+        or isinstance(correlation, Unavailable)
+        or isinstance(steps, Unavailable)
+        or activity_steps is None
+    ):
+        return LaunchLines.nothing()
+    return launch_lines(
+        launches,
+        correlation,
+        device_activity,
+        activity_steps=activity_steps,
+        steps=steps,
+        names=names,
+    )
+
+
+def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
+    """By event type: what is bookkeeping of the recorder is not drawn unasked."""
+    folded = event_kinds.has(EventFlag.THREADPOOL)
+    hidden = event_kinds.has(
+        EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
+    )
+    return np.where(hidden, HIDDEN, np.where(folded, FOLDED, DRAWN)).astype(np.uint8)
+
+
+def _apart(
+    host_values: Mapping[str, StatRows] | Unavailable,
+) -> NDArray[np.int64]:
+    if isinstance(host_values, Unavailable):
+        return np.empty(0, np.int64)
+    owner, flag = int_values(host_values["_a"])
+    return np.unique(owner[flag != 0]).astype(np.int64)
+
+
+def _flows(
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> Flows:
+    if (
+        isinstance(device_activity, Unavailable)
+        or isinstance(launches, Unavailable)
+        or isinstance(correlation, Unavailable)
+    ):
+        nothing = np.empty(0, np.int32)
+        return Flows(nothing, nothing, np.empty(0, np.int64))
+    launch = correlation.launch_of_activity
+    event = handles(device_activity, "event")
+    known = np.flatnonzero((launch >= 0) & (event >= 0))
+    known = known[np.argsort(event[known], kind="stable")]
+    at = launch[known]
+    return Flows(
+        handles(launches, "event")[at],
+        event[known],
+        ints(launches, "correlation")[at],
+    )
+
+
+class _Placed(NamedTuple):
+    tracks: pl.DataFrame
+    lanes: pl.DataFrame
+    lines: tuple[LaidLine, ...]
+
+
+def _placed(
+    arranged: pl.DataFrame,
+    tracks: pl.DataFrame,
+    lines: Sequence[DerivedLine],
+    rows: TrackRows,
+) -> _Placed:
+    """Give each track its range of rows, and its lanes."""
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    lanes: list[tuple[Lane, ...]] = []
+    ranges: list[tuple[int, int]] = []
+    laid: list[LaidLine] = []
+    at = 0
+    for source, line in arranged.select("source", "line").iter_rows():
+        if source is not None:
+            lanes.append(rows.lanes[source])
+            ranges.append((int(begins[source]), int(ends[source])))
+            continue
+        spans = lines[line].spans
+        row, found = lay(spans.start_ps, spans.dur_ps, nested=True)
+        lanes.append(found)
+        laid.append(LaidLine(spans, row))
+        ranges.append((at, at + len(row)))
+        at += len(row)
+    with_ranges = arranged.drop("line").with_columns(
+        pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
+        pl.Series("end", [end for _, end in ranges], pl.Int64),
+        pl.Series("rows", [_rows(each) for each in lanes], pl.Int32),
+        pl.Series(
+            "drawn_rows",
+            [_rows([it for it in each if it.kind != "undrawn"]) for each in lanes],
+            pl.Int32,
+        ),
+    )
+    return _Placed(with_ranges, _lanes_frame(lanes), tuple(laid))
+
+
+def _rows(lanes: Sequence[Lane]) -> int:
+    return max((lane.first_row + lane.rows for lane in lanes), default=0)
+
+
+def _lanes_frame(lanes: Sequence[Sequence[Lane]]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            (track, number, lane.first_row, lane.rows, lane.kind)
+            for track, found in enumerate(lanes)
+            for number, lane in enumerate(found)
+        ],
+        schema=_LANES,
+        orient="row",
+    )
+
+
+def _launch_stats(
+    placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
+) -> pl.DataFrame:
+    """The numbers of the launch lines by row of slices."""
+    schema = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
+    frames = [pl.DataFrame(schema=schema)]
+    derived = placed.tracks.filter(pl.col("source").is_null())
+    lines = derived.select(
+        "view", "begin", "end", sections["device"].gather(derived["section"])
+    )
+    for line, (view, begin, end, device) in zip(
+        placed.lines, lines.iter_rows(), strict=True
+    ):
+        if view == "launch_stats":
+            columns = {"slice": np.arange(begin, end), "step": line.spans.step}
+            frame = pl.DataFrame(columns).with_columns(device=pl.lit(device))
+            frames.append(
+                frame.select(pl.col(name).cast(schema[name]) for name in schema)
+            )
+    return (
+        pl.concat(frames)
+        .join(totals, on=["device", "step"], how="left", maintain_order="left")
+        .drop("device", "step")
+    )

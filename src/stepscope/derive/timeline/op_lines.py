@@ -1,0 +1,199 @@
+"""The op lines of all streams and of all threads that run compiled programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.timeline.op_spans import (
+    OP_VIEWS,
+    Pieces,
+    dense_texts,
+    op_lines,
+    paths_of_ops,
+)
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tracks import TRACK_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.derive.timeline.derived_lines import DerivedLine, Names
+
+_Number = TypeVar("_Number", np.int32, np.int64)
+
+__all__ = ["DeviceLines", "op_lines_of_devices", "op_lines_of_threads"]
+
+_CORE: Final = TRACK_KINDS.categories.to_list().index("core")
+_COMPUTE: Final = [
+    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
+]
+#: What a core's own line shows already.
+_OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
+
+
+class DeviceLines(NamedTuple):
+    """Op lines of devices, and the order of the streams.
+
+    Attributes:
+        lines: Those that have spans.
+        places: Row of `tracks` → place among the streams of its device: first those
+            that compute, then by number of activities.
+    """
+
+    lines: list[DerivedLine]
+    places: dict[int, int]
+
+
+def op_lines_of_devices(
+    strings: Sequence[str],
+    tracks: pl.DataFrame,
+    device_activity: pl.DataFrame,
+    activity_ops: ActivityOps,
+    *,
+    activity_steps: NDArray[np.int32] | None,
+    names: Names,
+) -> DeviceLines:
+    """The lines of every stream; a core shows its instructions itself.
+
+    Kernels and collectives make them (spec: tools, section 6d); copies and memsets say
+    for themselves what they are.
+    """
+    chosen = _computes(device_activity)
+    places = _places(device_activity, chosen)
+    every = bool(chosen.all())
+
+    def taken(column: NDArray[_Number]) -> NDArray[_Number]:
+        return column if every else column[chosen]
+
+    track = taken(handles(device_activity, "track"))
+    instruction, texts = dense_texts(taken(handles(device_activity, "hlo_op")), strings)
+    paths = paths_of_ops(activity_ops.ops, texts, names)
+    start_ps = taken(ints(device_activity, "start_ps"))
+    end_ps = start_ps + taken(ints(device_activity, "dur_ps"))
+    event = taken(handles(device_activity, "event"))
+    op = taken(activity_ops.op)
+    step = np.full(len(op), -1, np.int32)
+    if activity_steps is not None:
+        step = taken(activity_steps)
+    kind = codes(tracks, "kind")
+    stored = tracks.filter(pl.col("event_end") > pl.col("event_begin"))
+    has_modules = set(
+        stored.filter(pl.col("derived") == "xla_modules")["device"].to_list()
+    )
+    lines: list[DerivedLine] = []
+    device = taken(handles(device_activity, "device"))
+    for row, part in _stretches(track):
+        ordinal = int(device[part.start])
+        pieces = Pieces(
+            start_ps[part],
+            end_ps[part],
+            step[part],
+            event[part],
+            op[part],
+            instruction[part],
+        )
+        views: tuple[str, ...] = OP_VIEWS
+        if kind[row] == _CORE:
+            # Its modules were recorded as its instructions were; both are shown.
+            views = tuple(
+                view
+                for view in _OF_CORES
+                if view != "xla_modules" or ordinal not in has_modules
+            )
+        lines += op_lines(pieces, paths, device=ordinal, track=row, views=views)
+    return DeviceLines(lines, places)
+
+
+def op_lines_of_threads(
+    events: pl.DataFrame,
+    host_op_events: HostOpEvents,
+    steps: Steps | None,
+    names: Names,
+) -> list[DerivedLine]:
+    """The lines of threads that ran instructions of compiled programs.
+
+    Ops outside such programs are events of their threads already.
+    """
+    ops = host_op_events.ops
+    compiled = ops["hlo_op"].is_not_null().to_numpy()
+    chosen = np.flatnonzero(compiled[host_op_events.op])
+    if not len(chosen):
+        return []
+    described = ops.with_columns(evidence=pl.lit(int(OpEvidence.HLO), pl.UInt8))
+    instructions = ops["hlo_op"].fill_null("").to_list()
+    paths = paths_of_ops(described, instructions, names)
+    event = host_op_events.event[chosen]
+    op = host_op_events.op[chosen].astype(np.int32)
+    start_ps = host_op_events.start_ps[chosen]
+    end_ps = start_ps + host_op_events.dur_ps[chosen]
+    step = _steps_at(steps, start_ps)
+    track = handles(events, "track")[event]
+    lines: list[DerivedLine] = []
+    for row, part in _stretches(track):
+        pieces = Pieces(
+            start_ps[part], end_ps[part], step[part], event[part], op[part], op[part]
+        )
+        lines += op_lines(pieces, paths, device=None, track=row)
+    return lines
+
+
+def _steps_at(steps: Steps | None, times: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The step in whose host interval each time lies, -1 for none."""
+    if steps is None or steps.on_device:
+        return np.full(len(times), -1, np.int32)
+    starts = ints(steps.rows, "start_ps")
+    found = np.searchsorted(starts, times, side="right") - 1
+    return found.astype(np.int32)
+
+
+def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
+    """Each track and its rows; the rows are by track."""
+    edges = np.flatnonzero(np.diff(track)) + 1
+    begins = [0, *edges.tolist()] if len(track) else []
+    ends = [*edges.tolist(), len(track)]
+    return [
+        (int(track[begin]), slice(begin, end))
+        for begin, end in zip(begins, ends, strict=False)
+    ]
+
+
+def _computes(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
+    of_code = np.zeros(256, np.bool_)
+    of_code[_COMPUTE] = True
+    found: NDArray[np.bool_] = of_code[codes(device_activity, "kind")]
+    return found
+
+
+def _places(
+    device_activity: pl.DataFrame, computes: NDArray[np.bool_]
+) -> dict[int, int]:
+    device, track = (handles(device_activity, name) for name in ("device", "track"))
+    streams = combined([device, track])
+    counted = (
+        pl.DataFrame(
+            {
+                "device": device[streams.first],
+                "track": track[streams.first],
+                "computes": np.bincount(streams.code[computes], minlength=streams.count)
+                > 0,
+                "count": np.bincount(streams.code, minlength=streams.count),
+            }
+        )
+        .sort(
+            *("device", "computes", "count", "track"),
+            descending=[False, True, True, False],
+        )
+        .with_columns(place=pl.int_range(pl.len()).over("device"))
+    )
+    return dict(counted.select("track", "place").iter_rows())

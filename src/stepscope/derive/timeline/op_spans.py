@@ -1,0 +1,274 @@
+"""Op lines: which op, scope, module and source line a stream or a thread worked on.
+
+Consecutive pieces of work of one op become one span (spec: tools, section 6, d to f).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope._core import extend as kernels
+from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans, no_spans
+from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.timeline.derived_lines import Names
+
+__all__ = [
+    "OP_VIEWS",
+    "OpPaths",
+    "Pieces",
+    "dense_texts",
+    "op_lines",
+    "paths_of_ops",
+]
+
+#: The views in the order in which a stream shows them.
+OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
+#: What names nothing but the direction of a copy, or nothing at all, has no op.
+_NAMED: Final = [
+    int(each) for each in OpEvidence if each not in (OpEvidence.COPY, OpEvidence.NONE)
+]
+
+
+class Pieces(Frozen, frozen=True):
+    """The work of one stream or thread, in order of time; arrays of equal length.
+
+    Attributes:
+        start_ps: Starts, ascending.
+        end_ps: Ends.
+        step: Row of steps, -1 for none.
+        event: Row of events.
+        op: Row of the ops that `OpPaths` describes.
+        instruction: A code of the paths of instructions; -1 for none.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    step: NDArray[np.int32]
+    event: NDArray[np.int32]
+    op: NDArray[np.int32]
+    instruction: NDArray[np.int32]
+
+
+class _Paths(NamedTuple):
+    """What several things are called, level by level.
+
+    Attributes:
+        level: int32 (things, levels); equal numbers for equal beginnings, so that a
+            number stands for all levels above it too; -1 beyond the last level.
+        name: Code of the name by such a number.
+    """
+
+    level: NDArray[np.int32]
+    name: NDArray[np.int32]
+
+    def has_path(self) -> NDArray[np.uint8]:
+        """By thing: 1 if it has a path at all."""
+        if not self.level.shape[1]:
+            return np.zeros(len(self.level), np.uint8)
+        return (self.level[:, 0] >= 0).astype(np.uint8)
+
+
+class OpPaths(Frozen, frozen=True):
+    """The names of ops in each view.
+
+    Attributes:
+        of_op: View → paths by row of ops, for all views but the next.
+        of_instruction: Paths by instruction, for the view `xla_ops`.
+    """
+
+    of_op: dict[str, _Paths]
+    of_instruction: _Paths
+
+
+def paths_of_ops(
+    ops: pl.DataFrame, instructions: Sequence[str], names: Names
+) -> OpPaths:
+    """Read the paths of distinct ops and of the distinct texts of instructions.
+
+    Args:
+        ops: Columns `framework_op`, `framework_type`, `evidence`, `name`, `type`,
+            `module`, `program`, `source_file`, `source_line`.
+        instructions: As recorded, outermost first where nested (`a::b`).
+        names: Receives the names.
+    """
+    hlo = pl.col("evidence").is_in([int(OpEvidence.HLO), int(OpEvidence.HLO_NAME)])
+    named = pl.col("evidence").is_in(_NAMED)
+    read = ops.select(
+        op=pl.when(hlo).then("framework_op").when(named).then("name"),
+        type=pl.when(hlo).then("framework_type").when(named).then("type"),
+        module=pl.when(pl.col("program").is_null())
+        .then("module")
+        .otherwise(pl.format("{}({})", pl.col("module"), pl.col("program"))),
+        source=pl.when(pl.col("source_line").is_null())
+        .then("source_file")
+        .otherwise(pl.format("{}:{}", pl.col("source_file"), pl.col("source_line"))),
+    )
+    found: dict[str, list[list[tuple[str, str | None]]]] = {
+        view: [] for view in OP_VIEWS if view != "xla_ops"
+    }
+    # Over the distinct ops, not over what ran.
+    for op, kind, module, source in read.iter_rows():
+        scope = [] if op is None else op.split("/")[:-1]
+        found["name_scope"].append([(each, None) for each in scope if each])
+        found["framework_ops"].append([] if op is None else [(kind or op, op)])
+        found["xla_modules"].append([] if module is None else [(module, None)])
+        found["source"].append([] if source is None else [(source, None)])
+    nested = ([(each, None) for each in text.split("::")] for text in instructions)
+    return OpPaths(
+        {view: _numbered(paths, names) for view, paths in found.items()},
+        _numbered(list(nested), names),
+    )
+
+
+def op_lines(
+    pieces: Pieces,
+    paths: OpPaths,
+    *,
+    device: int | None,
+    track: int,
+    views: Iterable[str] = OP_VIEWS,
+) -> list[DerivedLine]:
+    """The op lines of one stream or thread that have spans.
+
+    Args:
+        pieces: Its work.
+        paths: Names.
+        device: Ordinal; None for a thread of the host, where pieces that belong to no
+            step are one span only if they are near each other.
+        track: Row of `tracks`.
+        views: Those that are wanted.
+    """
+    bounded = device is None
+    modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
+    compiled, named = modules.has_path(), ops.has_path()
+    none = np.zeros(len(pieces.op), np.uint8)
+
+    def line(
+        view: str, within: NDArray[np.uint8], changes: NDArray[np.uint8]
+    ) -> tuple[LineSpans, NDArray[np.uint8]]:
+        return _spans(
+            pieces,
+            pieces.op,
+            paths.of_op[view],
+            within=within,
+            changes=changes,
+            bounded=bounded,
+        )
+
+    # What closes a module closes all below it; what closes a scope closes its op.
+    spans: dict[str, LineSpans] = {}
+    spans["xla_modules"], of_module = line("xla_modules", compiled, none)
+    spans["xla_ops"], _ = _spans(
+        pieces,
+        pieces.instruction,
+        paths.of_instruction,
+        within=paths.of_instruction.has_path(),
+        changes=of_module,
+        bounded=bounded,
+    )
+    spans["name_scope"], of_scope = line("name_scope", named, of_module)
+    of_scope |= of_module
+    spans["framework_ops"], _ = line("framework_ops", named, of_scope)
+    source = paths.of_op["source"]
+    spans["source"], _ = line("source", source.has_path(), of_scope)
+    return [
+        DerivedLine(view, device, track, spans[view])
+        for view in OP_VIEWS
+        if view in views and len(spans[view].start_ps)
+    ]
+
+
+def _spans(
+    pieces: Pieces,
+    code: NDArray[np.int32],
+    paths: _Paths,
+    *,
+    within: NDArray[np.uint8],
+    changes: NDArray[np.uint8],
+    bounded: bool,
+) -> tuple[LineSpans, NDArray[np.uint8]]:
+    """The spans of one line, and at which pieces its outermost level changed.
+
+    Pieces that are not within the line neither extend nor close a span. A change that
+    falls on such pieces takes effect at the next one of the line.
+    """
+    depth = paths.level.shape[1]
+    happened = np.zeros(len(code), np.uint8)
+    if not depth or not within.any():
+        return no_spans(), happened
+    room = len(code) * depth
+    # Pages of these that no span reaches are never made.
+    spans, times = np.empty((4, room), np.int32), np.empty((2, room), np.int64)
+    count: int = kernels.open_spans(
+        code,
+        pieces.event,
+        pieces.step,
+        pieces.start_ps,
+        pieces.end_ps,
+        within,
+        paths.level.ravel(),
+        paths.name,
+        changes,
+        int(bounded),
+        np.empty((5, depth), np.int64),
+        happened,
+        spans,
+        times,
+    )
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    level, name, event, step = spans[:, :count]
+    ordered: int = kernels.close_spans(
+        level, times, PS_PER_NS, np.zeros((3, depth), np.int64)
+    )
+    if ordered < 0:
+        raise ValueError(f"the kernel refused its arrays ({ordered})")
+    start_ps, dur_ps = times[:, :count]
+    found = LineSpans(start_ps, dur_ps, level, name, event, step)
+    return found if ordered else found.ordered(), happened
+
+
+def _numbered(
+    paths: Sequence[Sequence[tuple[str, str | None]]], names: Names
+) -> _Paths:
+    depth = max((len(path) for path in paths), default=0)
+    level = np.full((len(paths), depth), -1, np.int32)
+    number: dict[tuple[int, int], int] = {}
+    name: list[int] = []
+    for row, path in enumerate(paths):
+        above = -1
+        for at, (shown, full) in enumerate(path):
+            code = names.code(shown, full)
+            key = (above, code)
+            if key not in number:
+                number[key] = len(name)
+                name.append(code)
+            above = number[key]
+            level[row, at] = above
+    return _Paths(level, np.array(name, np.int32))
+
+
+def dense_texts(
+    handle: NDArray[np.int32], strings: Sequence[str]
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Codes of the texts that handles stand for, -1 for none, and the texts."""
+    known = np.flatnonzero(handle >= 0)
+    code = np.full(len(handle), -1, np.int32)
+    if not len(known):
+        return code, []
+    distinct = dense(handle[known])
+    code[known] = distinct.code
+    at = known[distinct.first]
+    return code, [strings[each] for each in handle[at].tolist()]

@@ -1,0 +1,203 @@
+"""In which row of its track a span is drawn, so that no span covers another.
+
+Spans of a nested track lie in the row of their depth. Whatever overlaps without
+nesting, and everything that overlaps on a flat track, is laid on further lanes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope._core import lanes as kernels
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.intervals.nesting import NESTED_KINDS
+from stepscope.frozen import Frozen
+from stepscope.trace.tracks import TRACK_KINDS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.intervals.nesting import Nesting
+
+__all__ = ["Lane", "TrackRows", "lay", "recorded_rows"]
+
+#: Deep enough for nearly every track; a deeper one is done again with room for all.
+_USUAL_DEPTH: Final = 1024
+_KIND_CODES: Final = {kind: code for code, kind in enumerate(TRACK_KINDS.categories)}
+
+
+class Lane(NamedTuple):
+    """Rows of a track whose spans nest in each other, and in nothing else.
+
+    Attributes:
+        first_row: Its outermost row.
+        rows: How many it has.
+        kind: `main`; `overlap` for what overlaps without nesting; `undrawn` for
+            events that are not shown unasked.
+    """
+
+    first_row: int
+    rows: int
+    kind: str
+
+
+class TrackRows(Frozen, frozen=True):
+    """The rows of recorded events.
+
+    Attributes:
+        row: int32 by row of events; the row inside its track.
+        lanes: By row of the table `tracks`; from the top down.
+    """
+
+    row: NDArray[np.int32]
+    lanes: tuple[tuple[Lane, ...], ...]
+
+
+def lay(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    *,
+    nested: bool,
+    kind: str = "main",
+) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+    """Rows and lanes of one track's spans: starts ascending, durations descending.
+
+    Args:
+        start_ps: Starts.
+        dur_ps: Durations.
+        nested: What lies inside another span belongs below it; else nothing does.
+        kind: Of the first lane; where that is not `main`, of all.
+    """
+    if not len(start_ps):
+        return np.empty(0, np.int32), ()
+    end_ps = start_ps + np.maximum(dur_ps, 0)
+    further = "overlap" if kind == "main" else kind
+    if not nested:
+        row, count = _spread(start_ps, end_ps)
+        kinds = [kind, *[further] * (count - 1)]
+        return row, tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
+    row, depths = _fit(start_ps, end_ps)
+    apart = np.flatnonzero(row == kernels.APART)
+    lanes = [Lane(0, depths, kind)]
+    if len(apart):
+        row[apart], count = _spread(start_ps[apart], end_ps[apart])
+        row[apart] += depths
+        lanes += [Lane(depths + at, 1, further) for at in range(count)]
+    return row, tuple(lanes)
+
+
+def recorded_rows(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    nesting: Nesting,
+    *,
+    apart: NDArray[np.int64],
+    undrawn: NDArray[np.bool_],
+) -> TrackRows:
+    """Lay out all recorded tracks.
+
+    Where nothing overlaps and everything is drawn, the row is the depth of nesting,
+    and no array is made.
+
+    Args:
+        tracks: The table of that name.
+        events: The table of that name.
+        nesting: Of all events.
+        apart: Rows of events, ascending, that are shown on a thread without having
+            run there.
+        undrawn: By row of event_types.
+    """
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    types = handles(events, "type")
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    nests = np.isin(codes(tracks, "kind"), [_KIND_CODES[kind] for kind in NESTED_KINDS])
+    row, own = nesting.depth, False
+    lanes: list[tuple[Lane, ...]] = []
+    for track, (begin, end) in enumerate(
+        zip(begins.tolist(), ends.tolist(), strict=True)
+    ):
+        part = slice(begin, end)
+        nested = bool(nests[track])
+        folds = bool(undrawn.any()) and bool(undrawn[types[part]].any())
+        beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
+        starts, durs = start_ps[part], dur_ps[part]
+        simple = not folds and not len(beside)
+        if simple and _as_nested(starts, durs, nesting, track, nested=nested):
+            rows = int(row[part].max(initial=0)) + 1
+            lanes.append((Lane(0, rows, "main"),) if begin < end else ())
+            continue
+        if not own:
+            row, own = row.copy(), True
+        hidden = undrawn[types[part]] if folds else None
+        laid, found = _lay_groups(starts, durs, nested, beside, hidden)
+        row[part] = laid
+        lanes.append(found)
+    return TrackRows(row, tuple(lanes))
+
+
+def _as_nested(
+    starts: NDArray[np.int64],
+    durs: NDArray[np.int64],
+    nesting: Nesting,
+    track: int,
+    *,
+    nested: bool,
+) -> bool:
+    """Whether depths are rows already: no span ends after the one around it."""
+    if nested:
+        return not nesting.overhangs[track]
+    return bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
+
+
+def _lay_groups(
+    starts: NDArray[np.int64],
+    durs: NDArray[np.int64],
+    nested: bool,  # noqa: FBT001 - private; the arrays beside it come in order
+    beside: NDArray[np.int64],
+    hidden: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+    """Rows of one track: what nests, below it what runs beside, then what is hidden."""
+    group = np.zeros(len(starts), np.int8)
+    group[beside] = 1
+    if hidden is not None:
+        group[hidden] = 2
+    row = np.empty(len(starts), np.int32)
+    lanes: list[Lane] = []
+    for number, (nests, kind) in enumerate(
+        ((nested, "main"), (False, "overlap"), (nested, "undrawn"))
+    ):
+        rows = np.flatnonzero(group == number)
+        laid, found = lay(starts[rows], durs[rows], nested=nests, kind=kind)
+        below = lanes[-1].first_row + lanes[-1].rows if lanes else 0
+        row[rows] = laid + np.int32(below)
+        lanes += [each._replace(first_row=each.first_row + below) for each in found]
+    return row, tuple(lanes)
+
+
+def _fit(
+    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], int]:
+    depth = np.empty(len(start_ps), np.int32)
+    answer = kernels.NO_ROOM
+    for room in (_USUAL_DEPTH, len(start_ps)):
+        answer = kernels.fit(start_ps, end_ps, depth, np.empty(room, np.int64))
+        if answer != kernels.NO_ROOM:
+            break
+    if answer < 0:
+        raise ValueError(f"{len(start_ps)} rows could not be nested ({answer})")
+    return depth, int(answer)
+
+
+def _spread(
+    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], int]:
+    lane = np.empty(len(start_ps), np.int32)
+    by_end = np.argsort(end_ps, kind="stable")
+    free = np.empty(len(start_ps), np.int32)
+    answer = kernels.spread(start_ps, end_ps, by_end, lane, free)
+    if answer < 0:
+        raise ValueError(f"{len(start_ps)} rows could not be laid out ({answer})")
+    return lane, int(answer)

@@ -1,0 +1,209 @@
+"""Lines of steps: on each device, on the host, and what launching each one took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.derive.timeline.derived_lines import Names
+
+__all__ = ["LaunchLines", "launch_lines", "step_lines", "step_names"]
+
+_TOTALS: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int32(),
+    "step": pl.Int32(),
+    "num_launches": pl.Int64(),
+    "max_launch_time_ps": pl.Int64(),
+    "total_launch_time_ps": pl.Int64(),
+}
+
+
+class LaunchLines(NamedTuple):
+    """Per device, the time from the first to the last launch call of each step.
+
+    Attributes:
+        lines: One per device.
+        totals: By device and step: `num_launches`, `max_launch_time_ps` and
+            `total_launch_time_ps` (spec: tools, section 6c).
+    """
+
+    lines: list[DerivedLine]
+    totals: pl.DataFrame
+
+    @classmethod
+    def nothing(cls) -> LaunchLines:
+        """No line."""
+        return cls([], pl.DataFrame(schema=_TOTALS))
+
+
+def step_lines(
+    steps: Steps | Unavailable, windows: Windows | Unavailable, names: Names
+) -> list[DerivedLine]:
+    """A line of steps per device, and the line of their windows on the host.
+
+    A step's span on a device is the hull of its activity there (spec: tools, section
+    6b); without activity the span that the producer stored.
+    """
+    if isinstance(steps, Unavailable) or isinstance(windows, Unavailable):
+        return []
+    if not windows.has_steps:
+        return []
+    shown = step_names(steps)
+    code = names.codes(shown)
+    events = handles(steps.rows, "event")
+    rows = windows.rows
+    lines = [
+        DerivedLine(
+            "step_windows",
+            None,
+            None,
+            _of_steps(
+                ints(rows, "start_ps"),
+                ints(rows, "end_ps"),
+                handles(rows, "step_row"),
+                code,
+                events,
+            ),
+        )
+    ]
+    hulls = windows.device_spans.with_columns(
+        begin=pl.coalesce("first_begin_ps", "stored_start_ps"),
+        end=pl.coalesce("last_end_ps", "stored_end_ps"),
+    )
+    for (device,), spans in hulls.group_by("device", maintain_order=True):
+        of_device = _of_steps(
+            ints(spans, "begin"),
+            ints(spans, "end"),
+            handles(spans, "step_row"),
+            code,
+            events,
+        )
+        lines.append(DerivedLine("steps", int(str(device)), None, of_device))
+    return lines
+
+
+def step_names(steps: Steps) -> list[str]:
+    """What each step is called; its number where it has no name."""
+    rows = steps.rows.select(
+        pl.coalesce("name", pl.col("step").cast(pl.String), pl.lit("step"))
+    )
+    return rows.to_series().to_list()
+
+
+def launch_lines(
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    device_activity: pl.DataFrame,
+    *,
+    activity_steps: NDArray[np.int32],
+    steps: Steps,
+    names: Names,
+) -> LaunchLines:
+    """Add up the launch calls that put work on each device, step by step."""
+    totals = _launch_totals(launches, correlation, device_activity, activity_steps)
+    code = names.codes(step_names(steps))
+    lines = []
+    for (device,), spans in totals.group_by("device", maintain_order=True):
+        step = handles(spans, "step")
+        begin = ints(spans, "start_ps")
+        found = LineSpans(
+            begin,
+            ints(spans, "end_ps") - begin,
+            np.zeros(len(step), np.int32),
+            code[step],
+            handles(spans, "event"),
+            step,
+        )
+        lines.append(
+            DerivedLine("launch_stats", int(str(device)), None, found.ordered())
+        )
+    return LaunchLines(
+        lines,
+        totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
+    )
+
+
+def _launch_totals(
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    device_activity: pl.DataFrame,
+    activity_steps: NDArray[np.int32],
+) -> pl.DataFrame:
+    """By device and step: the calls that put work there, each of them once."""
+    launch = correlation.launch_of_activity
+    # A place is a device in a step; the others are no place's.
+    known = activity_steps >= 0
+    device = handles(device_activity, "device")
+    places = combined([device, activity_steps])
+    found = distinct_runs(
+        places.code,
+        np.where(known, launch, np.int32(-1)),
+        places=places.count,
+        executions=len(launches),
+    )
+    further_place, further = found.further
+    # As a rule no call puts work in several places.
+    place = found.owner
+    start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
+    events = handles(launches, "event")
+    if len(further):
+        place = np.concatenate((place, further_place.astype(np.int32)))
+        start_ps = np.concatenate((start_ps, start_ps[further]))
+        dur_ps = np.concatenate((dur_ps, dur_ps[further]))
+        events = np.concatenate((events, events[further]))
+    count = places.count
+    begin = totals_by(place, start_ps, count=count).least
+    calls = totals_by(place, dur_ps, count=count)
+    # The number at the end stands for calls of no place.
+    of_call = np.append(begin, 0)[place]
+    first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
+    event = np.full(count, -1, np.int32)
+    # Of several first ones that one which stands first in the table of calls.
+    event[place[first]] = events[first]
+    return (
+        pl.DataFrame(
+            {
+                "device": device[places.first],
+                "step": activity_steps[places.first],
+                "start_ps": begin,
+                "end_ps": totals_by(place, start_ps + dur_ps, count=count).greatest,
+                "event": event,
+                "num_launches": calls.count,
+                "max_launch_time_ps": calls.greatest,
+                "total_launch_time_ps": calls.total,
+            }
+        )
+        .filter(pl.col("num_launches") > 0)
+        .sort("device", "step")
+    )
+
+
+def _of_steps(
+    start_ps: NDArray[np.int64],
+    end_ps: NDArray[np.int64],
+    step: NDArray[np.int32],
+    code: NDArray[np.int32],
+    events: NDArray[np.int32],
+) -> LineSpans:
+    return LineSpans(
+        start_ps,
+        end_ps - start_ps,
+        np.zeros(len(step), np.int32),
+        code[step],
+        events[step],
+        step,
+    ).ordered()

@@ -1,0 +1,269 @@
+"""Sections and tracks of the timeline, in the order in which a viewer shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.timeline.op_spans import OP_VIEWS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.timeline.derived_lines import DerivedLine
+
+__all__ = ["SECTIONS", "TIMELINE_TRACKS", "VIEW_NAMES", "sections_and_tracks"]
+
+#: Columns of the frame of sections.
+SECTIONS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),
+    "kind": pl.String(),  # device, host or other
+    "plane": pl.String(),  # as in the table `tracks`
+    "device": pl.Int32(),  # null for the host
+    "process": pl.Int64(),  # null where not recorded
+    "label": pl.String(),  # name of the chip; null where not recorded
+}
+#: Columns of the frame of tracks.
+TIMELINE_TRACKS: Final[dict[str, pl.DataType]] = {
+    "section": pl.Int32(),  # row of sections
+    "name": pl.String(),
+    "kind": pl.String(),  # as in the table `tracks`
+    "view": pl.String(),  # which view a derived track is, else null
+    "source": pl.Int32(),  # row of `tracks`; null for what is derived here
+    "line": pl.Int32(),  # number of the derived line; null for recorded tracks
+    "id": pl.Int64(),  # of the thread or stream, also for its op lines; else null
+    "folded": pl.Boolean(),  # not opened unasked
+}
+#: View → its name, as the guides and the producers spell them.
+VIEW_NAMES: Final = {
+    "steps": "Steps",
+    "launch_stats": "Launch Stats",
+    "name_scope": "Framework Name Scope",
+    "framework_ops": "Framework Ops",
+    "xla_modules": "XLA Modules",
+    "xla_ops": "XLA Ops",
+    "source": "Source code",
+    "step_windows": "Step windows",
+}
+#: Marks a recorded line of which this is another computation.
+_STORED: Final = " (stored)"
+_VIEW_RANK: Final = {view: rank for rank, view in enumerate(OP_VIEWS)}
+#: Ranks of tracks within a section; op lines and cores stand between steps and streams.
+_STEPS, _LAUNCHES, _OPS, _RECORDED, _REPLACED = range(5)
+_KIND_RANK: Final = {
+    "stream": 0,
+    "thread": 0,
+    "derived": 1,
+    "asynchronous": 2,
+    "overhead": 3,
+    "counters": 4,
+}
+
+
+def sections_and_tracks(
+    tracks: pl.DataFrame,
+    lines: Sequence[DerivedLine],
+    devices: pl.DataFrame | Unavailable,
+    streams: dict[int, int],
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Arrange what was recorded and what is derived; empty tracks are left out.
+
+    Devices come first, by ordinal, then the threads of the host, then the rest. In a
+    device: steps, launch statistics, the op lines of each stream, the streams by id.
+    In a host: the windows of the steps, then its threads by id, each with its op lines.
+
+    Args:
+        tracks: The table of that name.
+        lines: Derived lines.
+        devices: The table of that name.
+        streams: Row of `tracks` → its place among the streams of its device.
+    """
+    sections = _sections(tracks, devices)
+    recorded = _recorded(tracks, sections, lines)
+    derived = _derived(tracks, sections, lines, streams)
+    arranged = (
+        pl.concat((recorded, derived), how="diagonal_relaxed")
+        .sort(
+            *("section", "rank", "order", "place", "view_rank", "id", "source"),
+            *("line",),
+            nulls_last=False,
+            maintain_order=True,
+        )
+        .select(pl.col(name).cast(kind) for name, kind in TIMELINE_TRACKS.items())
+    )
+    used = arranged["section"].unique().sort()
+    renumbered = dict(zip(used.to_list(), range(len(used)), strict=True))
+    return (
+        sections.filter(pl.col("section").is_in(used.to_list())).select(
+            pl.col(name).cast(kind) for name, kind in SECTIONS.items()
+        ),
+        arranged.with_columns(
+            pl.col("section").replace_strict(renumbered, return_dtype=pl.Int32)
+        ),
+    )
+
+
+def _sections(
+    tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
+) -> pl.DataFrame:
+    """One per plane and process, numbered in display order."""
+    first = tracks.with_row_index("row")
+    planes = first.group_by("plane", "process", maintain_order=True).agg(
+        pl.col("device").first(),
+        pl.col("row").min(),
+        (pl.col("kind") == "thread").any().alias("threads"),
+    )
+    named = planes.with_columns(
+        kind=pl.when(pl.col("device").is_not_null())
+        .then(pl.lit("device"))
+        .when(pl.col("plane").str.starts_with("/device:"))
+        .then(pl.lit("device"))
+        .when(pl.col("threads"))
+        .then(pl.lit("host"))
+        .otherwise(pl.lit("other"))
+    )
+    host = pl.col("plane").str.contains(r"^/host:CPU(?: \[\d+\])?$")
+    shown = named.with_columns(
+        name=pl.when(host).then(pl.lit("Host Threads")).otherwise("plane")
+    )
+    labelled = shown.with_columns(label=pl.lit(None, pl.String))
+    if not isinstance(devices, Unavailable) and len(devices):
+        chips = devices.select("device", chip="name").unique("device", keep="first")
+        labelled = shown.join(
+            chips, on="device", how="left", maintain_order="left"
+        ).rename({"chip": "label"})
+    rank = (
+        pl.when(pl.col("kind") == "device")
+        .then(0)
+        .when(host)
+        .then(1)
+        .when(pl.col("kind") == "host")
+        .then(2)
+        .otherwise(3)
+    )
+    return (
+        labelled.with_columns(rank=rank)
+        .sort("rank", "device", "row", nulls_last=True)
+        .with_row_index("section")
+        .with_columns(pl.col("section").cast(pl.Int32))
+    )
+
+
+def _recorded(
+    tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
+) -> pl.DataFrame:
+    """The recorded tracks with events; stored lines that are derived anew come last."""
+    anew = {(line.device, line.view) for line in lines if line.device is not None}
+    replaced = pl.DataFrame(
+        list(anew),
+        schema={"device": pl.Int32, "view": pl.String},
+        orient="row",
+    ).with_columns(replaced=pl.lit(value=True))
+    found = (
+        tracks.with_row_index("source")
+        .filter(pl.col("event_end") > pl.col("event_begin"))
+        .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
+        .rename({"derived": "view"})
+        .join(
+            sections.select("plane", "process", "section"),
+            on=["plane", "process"],
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .join(replaced, on=["device", "view"], how="left", maintain_order="left")
+    )
+    again = pl.col("replaced").fill_null(value=False)
+    core = pl.col("kind") == "core"
+    view = pl.when(core).then(pl.lit("xla_ops")).otherwise("view")
+    rank = (
+        pl.when(again)
+        .then(_REPLACED)
+        .when(pl.col("view") == "steps")
+        .then(_STEPS)
+        .when(pl.col("view") == "launch_stats")
+        .then(_LAUNCHES)
+        .when(core | pl.col("view").is_in(OP_VIEWS))
+        .then(_OPS)
+        .otherwise(_RECORDED)
+    )
+    by_kind = pl.col("kind").replace_strict(
+        _KIND_RANK, default=0, return_dtype=pl.Int32
+    )
+    return found.with_columns(
+        name=pl.when(again).then(pl.col("name") + _STORED).otherwise("name"),
+        folded=again,
+        rank=rank,
+        order=pl.when(rank == _RECORDED).then(by_kind).otherwise(0),
+        place=pl.when(rank == _RECORDED).then("id").otherwise(0),
+        view_rank=_view_rank(view),
+    ).select(
+        *("section", "name", "kind", "view", "source", "id", "folded"),
+        *("rank", "order", "place", "view_rank"),
+    )
+
+
+def _derived(
+    tracks: pl.DataFrame,
+    sections: pl.DataFrame,
+    lines: Sequence[DerivedLine],
+    streams: dict[int, int],
+) -> pl.DataFrame:
+    """The derived lines; those of several streams are told apart by the stream."""
+    of_place = {
+        (row["plane"], row["process"]): row["section"]
+        for row in sections.iter_rows(named=True)
+    }
+    of_device: dict[int | None, int] = {}
+    for row in sections.iter_rows(named=True):
+        of_device.setdefault(row["device"], row["section"])
+    hosts = sections.filter(pl.col("kind") == "host")["section"].to_list()
+    host = hosts[0] if hosts else 0
+    places = tracks.select("plane", "process", "name", "id").rows()
+    with_ops = {
+        device: len({line.track for line in lines if line.device == device} - {None})
+        for device in {line.device for line in lines}
+    }
+    rows = []
+    for number, line in enumerate(lines):
+        name = VIEW_NAMES[line.view]
+        section, place_id, order = of_device.get(line.device, 0), None, 0
+        rank = _STEPS if line.view in ("steps", "step_windows") else _LAUNCHES
+        if line.device is None:
+            section = host
+        if line.track is not None:
+            plane, process, track_name, place_id = places[line.track]
+            section = of_place[plane, process]
+            rank, order = _OPS, streams.get(line.track, 0)
+            if line.device is None:
+                name, rank, order = f"{name} - {track_name}", _RECORDED, 0
+            elif with_ops[line.device] > 1:
+                name = f"{name} - from #{place_id}"
+        rows.append(
+            {
+                "section": section,
+                "name": name,
+                "kind": "derived",
+                "view": line.view,
+                "line": number,
+                "id": place_id,
+                "folded": False,
+                "rank": rank,
+                "order": order,
+                "place": place_id if rank == _RECORDED else 0,
+                "view_rank": _VIEW_RANK.get(line.view, -1) + 1,
+            }
+        )
+    schema = {
+        **{name: kind for name, kind in TIMELINE_TRACKS.items() if name != "source"},
+        **dict.fromkeys(("rank", "order", "view_rank"), pl.Int32()),
+        "place": pl.Int64(),
+    }
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _view_rank(view: pl.Expr) -> pl.Expr:
+    return (
+        view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
+    ).fill_null(0)

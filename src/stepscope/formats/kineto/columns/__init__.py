@@ -1,0 +1,1 @@
+"""From messages to columns, with interned names."""

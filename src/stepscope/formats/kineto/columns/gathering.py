@@ -1,0 +1,388 @@
+"""From the events of a document to columns, one batch after the other."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.formats.kineto.columns.arguments import (
+    CALLS,
+    DEVICE,
+    MEMORY,
+    call_frame,
+    device_frame,
+    memory_frame,
+    op_arrays,
+)
+from stepscope.formats.kineto.columns.categories import (
+    ON_DEVICE,
+    EventClass,
+    class_of,
+    holds_ranges,
+    is_annotation,
+)
+from stepscope.formats.kineto.columns.columns import (
+    DeviceColumns,
+    EventColumns,
+    FileColumns,
+    LinkColumns,
+    MemoryColumns,
+    OpColumns,
+    whole_number,
+)
+from stepscope.formats.kineto.columns.interning import Interned
+from stepscope.formats.kineto.json.batches import batches
+from stepscope.formats.kineto.json.messages import (
+    ApiArgs,
+    DeviceArgs,
+    MemoryArgs,
+    NameArgs,
+    OpArgs,
+    read_all,
+)
+from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.json.batches import AnyEvent, Batch
+    from stepscope.formats.kineto.json.document import Document
+
+__all__ = ["gather", "paused_collector"]
+
+_EXAMPLES: Final = 3
+_EXAMPLE_LENGTH: Final = 120
+_MEMORY: Final = "[memory]"
+
+
+_BESIDE: Final = (EventClass.SYNC, EventClass.COUNTERS)
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keep the collector from looking through objects that are about to go anyway.
+
+    Several readers may overlap: the last one to find it running switches it on again.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def gather(document: Document) -> FileColumns:
+    """Read every event of a document."""
+    gathering = _Gathering()
+    with paused_collector():
+        for batch in batches(document):
+            gathering.add(batch)
+    return gathering.result(document)
+
+
+class _Gathering:
+    """Columns so far; each batch adds an array to each of them."""
+
+    def __init__(self) -> None:
+        self._names: Interned[str | None] = Interned()
+        self._phases: Interned[str | None] = Interned()
+        self._categories: Interned[str | None] = Interned()
+        self._processes: Interned[int | str | None] = Interned()
+        self._threads: Interned[int | str | None] = Interned()
+        self._shapes: Interned[tuple[bytes, bytes]] = Interned()
+        self._annotations: set[int] = set()
+        self._columns: dict[str, list[NDArray[np.generic]]] = {}
+        self._frames: dict[str, list[pl.DataFrame]] = {}
+        self._thread_names: dict[tuple[int, int], str] = {}
+        self._unknown: dict[str, Counter[str]] = {
+            "category": Counter(),
+            "phase": Counter(),
+        }
+        self._refused: Counter[str] = Counter()
+        self._examples: dict[str, list[str]] = {}
+        self._decimals = False
+        self._ranges_among_ops = False
+        self._lenient = 0
+        self._bad_place: int | None = None
+        self._cut_at: int | None = None
+        self._kept = 0
+        self._total = 0
+
+    def add(self, batch: Batch) -> None:
+        """Append the events of a batch."""
+        self._note_damage(batch)
+        self._decimals |= batch.decimals
+        events = batch.events
+        kind = self._classes(events)
+        rows = np.flatnonzero(kind <= EventClass.OTHER)
+        self._add_names(events, np.flatnonzero(kind == EventClass.NAME))
+        self._add_links(batch, np.flatnonzero(kind == EventClass.LINK))
+        start = batch.start_ns[rows]
+        dur = self._durations(events, rows, kind)
+        good = (start != IMPOSSIBLE) & (dur >= 0)
+        if not good.all():
+            self._refuse(events, rows[~good], start[~good], dur[~good])
+            rows, start, dur = rows[good], start[good], dur[good]
+        self._add_events(events, rows, kind[rows], start, dur)
+        self._total += len(events)
+
+    def result(self, document: Document) -> FileColumns:
+        """All batches as one."""
+        columns = self._columns
+        return FileColumns(
+            events=EventColumns(
+                ordinal=_joined(columns, "ordinal", np.int64),
+                kind=_joined(columns, "kind", np.uint8),
+                name=_joined(columns, "name", np.int32),
+                process=_joined(columns, "process", np.int32),
+                thread=_joined(columns, "thread", np.int32),
+                start_ns=_joined(columns, "start_ns", np.int64),
+                dur_ns=_joined(columns, "dur_ns", np.int64),
+            ),
+            activity=self._device_columns("activity", DEVICE),
+            calls=self._device_columns("calls", CALLS),
+            others=self._device_columns("others", DEVICE),
+            ops=OpColumns(
+                place=_joined(columns, "ops", np.int64),
+                external=_joined(columns, "op_external", np.int64),
+                shape=_joined(columns, "op_shape", np.int32),
+            ),
+            memory=MemoryColumns(
+                place=_joined(columns, "memory", np.int64),
+                frame=_stacked(self._frames, "memory", MEMORY),
+            ),
+            links=LinkColumns(
+                id=_joined(columns, "link_id", np.int64),
+                process=_joined(columns, "link_process", np.int32),
+                thread=_joined(columns, "link_thread", np.int32),
+                start_ns=_joined(columns, "link_start_ns", np.int64),
+            ),
+            names=list(self._names),
+            processes=list(self._processes),
+            threads=list(self._threads),
+            shapes=list(self._shapes),
+            thread_names=self._thread_names,
+            ranges_among_ops=self._ranges_among_ops,
+            categories=dict(self._unknown["category"]),
+            phases=dict(self._unknown["phase"]),
+            refused=dict(self._refused),
+            examples=self._examples,
+            decimals=self._decimals,
+            lenient=self._lenient,
+            bad_place=self._bad_place,
+            cut_at=self._cut_at if self._cut_at is not None else document.cut_at,
+            total=self._total,
+        )
+
+    def _device_columns(
+        self, name: str, schema: dict[str, pl.DataType]
+    ) -> DeviceColumns:
+        return DeviceColumns(
+            place=_joined(self._columns, name, np.int64),
+            frame=_stacked(self._frames, name, schema),
+        )
+
+    def _note_damage(self, batch: Batch) -> None:
+        self._lenient += batch.lenient
+        if batch.cut_at is not None:
+            self._cut_at = batch.cut_at
+        for place, beginning in batch.refused:
+            if self._bad_place is None:
+                self._bad_place = place
+            self._count("not readable as an event", beginning)
+
+    def _classes(self, events: Sequence[AnyEvent]) -> NDArray[np.uint8]:
+        """What each event is; decided once per distinct phase and category."""
+        phase = self._phases.numbers([it.ph for it in events])
+        category = self._categories.numbers([it.cat for it in events])
+        width = len(self._categories)
+        pair = phase * np.int32(width) + category
+        counts = np.bincount(pair, minlength=len(self._phases) * width)
+        phases, categories = list(self._phases), list(self._categories)
+        of_pair = np.zeros(len(counts), np.uint8)
+        for number in np.flatnonzero(counts).tolist():
+            what, where = phases[number // width], categories[number % width]
+            found = class_of(what, where)
+            of_pair[number] = found
+            if found == EventClass.OP and holds_ranges(where):
+                self._ranges_among_ops = True
+            if found == EventClass.OTHER:
+                self._unknown["category"][where or "(none)"] += int(counts[number])
+            elif found == EventClass.UNKNOWN_PHASE:
+                self._unknown["phase"][what or "(none)"] += int(counts[number])
+        kind: NDArray[np.uint8] = of_pair[pair]
+        for row in np.flatnonzero(kind == EventClass.INSTANT).tolist():
+            event = events[row]
+            if event.name == _MEMORY:
+                kind[row] = EventClass.MEMORY
+            elif whole_number(event.pid) is None:
+                kind[row] = EventClass.RECORDING
+        return kind
+
+    def _durations(
+        self,
+        events: Sequence[AnyEvent],
+        rows: NDArray[np.int64],
+        kind: NDArray[np.uint8],
+    ) -> NDArray[np.int64]:
+        """By row: how long it took; 0 for instants."""
+        ranges = np.ones(len(rows), np.bool_)
+        ranges[kind[rows] == EventClass.MEMORY] = False
+        ranges[kind[rows] == EventClass.INSTANT] = False
+        for at in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
+            ranges[at] = events[rows[at]].ph == "X"
+        found = np.zeros(len(rows), np.int64)
+        given = [events[row].dur for row in rows[ranges].tolist()]
+        found[ranges] = Microseconds.of(given).nanoseconds()
+        return found
+
+    def _refuse(
+        self,
+        events: Sequence[AnyEvent],
+        rows: NDArray[np.int64],
+        start: NDArray[np.int64],
+        dur: NDArray[np.int64],
+    ) -> None:
+        for row, begin, length in zip(
+            rows.tolist(), start.tolist(), dur.tolist(), strict=True
+        ):
+            if begin == IMPOSSIBLE:
+                reason = "without a start"
+            elif length == IMPOSSIBLE:
+                reason = "without a duration"
+            else:
+                reason = "with a negative duration"
+            known = len(self._examples.get(reason, ()))
+            example = _example(events[row]) if known < _EXAMPLES else ""
+            self._count(reason, example)
+
+    def _count(self, reason: str, example: str) -> None:
+        self._refused[reason] += 1
+        examples = self._examples.setdefault(reason, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(example)
+
+    def _add_events(
+        self,
+        events: Sequence[AnyEvent],
+        rows: NDArray[np.int64],
+        kind: NDArray[np.uint8],
+        start: NDArray[np.int64],
+        dur: NDArray[np.int64],
+    ) -> None:
+        chosen = [events[row] for row in rows.tolist()]
+        known = len(self._names)
+        name = self._names.numbers([it.name for it in chosen])
+        kind = self._without_annotations(kind, name, known)
+        self._append("ordinal", rows + self._total)
+        self._append("kind", kind)
+        self._append("name", name)
+        self._append("process", self._processes.numbers([it.pid for it in chosen]))
+        self._append("thread", self._threads.numbers([it.tid for it in chosen]))
+        self._append("start_ns", start)
+        self._append("dur_ns", dur)
+        self._add_arguments(chosen, kind)
+        self._kept += len(chosen)
+
+    def _without_annotations(
+        self, kind: NDArray[np.uint8], name: NDArray[np.int32], known: int
+    ) -> NDArray[np.uint8]:
+        """Ranges that older producers call operators are annotations."""
+        for value, number in list(self._names.items())[known:]:
+            if value is not None and is_annotation(value):
+                self._annotations.add(number)
+        if not self._annotations:
+            return kind
+        annotation = np.zeros(len(self._names), np.bool_)
+        annotation[list(self._annotations)] = True
+        renamed = (kind == EventClass.OP) & annotation[name]
+        return np.where(renamed, np.uint8(EventClass.ANNOTATION), kind)
+
+    def _add_arguments(
+        self, chosen: Sequence[AnyEvent], kind: NDArray[np.uint8]
+    ) -> None:
+        """Decode the arguments that tables need, class by class."""
+        for name, classes in (("activity", ON_DEVICE), ("others", _BESIDE)):
+            rows = np.flatnonzero(np.isin(kind, classes))
+            if len(rows):
+                self._append(name, rows + self._kept)
+                arguments = read_all(
+                    [chosen[it].args for it in rows.tolist()], DeviceArgs
+                )
+                self._frames.setdefault(name, []).append(device_frame(arguments))
+        rows = np.flatnonzero(kind == EventClass.API)
+        if len(rows):
+            self._append("calls", rows + self._kept)
+            calls = read_all([chosen[it].args for it in rows.tolist()], ApiArgs)
+            self._frames.setdefault("calls", []).append(call_frame(calls))
+        rows = np.flatnonzero(kind == EventClass.MEMORY)
+        if len(rows):
+            self._append("memory", rows + self._kept)
+            memory = read_all([chosen[it].args for it in rows.tolist()], MemoryArgs)
+            self._frames.setdefault("memory", []).append(memory_frame(memory))
+        rows = np.flatnonzero(kind == EventClass.OP)
+        if len(rows):
+            self._append("ops", rows + self._kept)
+            ops = read_all([chosen[it].args for it in rows.tolist()], OpArgs)
+            external, shape = op_arrays(ops, self._shapes)
+            self._append("op_external", external)
+            self._append("op_shape", shape)
+
+    def _add_names(self, events: Sequence[AnyEvent], rows: NDArray[np.int64]) -> None:
+        for row in rows.tolist():
+            event = events[row]
+            if event.name != "thread_name":
+                continue
+            (arguments,) = read_all([event.args], NameArgs)
+            if arguments.name:
+                place = self._processes[event.pid], self._threads[event.tid]
+                self._thread_names[place] = arguments.name.strip()
+
+    def _add_links(self, batch: Batch, rows: NDArray[np.int64]) -> None:
+        if not len(rows):
+            return
+        chosen = [batch.events[row] for row in rows.tolist()]
+        ids = [whole_number(it.id) for it in chosen]
+        start = batch.start_ns[rows]
+        good = (start != IMPOSSIBLE) & np.array([it is not None for it in ids])
+        self._append("link_id", np.array([it or 0 for it in ids], dtype=np.int64)[good])
+        process = self._processes.numbers([it.pid for it in chosen])
+        self._append("link_process", process[good])
+        thread = self._threads.numbers([it.tid for it in chosen])
+        self._append("link_thread", thread[good])
+        self._append("link_start_ns", start[good])
+
+    def _append(self, name: str, values: NDArray[np.generic]) -> None:
+        self._columns.setdefault(name, []).append(values)
+
+
+def _joined(
+    columns: dict[str, list[NDArray[np.generic]]], name: str, dtype: type[np.generic]
+) -> NDArray[Any]:
+    parts = columns.pop(name, None)
+    if not parts:
+        return np.zeros(0, dtype)
+    return np.concatenate(parts).astype(dtype, copy=False)
+
+
+def _stacked(
+    frames: dict[str, list[pl.DataFrame]], name: str, schema: dict[str, pl.DataType]
+) -> pl.DataFrame:
+    parts = frames.pop(name, None)
+    return pl.concat(parts) if parts else pl.DataFrame(schema=schema)
+
+
+def _example(event: AnyEvent) -> str:
+    """The beginning of an event, on one line."""
+    text = msgspec.json.encode(event).decode("utf-8", "replace")
+    return text[:_EXAMPLE_LENGTH]

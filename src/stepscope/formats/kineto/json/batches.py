@@ -1,0 +1,308 @@
+"""The events of a document, some megabytes at a time.
+
+The strict decoder reads a stretch of the list as a list of its own. A stretch ends
+where an object ends and another begins. Should that be inside a text or deeper in an
+event, the stretch is no valid JSON: brackets or quotes are left open. Then, as where a
+stretch is broken, a shorter one is tried; the last few kilobytes are read event by
+event, from a place that is known to be the beginning of one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from stepscope.formats.kineto.json.lenient import (
+    LENIENT_ERRORS,
+    encoded,
+    json_value,
+    value_end,
+)
+from stepscope.formats.kineto.json.messages import (
+    NO_ARGS,
+    ArgumentsOnly,
+    Event,
+    ExactEvent,
+    KnownEvent,
+)
+from stepscope.formats.kineto.json.times import Microseconds, nanoseconds_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.json.document import Document
+
+__all__ = ["AnyEvent", "Batch", "batches"]
+
+#: Long enough that the work between two stretches does not count, short enough that
+#: the objects of one stretch are few beside the columns.
+_STRETCH: Final = 4 * 2**20
+_SHRINK: Final = 8
+#: A stretch up to this is read event by event where the decoder refuses it.
+_SHORT: Final = 8 * 2**10
+#: An event that no bracket closes within so many bytes is broken.
+_LARGEST_EVENT: Final = 2**20
+
+_BETWEEN: Final = re.compile(rb"\}\s*,\s*(?=\{)")
+_SEPARATORS: Final = re.compile(rb"[\s,]*")
+_NEXT: Final = re.compile(rb"[,\[]\s*(?=\{)")
+_ENDS: Final = re.compile(rb"\}(?=\s*(?:,\s*[{\]]|\]|\Z))")
+
+_KNOWN: Final = msgspec.json.Decoder(list[KnownEvent])
+_STRICT: Final = msgspec.json.Decoder(list[Event])
+_STRICT_EXACT: Final = msgspec.json.Decoder(list[ExactEvent])
+_ARGUMENTS: Final = msgspec.json.Decoder(list[ArgumentsOnly])
+_ONE: Final = msgspec.json.Decoder(ExactEvent)
+
+AnyEvent = Event | KnownEvent | ExactEvent
+
+_EXAMPLE: Final = 120
+_CLOSING: Final = ord("]")
+
+
+@dataclass(kw_only=True)
+class Batch:
+    """Events that follow each other in the file.
+
+    Attributes:
+        events: As decoded; none where only arguments were wanted and could be had.
+        arguments: Those of each event, where only they were wanted.
+        start_ns: When each of them starts; `IMPOSSIBLE` where that makes no sense.
+        decimals: Some start is told more finely than to the microsecond.
+        refused: (Place, beginning) of what stands between and is no event.
+        lenient: How many could be read only by bending the rules of JSON.
+        cut_at: Where the file ends inside an event.
+    """
+
+    events: Sequence[AnyEvent] = ()
+    arguments: Sequence[Raw] = ()
+    start_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    decimals: bool = False
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    lenient: int = 0
+    cut_at: int | None = None
+
+
+def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Batch]:
+    """Every event of a document, in its order.
+
+    Args:
+        document: The file.
+        arguments_only: Nothing but the arguments of events is wanted. There are as
+            many of them as there are events otherwise. A stretch that is read event
+            by event has events all the same.
+    """
+    view = document.view
+    reading = _Reading()
+    at, size = document.begin, _STRETCH
+    while True:
+        at = _skip_separators(view, at, document.end)
+        if at >= document.end or view[at] == _CLOSING:
+            return
+        stop, following = _boundary(view, at + size, document.end)
+        stretch = b"".join((b"[", view[at:stop], b"]"))
+        batch = _arguments(stretch) if arguments_only else reading.strictly(stretch)
+        if batch is None and size > _SHORT:
+            size = max(size // _SHRINK, _SHORT)
+            continue
+        if batch is None:
+            batch, following = _one_by_one(view, at, stop, end=document.end)
+        yield batch
+        at, size = following, min(size * 2, _STRETCH)
+
+
+class _Reading:
+    """How the events of a file have to be decoded, as far as it was seen."""
+
+    def __init__(self) -> None:
+        self._known = True  # no other phases and categories than those known
+        self._exact = False  # starts need more digits than a double has
+
+    def strictly(self, stretch: bytes) -> Batch | None:
+        """The events of a list, unless the decoder refuses it."""
+        try:
+            if not self._exact:
+                batch = self._plainly(stretch)
+                if batch is not None:
+                    return batch
+            events = _STRICT_EXACT.decode(stretch)
+        except LENIENT_ERRORS:
+            return None
+        self._exact = True
+        start = nanoseconds_of_text([event.ts for event in events])
+        return Batch(events=events, start_ns=start, decimals=True)
+
+    def _plainly(self, stretch: bytes) -> Batch | None:
+        """The events with starts as doubles; None where these are rounded."""
+        events = self._decoded(stretch)
+        start = Microseconds.of([event.ts for event in events])
+        if start.rounded:
+            return None
+        return Batch(
+            events=events, start_ns=start.nanoseconds(), decimals=not start.whole
+        )
+
+    def _decoded(self, stretch: bytes) -> Sequence[Event | KnownEvent]:
+        if self._known:
+            try:
+                return _KNOWN.decode(stretch)
+            except msgspec.ValidationError:
+                pass
+        events = _STRICT.decode(stretch)
+        self._known = False
+        return events
+
+
+def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int, int]:
+    """The end of the object that ends next, and the begin of the one behind it."""
+    found = _BETWEEN.search(view, wanted, end) if wanted < end else None
+    return (end, end) if found is None else (found.start() + 1, found.end())
+
+
+def _skip_separators(view: memoryview, at: int, end: int) -> int:
+    found = _SEPARATORS.match(view, at, end)
+    return at if found is None else found.end()
+
+
+def _arguments(stretch: bytes) -> Batch | None:
+    try:
+        return Batch(arguments=[it.args for it in _ARGUMENTS.decode(stretch)])
+    except LENIENT_ERRORS:
+        return None
+
+
+def _one_by_one(
+    view: memoryview, begin: int, stop: int, *, end: int
+) -> tuple[Batch, int]:
+    """The events of a short stretch, and the place behind the last one.
+
+    That place may lie behind the stretch, which may have ended inside an event.
+    """
+    batch = Batch()
+    events: list[Event] = []
+    at = begin
+    while at < stop:
+        at = _skip_separators(view, at, end)
+        if at >= end or view[at] == _CLOSING:
+            # Behind the list of a broken document stands nothing that is an event.
+            at = end
+            break
+        following = _end_of_event(view, at, end)
+        event = _good_event(view[at:following])
+        if event is None:
+            event = _odd_event(view[at:following])
+            batch.lenient += event is not None
+        if event is not None:
+            events.append(event)
+            at = following
+        else:
+            at = _pass_over(view, at, end, batch)
+    start = Microseconds.of([event.ts for event in events])
+    batch.events, batch.start_ns = events, start.nanoseconds()
+    batch.decimals = not start.whole
+    return batch, at
+
+
+def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
+    """Leave out what is no event; the place where one may begin again."""
+    found = _NEXT.search(view, at + 1, end)
+    following = end if found is None else found.end()
+    if found is None and not _is_closed(view, at, end):
+        batch.cut_at = end
+    else:
+        beginning = bytes(view[at : min(at + _EXAMPLE, following)])
+        batch.refused.append((at, _one_line(beginning)))
+    return following
+
+
+def _end_of_event(view: memoryview, at: int, end: int) -> int:
+    """Where an event ends, as far as can be told; its begin where nothing closes it."""
+    # A window that grows: most events are short, and each try reads all of it.
+    for window in (_SHORT, _LARGEST_EVENT):
+        last = min(at + window, end)
+        # One byte per character, so that places are the same in both.
+        stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
+        if stop is not None:
+            return at + stop
+        if last == end:
+            break
+    # It breaks a rule that brackets do not tell, such as a comma before one.
+    found = _ENDS.search(view, at, min(end, at + _SHORT))
+    return at if found is None else found.end()
+
+
+def _good_event(part: memoryview) -> Event | None:
+    """An event that is valid by itself."""
+    try:
+        return _with_text(_ONE.decode(part))
+    except LENIENT_ERRORS:
+        return None
+
+
+def _odd_event(part: memoryview) -> Event | None:
+    """An event that breaks a rule of JSON, or whose fields have unheard-of types."""
+    value = json_value(bytes(part))
+    return _event(value) if isinstance(value, dict) else None
+
+
+def _is_closed(view: memoryview, at: int, end: int) -> bool:
+    return _ENDS.search(view, at, min(end, at + _LARGEST_EVENT)) is not None
+
+
+def _with_text(event: ExactEvent) -> Event:
+    """The same event with its start as text, so that no digit is lost."""
+    start = bytes(event.ts).decode("latin-1").strip('"')
+    return Event(
+        ph=event.ph,
+        cat=event.cat,
+        name=event.name,
+        pid=event.pid,
+        tid=event.tid,
+        ts=None if start == "null" else start,
+        dur=event.dur,
+        id=event.id,
+        args=event.args,
+    )
+
+
+def _event(value: dict[str, Any]) -> Event:
+    """An event from whatever its fields hold."""
+    arguments = value.get("args")
+    return Event(
+        ph=_text(value.get("ph")),
+        cat=_text(value.get("cat")),
+        name=_text(value.get("name")),
+        pid=_id(value.get("pid")),
+        tid=_id(value.get("tid")),
+        ts=_number_text(value.get("ts")),
+        dur=_number_text(value.get("dur")),
+        id=_id(value.get("id")),
+        args=Raw(encoded(arguments)) if isinstance(arguments, dict) else NO_ARGS,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _id(value: object) -> int | str | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    return value
+
+
+def _number_text(value: object) -> str | None:
+    if value is None or isinstance(value, bool | dict | list):
+        return None
+    return str(value)
+
+
+def _one_line(part: bytes) -> str:
+    return " ".join(part.decode("utf-8", "replace").split())

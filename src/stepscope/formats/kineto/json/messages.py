@@ -1,0 +1,237 @@
+"""The messages of a trace as typed structs: only the fields that tables need.
+
+What else a message holds is skipped while decoding. Fields that some producer wrote in
+another type are unions. Arguments stay as they stand in the file until somebody asks;
+then those of many events are decoded at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Raw, field
+
+from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "NOTHING",
+    "NO_ARGS",
+    "ApiArgs",
+    "ArgumentsOnly",
+    "DeviceArgs",
+    "DeviceProperties",
+    "DistributedInfo",
+    "Event",
+    "ExactEvent",
+    "KnownEvent",
+    "MemoryArgs",
+    "NameArgs",
+    "OpArgs",
+    "read_all",
+    "read_one",
+]
+
+#: The arguments of an event without any.
+NO_ARGS: Final = Raw(b"{}")
+#: A field that is not there.
+NOTHING: Final = Raw(b"null")
+
+
+#: Phases that PyTorch writes, and its categories from 2020 on. What the decoder knows
+#: by heart it hands out again and again instead of making a text of it each time.
+Phase = Literal["X", "i", "M", "s", "t", "f"]
+Category = Literal[
+    "cpu_op",
+    "user_annotation",
+    "python_function",
+    "cpu_instant_event",
+    "cuda_runtime",
+    "cuda_driver",
+    "kernel",
+    "gpu_memcpy",
+    "gpu_memset",
+    "gpu_user_annotation",
+    "cuda_sync",
+    "overhead",
+    "cuda_profiler_range",
+    "ac2g",
+    "fwdbwd",
+    "Trace",
+    "Operator",
+    "Runtime",
+    "Kernel",
+    "Memcpy",
+    "Memset",
+    "async",
+    "async_cpu_to_gpu",
+    "async_gpu",
+    "forward_backward",
+]
+
+
+# None of these holds a container that could hold it again: the collector may skip
+# them.
+class Event(msgspec.Struct, gc=False):
+    """One object of `traceEvents`; times in microseconds."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    id: int | str | None = None
+    args: Raw = NO_ARGS
+
+
+class KnownEvent(msgspec.Struct, gc=False):
+    """The same of a phase and a category that are known: most files hold no other."""
+
+    ph: Phase | None = None
+    cat: Category | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    id: int | str | None = None
+    args: Raw = NO_ARGS
+
+
+class ExactEvent(msgspec.Struct, gc=False):
+    """The same with its start as it is written, which a double would round."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: Raw = NOTHING
+    dur: int | float | str | None = None
+    id: int | str | None = None
+    args: Raw = NO_ARGS
+
+
+class ArgumentsOnly(msgspec.Struct, gc=False):
+    """The same without anything but its arguments."""
+
+    args: Raw = NO_ARGS
+
+
+class DeviceArgs(msgspec.Struct, gc=False):
+    """What ran on a device: a kernel, a copy, a memset, a synchronisation."""
+
+    device: int | None = None
+    stream: int | None = None
+    correlation: int | None = None
+    external: int | None = field(default=None, name="External id")
+    external_old: int | None = field(default=None, name="external id")
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    registers: int | None = field(default=None, name="registers per thread")
+    shared: int | None = field(default=None, name="shared memory")
+    bytes: int | None = None
+    kind: str | None = None
+
+
+class ApiArgs(msgspec.Struct, gc=False):
+    """A call of a runtime or a driver."""
+
+    correlation: int | None = None
+    external: int | None = field(default=None, name="External id")
+    external_old: int | None = field(default=None, name="external id")
+
+
+class OpArgs(msgspec.Struct, gc=False):
+    """An operator."""
+
+    external: int | None = field(default=None, name="External id")
+    external_old: int | None = field(default=None, name="external id")
+    dims: Raw = field(default=NOTHING, name="Input Dims")
+    dims_old: Raw = field(default=NOTHING, name="Input dims")
+    types: Raw = field(default=NOTHING, name="Input type")
+
+
+class MemoryArgs(msgspec.Struct, gc=False):
+    """An allocation; `bytes` below 0 give memory back. The totals are after it."""
+
+    address: int | None = field(default=None, name="Addr")
+    bytes: int | None = field(default=None, name="Bytes")
+    device_type: int | None = field(default=None, name="Device Type")
+    device: int | None = field(default=None, name="Device Id")
+    allocated: int | None = field(default=None, name="Total Allocated")
+    reserved: int | None = field(default=None, name="Total Reserved")
+
+
+class NameArgs(msgspec.Struct, gc=False):
+    """The name of a process or a thread."""
+
+    name: str | None = None
+
+
+class DeviceProperties(msgspec.Struct):
+    """One entry of `deviceProperties`."""
+
+    id: int | None = None
+    name: str | None = None
+    total_memory: int | None = field(default=None, name="totalGlobalMem")
+    major: int | None = field(default=None, name="computeMajor")
+    minor: int | None = field(default=None, name="computeMinor")
+    multiprocessors: int | None = field(default=None, name="numSms")
+    warp_size: int | None = field(default=None, name="warpSize")
+
+
+class DistributedInfo(msgspec.Struct):
+    """What `distributedInfo` says about this process among the others."""
+
+    backend: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    nccl_version: str | None = None
+
+
+_Args = TypeVar(
+    "_Args",
+    DeviceArgs,
+    ApiArgs,
+    OpArgs,
+    MemoryArgs,
+    NameArgs,
+    DeviceProperties,
+    DistributedInfo,
+)
+
+
+def read_all(raws: Sequence[Raw], shape: type[_Args]) -> list[_Args]:
+    """Decode many messages of one shape at once, leniently where one is odd."""
+    try:
+        return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[shape])  # type: ignore[valid-type]
+    except LENIENT_ERRORS:
+        return [read_one(raw, shape) for raw in raws]
+
+
+def read_one(raw: Raw | bytes, shape: type[_Args]) -> _Args:
+    """Decode one message; a field of another type is converted, or left out."""
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except LENIENT_ERRORS:
+        value = json_value(bytes(raw))
+    if not isinstance(value, dict):
+        return shape()
+    types = get_type_hints(shape)
+    found: dict[str, Any] = {}
+    for known in msgspec.structs.fields(shape):
+        given = value.get(known.encode_name)
+        if types[known.name] is Raw:
+            found[known.name] = Raw(msgspec.json.encode(given))
+            continue
+        try:
+            found[known.name] = msgspec.convert(given, types[known.name], strict=False)
+        except msgspec.ValidationError:
+            continue
+    return shape(**found)

@@ -1,0 +1,1 @@
+"""From columns to the tables of a trace, one module each."""

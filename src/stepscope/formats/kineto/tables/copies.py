@@ -1,0 +1,47 @@
+"""What a copy moved between: from its name, else from what its arguments say."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from stepscope.trace.reading.activity_names import (
+    NOT_ACTIVITY,
+    SOME_COPY,
+    copy_kind,
+    kind_of_name,
+)
+
+__all__ = ["kind_of_copy"]
+
+#: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
+_SIDES: Final = re.compile(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
+#: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `DeviceToHost`.
+_WORDS: Final = re.compile(r"(?:copy)?(h|d|host|device)(?:to|2)(h|d|host|device)\Z")
+
+
+def kind_of_copy(name: str, words: str | None) -> str | None:
+    """The kind of activity; `NOT_ACTIVITY` within the host, None where nothing tells.
+
+    Args:
+        name: Of the event.
+        words: Its argument `kind`, where there is one.
+    """
+    found: str | None = kind_of_name(name)
+    if found not in (SOME_COPY, "kernel", "collective"):
+        return found
+    sides = _SIDES.search(name)
+    found = copy_kind(sides["source"], sides["destination"]) if sides else None
+    return found if found is not None else _of_words(words or name)
+
+
+def _of_words(words: str) -> str | None:
+    found = _WORDS.match(words.replace(" ", "").lower())
+    if found is None:
+        return None
+    return {
+        ("h", "d"): "h2d",
+        ("d", "h"): "d2h",
+        ("d", "d"): "local_copy",
+        ("h", "h"): NOT_ACTIVITY,
+    }[found[1][0], found[2][0]]

@@ -1,0 +1,187 @@
+"""What ran on devices: kernels, collectives, copies and memsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.kineto.columns.categories import EventClass
+from stepscope.formats.kineto.tables.copies import kind_of_copy
+from stepscope.formats.kineto.tables.geometries import geometries_of
+from stepscope.formats.kineto.tables.shapes import shape_text
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.reading.activity_names import NOT_ACTIVITY, kind_of_name
+from stepscope.trace.reading.nullable import nullable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.tables.recording import Recording
+
+__all__ = ["Activity", "collect_activity"]
+
+_KINDS: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
+_NONE: Final = 255
+
+
+class Activity(Frozen, frozen=True, kw_only=True, eq=True):
+    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+
+    Attributes:
+        frame: Rows of `device_activity`.
+        geometries: Rows of `geometries`.
+        refused: Field of a launch → kernels in which it was impossible.
+        undirected: Copies whose direction nothing tells; taken as local.
+        unmatched: Activities whose launch call is not in the file.
+    """
+
+    frame: pl.DataFrame
+    geometries: pl.DataFrame
+    refused: dict[str, int]
+    undirected: int
+    unmatched: int
+
+
+def collect_activity(recording: Recording) -> Activity:
+    """Everything that ran on the devices of a file, in the order of `events`."""
+    given = recording.columns.activity
+    row = recording.timeline.row[given.place]
+    kind, undirected = _kinds(recording)
+    entries = np.flatnonzero((row >= 0) & (kind != _NONE))
+    entries = entries[np.argsort(row[entries], kind="stable")]
+    event, kind = row[entries], kind[entries]
+    arguments = given.frame[entries]
+    kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
+    shape, geometries, refused = geometries_of(arguments[kernels])
+    geometry = np.full(len(entries), -1, np.int32)
+    geometry[kernels] = shape
+    frame = _frame(recording, entries, event, kind, geometry)
+    call = recording.links.call_of_activity[entries]
+    return Activity(
+        frame=frame,
+        geometries=geometries,
+        refused=refused,
+        undirected=undirected,
+        unmatched=int(np.count_nonzero(call < 0)),
+    )
+
+
+def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
+    """The kind of each activity, and how many copies do not tell their direction."""
+    columns = recording.columns
+    place = columns.activity.place
+    cls, name = columns.events.kind[place], columns.events.name[place]
+    words = columns.activity.frame["kind"]
+    keys = pl.DataFrame({"class": cls, "name": name, "words": words})
+    distinct = keys.unique(maintain_order=True)
+    codes, undirected = [], []
+    # One round per distinct name, not per activity.
+    for of_class, number, said in distinct.iter_rows():
+        text = recording.names[number]
+        found: str | None
+        if of_class == EventClass.KERNEL:
+            found = kind_of_name(text, launched=True)
+        elif of_class == EventClass.FILL:
+            found = "memset"
+        else:
+            found = kind_of_copy(text, said)
+        undirected.append(found is None)
+        codes.append(_NONE if found == NOT_ACTIVITY else _KINDS[found or "local_copy"])
+    table = distinct.with_columns(
+        code=pl.Series(codes, dtype=pl.UInt8),
+        undirected=pl.Series(undirected, dtype=pl.Boolean),
+    )
+    found_rows = keys.join(
+        table,
+        on=["class", "name", "words"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    code: NDArray[np.uint8] = found_rows["code"].to_numpy()
+    return code, int(found_rows["undirected"].sum())
+
+
+def _frame(
+    recording: Recording,
+    entries: NDArray[np.int64],
+    event: NDArray[np.int32],
+    kind: NDArray[np.uint8],
+    geometry: NDArray[np.int32],
+) -> pl.DataFrame:
+    """The declared frame for chosen entries of the activities' columns."""
+    line, tracks = recording.timeline, recording.tracks
+    track = line.track[event]
+    arguments = recording.columns.activity.frame[entries]
+    op, shape = _op_handles(recording, entries)
+    given: dict[str, pl.Series | NDArray[np.generic]] = {
+        "event": event,
+        "track": track,
+        "device": np.array([it.device or 0 for it in tracks], np.int32)[track],
+        "stream": np.array([it.id for it in tracks], np.int64)[track],
+        "kind": pl.Series(ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS).gather(
+            pl.Series(kind)
+        ),
+        "type": line.type[event],
+        "start_ps": line.start_ps[event],
+        "dur_ps": line.dur_ps[event],
+        "correlation": arguments["correlation"],
+        "process": _processes(recording, entries),
+        "geometry": nullable("geometry", geometry, geometry >= 0),
+        "bytes": _sizes(arguments["bytes"]),
+        "op": nullable("op", op, op >= 0),
+        "shape": nullable("shape", shape, shape >= 0),
+    }
+    nothing = pl.Series([None], dtype=pl.Int64)
+    return pl.DataFrame(
+        [
+            pl.Series(name, given[name], dtype=dtype)
+            if name in given
+            else nothing.new_from_index(0, len(entries)).cast(dtype).alias(name)
+            for name, dtype in DEVICE_ACTIVITY.dtypes().items()
+        ]
+    )
+
+
+def _sizes(size: pl.Series) -> pl.Series:
+    """Bytes of copies; a negative number tells nothing."""
+    frame = size.alias("bytes").to_frame()
+    known = pl.when(pl.col("bytes") >= 0).then("bytes")
+    return frame.select(known.alias("bytes")).to_series()
+
+
+def _processes(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
+    """Who launched each activity: the caller, else the process that was recorded."""
+    processes = pl.Series([it.process for it in recording.tracks], dtype=pl.Int64)
+    call = recording.links.call_of_activity[entries]
+    place = np.append(recording.columns.calls.place, 0)[call]
+    track = np.where(call >= 0, recording.placement.track[place], -1)
+    matched = nullable("track", track, track >= 0)
+    found = processes.gather(matched)
+    main = recording.placement.main_process
+    return found if main is None else found.fill_null(main)
+
+
+def _op_handles(
+    recording: Recording, entries: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Handles of the operator's name and of its operands' shapes, -1 for none."""
+    columns = recording.columns
+    op = recording.links.of_activity[entries]
+    if not len(columns.ops.place):
+        return op, op
+    known = op >= 0
+    name = columns.events.name[columns.ops.place][op]
+    names = np.full(len(columns.names), -1, np.int32)
+    for number in np.unique(name[known]).tolist():
+        names[number] = recording.intern(recording.names[number])
+    shape = columns.ops.shape[op]
+    shapes = np.full(len(columns.shapes), -1, np.int32)
+    for number in np.unique(shape[known]).tolist():
+        text = shape_text(*columns.shapes[number])
+        if text is not None:
+            shapes[number] = recording.intern(text)
+    return np.where(known, names[name], -1), np.where(known, shapes[shape], -1)

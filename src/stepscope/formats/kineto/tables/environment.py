@@ -1,0 +1,153 @@
+"""What the capture and the hardware were: `environment` and `devices`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.kineto.columns.categories import EventClass
+from stepscope.formats.kineto.json.messages import DeviceProperties
+from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.rundir import shown_name
+from stepscope.trace.devices import DEVICES
+from stepscope.trace.environment import ENVIRONMENT
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.formats.kineto.tables.recording import Recording
+
+__all__ = [
+    "FORMAT",
+    "devices",
+    "environment",
+    "pairing",
+    "recorded_vendor",
+    "work_tracks",
+]
+
+FORMAT: Final = "Kineto JSON"
+
+#: Kinds of tracks that hold no work of the program.
+_NO_WORK: Final = ("overhead", "counters")
+_AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d", re.IGNORECASE)
+_NVIDIA: Final = re.compile(
+    r"NVIDIA|Tesla|GeForce|Quadro|TITAN|\bRTX\b|\b[AHBVPTL]\d{1,3}\b", re.IGNORECASE
+)
+
+#: Threads that run in step; 32 on all others.
+_AMD_WARP: Final = 64
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The trace lists no accelerator.",
+    remedy="Run on a machine with a GPU, and record with ProfilerActivity.CUDA.",
+)
+
+
+def environment(recording: Recording) -> pl.DataFrame:
+    """The one row that says what this capture was."""
+    start = recording.start_unix_ns
+    window = recording.timeline.hull(_recorder(recording))
+    hull = recording.timeline.hull(work_tracks(recording))
+    host = recording.field("host_name")
+    row = {
+        "file": shown_name(recording.path),
+        "format": FORMAT,
+        "file_bytes": recording.path.stat().st_size,
+        "hostname": host if isinstance(host, str) and host else None,
+        "start_unix_ns": start,
+        "stop_unix_ns": None
+        if start is None or window is None
+        else start + window[1] // 1000,
+        "host_tracer_level": None,
+        "device_tracer_level": None,
+        "python_tracer_level": None,
+        "processes": recording.distributed.world_size,
+        "grouped": False,
+        "begin_ps": hull and hull[0],
+        "end_ps": hull and hull[1],
+    }
+    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+
+
+def work_tracks(recording: Recording) -> list[int]:
+    """Rows of the tracks that hold work: neither the recording nor its overhead."""
+    recorder = set(_recorder(recording))
+    return [
+        row
+        for row, track in enumerate(recording.tracks)
+        if track.kind not in _NO_WORK and row not in recorder
+    ]
+
+
+def devices(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Every accelerator that was listed or used, by ordinal."""
+    properties = pairing(recording)
+    if not properties:
+        return or_lost(recording, _NO_DEVICE)
+    counts = dict(recording.activity.frame["device"].value_counts().iter_rows())
+    rows = [
+        {
+            "device": device,
+            "plane": f"/device:GPU:{device}",
+            "type": "GPU",
+            "name": said.name or None,
+            "vendor": recorded_vendor(recording, said),
+            "cc_major": said.major,
+            "cc_minor": said.minor,
+            "cores": said.multiprocessors or None,
+            "clock_hz": None,
+            "memory_bandwidth": None,
+            "memory_bytes": said.total_memory or None,
+            "peak_flops": None,
+            "peak_hbm": None,
+            "activities": counts.get(device, 0),
+        }
+        for device, said in sorted(properties.items())
+    ]
+    return pl.DataFrame(rows, schema=DEVICES.dtypes())
+
+
+def pairing(recording: Recording) -> dict[int, DeviceProperties]:
+    """Device → what is known of it, for every device that is listed or used.
+
+    ROCm numbers the devices that kernels name differently from those it lists. Where
+    there is one of each they are the same; otherwise nobody can tell (spec: formats,
+    section 5.4).
+    """
+    listed = {
+        it.id: it
+        for it in reversed(recording.device_properties)
+        if it.id is not None and 0 <= it.id < 2**31
+    }
+    used = {track.device for track in recording.tracks if track.device is not None}
+    if len(used) == 1 and len(listed) == 1 and not used & listed.keys():
+        return {used.pop(): next(iter(listed.values()))}
+    nothing = {device: DeviceProperties() for device in used - listed.keys()}
+    return {**listed, **nothing}
+
+
+def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
+    """The maker, from the versions in the file, else from the device's name."""
+    fields = recording.document.fields
+    if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
+        return "AMD"
+    if any(name.startswith(("cuda_", "cupti_")) for name in fields):
+        return "Nvidia"
+    name = said.name or ""
+    if _AMD.search(name) or said.warp_size == _AMD_WARP:
+        return "AMD"
+    return "Nvidia" if _NVIDIA.search(name) else None
+
+
+def _recorder(recording: Recording) -> list[int]:
+    """Rows of the tracks that hold the recording itself."""
+    line = recording.timeline
+    return [
+        row
+        for row in range(len(recording.tracks))
+        if line.event_end[row] > line.event_begin[row]
+        and line.kind[line.event_begin[row]] == EventClass.RECORDING
+    ]

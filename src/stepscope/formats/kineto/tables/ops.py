@@ -1,0 +1,109 @@
+"""Which operator each call and each activity belongs to.
+
+A kernel's correlation id leads to the call that launched it; the `External id` of
+either is that of an operator. Some years' files repeat the correlation id there, which
+says nothing. Without a usable id the innermost operator around the call on its thread
+is the one (spec: formats, section 5.4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.formats.kineto.columns.categories import EventClass
+from stepscope.frozen import Frozen
+from stepscope.xspace.op_links import innermost_around, last_with_id
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.columns.columns import FileColumns, OpColumns
+    from stepscope.formats.kineto.tables.timeline import Timeline
+
+__all__ = ["OpLinks", "link_ops"]
+
+_CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
+
+
+class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
+    """Entries are positions in `OpColumns`, -1 for none.
+
+    Attributes:
+        of_activity: int32 by entry of the activities' columns.
+        of_memory: int32 by entry of the allocations' columns.
+        call_of_activity: int64 by entry of the activities' columns: the call with its
+            correlation id, a position in the calls' columns, -1 for none.
+        repeated: How many calls and activities repeat their correlation id in the
+            place of the operator's.
+    """
+
+    of_activity: NDArray[np.int32]
+    of_memory: NDArray[np.int32]
+    call_of_activity: NDArray[np.int64]
+    repeated: int
+
+
+def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
+    """Find the operator of every activity and of every allocation."""
+    around = _around(columns, timeline)
+    ops = columns.ops
+    calls, activities = columns.calls, columns.activity
+    by_id, called_again = _by_id(ops, calls.frame)
+    of_call = np.where(by_id >= 0, by_id, around[calls.place])
+    call = _call_of(activities.frame, calls.frame)
+    launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
+    own, ran_again = _by_id(ops, activities.frame)
+    return OpLinks(
+        of_activity=np.where(own >= 0, own, launched_by).astype(np.int32),
+        of_memory=around[columns.memory.place],
+        call_of_activity=call,
+        repeated=called_again + ran_again,
+    )
+
+
+def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
+    """By row: the operator with its `External id`; and how many repeat another id."""
+    wanted = frame["external"].fill_null(-1).to_numpy()
+    same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
+    found = np.full(len(wanted), -1, np.int32)
+    known = np.flatnonzero(ops.external >= 0)
+    asked = np.flatnonzero((wanted >= 0) & ~same)
+    at = last_with_id(ops.external[known], wanted[asked])
+    found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
+    return found, int(np.count_nonzero(same & (wanted >= 0)))
+
+
+def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]:
+    """By activity: the last call with its correlation id, -1 for none."""
+    present = np.flatnonzero(calls["correlation"].is_not_null().to_numpy())
+    found = np.full(activities.height, -1, np.int64)
+    asked = np.flatnonzero(activities["correlation"].is_not_null().to_numpy())
+    at = last_with_id(
+        calls["correlation"].fill_null(0).to_numpy()[present],
+        activities["correlation"].fill_null(0).to_numpy()[asked],
+    )
+    found[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
+    return found
+
+
+def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
+    """By place in `EventColumns`: the innermost op around a call or an allocation."""
+    op_at = np.full(len(columns.events.kind), -1, np.int32)
+    op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
+    found = np.full(len(op_at), -1, np.int32)
+    rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
+    if not len(rows):
+        return found
+    above = innermost_around(
+        timeline.start_ps[rows],
+        timeline.dur_ps[rows],
+        track=timeline.track[rows],
+        is_op=timeline.kind[rows] == EventClass.OP,
+    )
+    place = timeline.place[rows]
+    inside = above >= 0
+    found[place[inside]] = op_at[place[above[inside]]]
+    return found

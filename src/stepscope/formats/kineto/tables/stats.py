@@ -1,0 +1,267 @@
+"""Arguments of all events become the table `stats`, whatever they are called.
+
+Few tools ask for them, and there are several per event. So they are decoded when the
+table is first asked for, in a second pass over the file: the bytes of the arguments of
+many events at once, then the values of each name at once.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+import numpy as np
+import polars as pl
+from msgspec import Raw
+
+from stepscope.formats.kineto.columns.gathering import paused_collector
+from stepscope.formats.kineto.columns.interning import Interned
+from stepscope.formats.kineto.json.batches import batches
+from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value
+from stepscope.formats.kineto.tables.gradients import (
+    FORWARD_THREAD,
+    SEQUENCE,
+    gradient_links,
+)
+from stepscope.trace.stats import DOUBLE, INT, REF, STATS, UINT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.tables.recording import Recording
+
+__all__ = ["LINK", "stats"]
+
+#: Both ends of the link from an op to the op of its gradient carry its id under this
+#: name, which is the category of the arrows that tell it.
+LINK: Final = "fwdbwd"
+
+_Scalar = int | float | str | bool | None
+_Value = _Scalar | bytes | Raw
+
+#: Most classes of events have numbers, texts and truth values only.
+_PLAIN: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
+_ANY: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+_SCALARS: Final = msgspec.json.Decoder(list[_Scalar])
+_UNSIGNED_END: Final = 2**64
+_SIGNED_END: Final = 2**63
+
+
+def stats(recording: Recording) -> pl.DataFrame:
+    """Every argument of every event, by event."""
+    collecting = _Collecting(recording)
+    events, row = recording.columns.events, recording.timeline.row
+    columns = recording.columns
+    # Where an event was bent or left out, only the same way of reading finds the same
+    # events again.
+    regular = not columns.lenient and columns.bad_place is None and not columns.cut_at
+    first = at = 0
+    with paused_collector():
+        for batch in batches(recording.document, arguments_only=regular):
+            arguments = batch.arguments or [it.args for it in batch.events]
+            end = int(np.searchsorted(events.ordinal, first + len(arguments)))
+            places = np.arange(at, end)[row[at:end] >= 0]
+            # Events of one class have the same arguments.
+            for kind in np.unique(events.kind[places]).tolist():
+                of_kind = places[events.kind[places] == kind]
+                chosen = (events.ordinal[of_kind] - first).tolist()
+                raws = [arguments[it] for it in chosen]
+                collecting.add(raws, row[of_kind])
+            first, at = first + len(arguments), end
+    collecting.add_links()
+    return collecting.frame()
+
+
+class _Collecting:
+    """Values so far, name by name."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._texts: Interned[str | bytes] = Interned()
+        self._parts: list[tuple[NDArray[Any], ...]] = []
+        # Of those names that tell links between ops.
+        self._numbers: dict[str, list[tuple[NDArray[Any], ...]]] = {
+            SEQUENCE: [],
+            FORWARD_THREAD: [],
+        }
+
+    def add(self, raws: Sequence[Raw], event: NDArray[np.int32]) -> None:
+        """Add the arguments of some events."""
+        arguments = _decoded(raws)
+        counts = np.fromiter(map(len, arguments), np.int64, len(arguments))
+        owner = np.repeat(event, counts)
+        names: Interned[str] = Interned()
+        name = names.numbers([key for it in arguments for key in it])
+        values = [value for it in arguments for value in it.values()]
+        order = np.argsort(name, kind="stable")
+        ends = np.cumsum(np.bincount(name, minlength=len(names)))
+        for key, number in names.items():
+            here = order[ends[number - 1] if number else 0 : ends[number]]
+            self._add_values(key, owner[here], [values[it] for it in here.tolist()])
+
+    def add_links(self) -> None:
+        """Give the ops at both ends of a link its id."""
+        found = gradient_links(
+            self._recording, self._whole(SEQUENCE), self._whole(FORWARD_THREAD)
+        )
+        if found.height:
+            self._add(
+                LINK,
+                found["event"].to_numpy(),
+                np.full(found.height, INT, np.uint8),
+                found["value"].to_numpy(),
+            )
+
+    def _whole(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Rows of events and their values of one name that are whole numbers."""
+        events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for event, kind, value in self._numbers[name]:
+            whole = kind == INT
+            events.append(event[whole])
+            values.append(value[whole])
+        return np.concatenate(events), np.concatenate(values)
+
+    def frame(self) -> pl.DataFrame:
+        """The table, by event; names of one event in no particular order."""
+        self._intern_texts()
+        if not self._parts:
+            return pl.DataFrame(schema=STATS.dtypes())
+        event, key, kind, value = (
+            np.concatenate(column) for column in zip(*self._parts, strict=True)
+        )
+        self._parts.clear()
+        order = np.argsort(event, kind="stable")
+        return pl.DataFrame(
+            {
+                "event": event[order],
+                "key": key[order],
+                "kind": kind[order],
+                "value": value[order],
+                "length": np.zeros(len(order), np.int32),
+            },
+            schema=STATS.dtypes(),
+        )
+
+    def _add(
+        self,
+        name: str,
+        event: NDArray[np.int32],
+        kind: NDArray[np.uint8],
+        value: NDArray[np.int64],
+    ) -> None:
+        key = np.full(len(event), self._recording.intern(name), np.int32)
+        self._parts.append((event, key, kind, value))
+        if name in self._numbers:
+            self._numbers[name].append((event, kind, value))
+
+    def _add_values(
+        self, name: str, event: NDArray[np.int32], values: Sequence[_Value]
+    ) -> None:
+        """Add the values of one name, those of each type at once."""
+        types = set(map(type, values))
+        if types == {Raw}:
+            values = _scalars(cast("Sequence[Raw]", values))
+            types = set(map(type, values))
+        for type_ in types:
+            chosen, of_type = event, values
+            if len(types) > 1:
+                places = [at for at, it in enumerate(values) if type(it) is type_]
+                chosen, of_type = event[places], [values[at] for at in places]
+            if type_ is int or type_ is bool:
+                self._add(name, chosen, *_integers(cast("list[int]", of_type)))
+            elif type_ is float:
+                real = np.array(cast("list[float]", of_type)).view(np.int64)
+                self._add(name, chosen, _kinds(DOUBLE, len(real)), real)
+            elif type_ in (str, bytes):
+                # Places in the table of texts, until their handles are known.
+                texts = self._texts.numbers(cast("list[str | bytes]", of_type))
+                self._add(name, chosen, _kinds(REF, len(texts)), texts.astype(np.int64))
+
+    def _intern_texts(self) -> None:
+        """Replace places in the table of texts by handles; each text is read once."""
+        recording = self._recording
+        handle = np.array(
+            [recording.intern(_text(text)) for text in self._texts], np.int64
+        )
+        for _, _, kind, value in self._parts:
+            if len(kind) and kind[0] == REF:
+                value[:] = handle[value]
+
+
+def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw]]:
+    listed = b"[" + b",".join(raws) + b"]"
+    try:
+        return _PLAIN.decode(listed)
+    except LENIENT_ERRORS:
+        pass
+    try:
+        return _ANY.decode(listed)
+    except LENIENT_ERRORS:
+        return [_decoded_one(raw) for raw in raws]
+
+
+def _decoded_one(raw: Raw) -> dict[str, Raw]:
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Raw])
+    except LENIENT_ERRORS:
+        value = json_value(bytes(raw))
+    if not isinstance(value, dict):
+        return {}
+    return {key: Raw(encoded(it)) for key, it in value.items()}
+
+
+def _scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
+    """Numbers, texts and truth values; lists and objects as they are written."""
+    listed = b"[" + b",".join(raws) + b"]"
+    # What begins so is a list of lists or of objects, which need no trying.
+    if listed[1:2] not in b"[{":
+        try:
+            return _SCALARS.decode(listed)
+        except LENIENT_ERRORS:
+            pass
+    written = [bytes(it) for it in raws]
+    return [it if it[:1] in b"[{" else _scalar(it) for it in written]
+
+
+def _scalar(written: bytes) -> _Scalar:
+    value = json_value(written)
+    if isinstance(value, Decimal):
+        return float(value)
+    return value if isinstance(value, int | str) else None
+
+
+def _kinds(kind: int, count: int) -> NDArray[np.uint8]:
+    return np.full(count, kind, np.uint8)
+
+
+def _integers(numbers: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Integers as signed, those from 2^63 on as unsigned, larger ones as reals."""
+    try:
+        value = np.fromiter(numbers, np.int64, len(numbers))
+        return _kinds(INT, len(value)), value
+    except OverflowError:
+        kind, value = _kinds(INT, len(numbers)), np.zeros(len(numbers), np.int64)
+    for at, number in enumerate(numbers):
+        if -_SIGNED_END <= number < _SIGNED_END:
+            value[at] = number
+        elif 0 < number < _UNSIGNED_END:
+            kind[at], value[at] = UINT, number - _UNSIGNED_END
+        else:
+            kind[at], value[at] = DOUBLE, np.float64(_real(number)).view(np.int64)
+    return kind, value
+
+
+def _real(number: int) -> float:
+    """The nearest real number, infinite where it is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _text(text: str | bytes) -> str:
+    return text if isinstance(text, str) else text.decode("utf-8", "replace")

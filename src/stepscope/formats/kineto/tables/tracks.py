@@ -1,0 +1,368 @@
+"""Where events happened: threads, streams, and what neither of them did.
+
+A track is (process, device or none, thread or stream); names repeat and never tell
+tracks apart. Which of them an event belongs to follows from its class.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
+from stepscope.formats.kineto.columns.columns import whole_number
+from stepscope.frozen import Frozen
+from stepscope.trace.tracks import TRACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.columns.columns import DeviceColumns, FileColumns
+
+__all__ = ["Placement", "Track", "place_events", "tracks_frame"]
+
+_HOST: Final = "/host:CPU"
+_RECORDER: Final = "PyTorch Profiler"
+#: Ids that producers write for "no stream".
+NO_STREAM: Final = frozenset({-1, 2**32 - 1})
+#: Real machines have a few devices; a larger ordinal is damage.
+_MOST_DEVICES: Final = 2**16
+_NUMBER: Final = re.compile(r"(-?\d{1,19})\s*\Z")
+
+#: Order of the tracks; within a section by device, then by stream.
+_SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")
+
+
+class Track(NamedTuple):
+    """One track; fields as the columns of `tracks`."""
+
+    plane: str
+    name: str
+    kind: str
+    derived: str | None
+    device: int | None
+    process: int | None
+    id: int
+
+
+class Placement(Frozen, frozen=True, kw_only=True, eq=True):
+    """Every event's track.
+
+    Attributes:
+        tracks: In their final order.
+        track: int32 by place in `EventColumns`; -1 where a device event does not say
+            on which device it was.
+        main_process: The process that was recorded, None where no thread tells.
+    """
+
+    tracks: list[Track]
+    track: NDArray[np.int32]
+    main_process: int | None
+
+
+def place_events(columns: FileColumns) -> Placement:
+    """Put every event on its track."""
+    placing = _Placing(columns)
+    placing.threads()
+    for what in (columns.activity, columns.others):
+        placing.streams(what)
+    placing.annotations()
+    placing.beside()
+    return placing.result()
+
+
+def tracks_frame(
+    tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> pl.DataFrame:
+    """The declared frame; `begin` and `end` are rows of events, by track."""
+    columns = {
+        field: [getattr(track, field) for track in tracks] for field in Track._fields
+    }
+    return pl.DataFrame(
+        {**columns, "event_begin": begin, "event_end": end}, schema=TRACKS.dtypes()
+    )
+
+
+class _Placing:
+    """Tracks found so far, with what orders them."""
+
+    def __init__(self, columns: FileColumns) -> None:
+        self._columns = columns
+        self._events = columns.events
+        self._pids = [whole_number(it) for it in columns.processes]
+        self._tids = [_thread_number(it) for it in columns.threads]
+        self._track = np.full(len(self._events.kind), -1, np.int32)
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._found: list[tuple[tuple[int, ...], Track]] = []
+        self._main = self._main_process()
+        self._shown = {
+            (self._pids[process], self._tids[thread]): name
+            for (process, thread), name in columns.thread_names.items()
+        }
+
+    def threads(self) -> None:
+        """Events of host threads."""
+        kind = self._events.kind
+        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
+        for process, thread, at in self._pairs(rows):
+            pid = self._pids[process]
+            # No program has process number 0: the tracer did not know it.
+            pid = pid or self._main
+            tid = self._tids[thread]
+            words = None if tid is not None else str(self._columns.threads[thread])
+            name = self._columns.thread_names.get((process, thread))
+            own = pid == self._main
+            self._put(
+                rows[at],
+                (EventClass.OP, pid, tid, words),
+                (_SECTIONS.index("host"), not own, pid or 0, int(rows[at[0]])),
+                Track(
+                    plane=_HOST if own else f"{_HOST} [{pid}]",
+                    name=name or words or f"thread {tid}",
+                    kind="thread",
+                    derived=None,
+                    device=None,
+                    process=pid,
+                    id=-1 if tid is None else tid,
+                ),
+            )
+
+    def streams(self, what: DeviceColumns) -> None:
+        """What ran on streams, and what waited for them."""
+        place = what.place
+        device = self._or_process(what.frame["device"], place)
+        stream = self._or_thread(what.frame["stream"], place)
+        usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
+        kind = self._events.kind[place]
+        streams, stream_number = np.unique(stream[usable], return_inverse=True)
+        pair = device[usable] * len(streams) + stream_number.reshape(-1)
+        for number, at in _groups(pair):
+            chosen = usable[at]
+            of_device = number // len(streams)
+            of_stream = int(streams[number % len(streams)])
+            rows, of_kind = place[chosen], kind[chosen]
+            apart = of_kind == EventClass.SYNC
+            counters = of_kind == EventClass.COUNTERS
+            self._stream(rows[~apart & ~counters], of_device, of_stream)
+            self._sync(rows[apart], of_device, of_stream)
+            self._counters(rows[counters], of_device)
+
+    def annotations(self) -> None:
+        """Spans of annotations on streams, which repeat time."""
+        kind = self._events.kind
+        rows = np.flatnonzero(kind == EventClass.DEVICE_ANNOTATION)
+        for process, thread, at in self._pairs(rows):
+            device, stream = self._pids[process], self._tids[thread]
+            if device is None or not 0 <= device < _MOST_DEVICES:
+                continue
+            stream = -1 if stream is None else stream
+            self._put(
+                rows[at],
+                (EventClass.DEVICE_ANNOTATION, device, stream),
+                (_SECTIONS.index("device"), device, 0, stream, 1),
+                Track(
+                    plane=_device_plane(device),
+                    name=f"{self._stream_name(device, stream)}: annotations",
+                    kind="derived",
+                    derived="other",
+                    device=device,
+                    process=None,
+                    id=stream,
+                ),
+            )
+
+    def beside(self) -> None:
+        """The tracer's overhead, the recording itself, and what nobody documents."""
+        kind = self._events.kind
+        for what, section, plane, track_kind, named in (
+            (EventClass.OVERHEAD, "overhead", _HOST, "overhead", "Profiler overhead"),
+            (EventClass.RECORDING, "recorder", _RECORDER, "asynchronous", "Recording"),
+        ):
+            self._put(
+                np.flatnonzero(kind == what),
+                (what,),
+                (_SECTIONS.index(section),),
+                _plain_track(plane, named, track_kind, process=None, number=0),
+            )
+        rows = np.flatnonzero(kind == EventClass.OTHER)
+        for process, thread, at in self._pairs(rows):
+            tid = self._tids[thread]
+            name = self._columns.thread_names.get((process, thread))
+            self._put(
+                rows[at],
+                (EventClass.OTHER, process, thread),
+                (_SECTIONS.index("other"), process, thread),
+                _plain_track(
+                    f"process {self._columns.processes[process]}",
+                    name or f"thread {self._columns.threads[thread]}",
+                    "asynchronous",
+                    process=self._pids[process],
+                    number=-1 if tid is None else tid,
+                ),
+            )
+
+    def result(self) -> Placement:
+        """The tracks in order, and the events on them."""
+        order = sorted(range(len(self._found)), key=lambda at: self._found[at][0])
+        final = np.full(len(order) + 1, -1, np.int32)
+        final[order] = np.arange(len(order), dtype=np.int32)
+        return Placement(
+            tracks=[self._found[at][1] for at in order],
+            track=final[self._track],
+            main_process=self._main,
+        )
+
+    def _stream(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
+        self._put(
+            rows,
+            (EventClass.KERNEL, device, stream),
+            (_SECTIONS.index("device"), device, 0, stream, 0),
+            Track(
+                plane=_device_plane(device),
+                name=self._stream_name(device, stream),
+                kind="stream",
+                derived=None,
+                device=device,
+                process=None,
+                id=stream,
+            ),
+        )
+
+    def _sync(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
+        whole = stream in NO_STREAM
+        self._put(
+            rows,
+            (EventClass.SYNC, device, -1 if whole else stream),
+            (_SECTIONS.index("device"), device, 1, -1 if whole else stream),
+            Track(
+                plane=_device_plane(device),
+                name="synchronisation"
+                if whole
+                else f"{self._stream_name(device, stream)}: synchronisation",
+                kind="asynchronous",
+                derived=None,
+                device=device,
+                process=None,
+                id=-1 if whole else stream,
+            ),
+        )
+
+    def _counters(self, rows: NDArray[np.int64], device: int) -> None:
+        self._put(
+            rows,
+            (EventClass.COUNTERS, device),
+            (_SECTIONS.index("device"), device, 2),
+            Track(
+                plane=_device_plane(device),
+                name="counters of kernels",
+                kind="counters",
+                derived=None,
+                device=device,
+                process=None,
+                id=0,
+            ),
+        )
+
+    def _stream_name(self, device: int, stream: int) -> str:
+        return self._shown.get((device, stream), f"stream {stream}")
+
+    def _main_process(self) -> int | None:
+        """The process with most events on threads."""
+        kind = self._events.kind
+        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
+        counts = np.bincount(
+            self._events.process[rows], minlength=len(self._columns.processes)
+        )
+        most: list[int] = np.argsort(-counts, kind="stable").tolist()
+        known = (self._pids[number] for number in most if counts[number])
+        return next((pid for pid in known if pid), None)
+
+    def _pairs(
+        self, rows: NDArray[np.int64]
+    ) -> Iterable[tuple[int, int, NDArray[np.int64]]]:
+        """Distinct (process, thread) numbers, and the places in `rows` of each."""
+        width = max(len(self._columns.threads), 1)
+        pair = self._events.process[rows].astype(np.int64) * width
+        pair += self._events.thread[rows]
+        for number, at in _groups(pair):
+            yield number // width, number % width, at
+
+    def _or_process(
+        self, device: pl.Series, place: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The device; of older files the process number, which is its ordinal."""
+        missing = device.is_null().to_numpy()
+        found: NDArray[np.int64] = device.fill_null(-1).to_numpy()
+        if not missing.any():
+            return found
+        pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
+        return np.where(missing, pids[self._events.process[place]], found)
+
+    def _or_thread(
+        self, stream: pl.Series, place: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        missing = stream.is_null().to_numpy()
+        found: NDArray[np.int64] = stream.fill_null(-1).to_numpy()
+        if not missing.any():
+            return found
+        tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
+        return np.where(missing, tids[self._events.thread[place]], found)
+
+    def _put(
+        self,
+        rows: NDArray[np.int64],
+        key: tuple[object, ...],
+        order: tuple[int, ...],
+        track: Track,
+    ) -> None:
+        """Put events on the track of a key, which is made where there is none."""
+        if not len(rows):
+            return
+        number = self._numbers.setdefault(key, len(self._found))
+        if number == len(self._found):
+            self._found.append((order, track))
+        self._track[rows] = number
+
+
+def _groups(
+    numbers: NDArray[np.int64],
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each distinct number with its places, in one sort whatever their count."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    ends = np.append(begins[1:], len(ordered))
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=False):
+        yield int(ordered[begin]), order[begin:end]
+
+
+def _plain_track(
+    plane: str, name: str, kind: str, *, process: int | None, number: int
+) -> Track:
+    return Track(
+        plane=plane,
+        name=name,
+        kind=kind,
+        derived=None,
+        device=None,
+        process=process,
+        id=number,
+    )
+
+
+def _device_plane(device: int) -> str:
+    return f"/device:GPU:{device}"
+
+
+def _thread_number(value: int | str | None) -> int | None:
+    """The id of a thread or stream: a number, its text, or the text `stream 7`."""
+    number = whole_number(value)
+    if number is None and isinstance(value, str):
+        found = _NUMBER.search(value)
+        number = whole_number(found[1]) if found and "stream" in value else None
+    return number

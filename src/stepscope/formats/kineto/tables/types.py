@@ -1,0 +1,58 @@
+"""Types of events: a name, and whether the producer calls its events operators.
+
+One name may stand for both: a program can name a range of its own like an operator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.formats.kineto.columns.categories import EventClass
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.formats.kineto.columns.columns import FileColumns
+
+__all__ = ["EventTypes", "number_types"]
+
+#: What a producer can say of a class of events; positions are codes.
+_ANSWERS: Final = (False, True, None)
+_NO, _YES, _UNSAID = range(len(_ANSWERS))
+
+
+class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
+    """The types of a file's events, in the order in which their names appear.
+
+    Attributes:
+        of_event: int32 by place in `EventColumns`; the type of each event.
+        name: int32 by type; number of its name.
+        op: By type, whether its events are operators; None where nobody says.
+    """
+
+    of_event: NDArray[np.int32]
+    name: NDArray[np.int32]
+    op: list[bool | None]
+
+
+def number_types(columns: FileColumns) -> EventTypes:
+    """Number the distinct pairs of a name and what the category says of its events."""
+    answer = np.full(max(EventClass) + 1, _NO, np.int32)
+    # Of an unknown category nothing is known; the oldest producers call every range of
+    # the program an operator.
+    answer[EventClass.OTHER] = _UNSAID
+    answer[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _YES
+    width = len(_ANSWERS)
+    pair = columns.events.name * np.int32(width) + answer[columns.events.kind]
+    counts = np.bincount(pair, minlength=len(columns.names) * width)
+    used = np.flatnonzero(counts)
+    number = np.full(len(counts), -1, np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    return EventTypes(
+        of_event=number[pair],
+        name=(used // width).astype(np.int32),
+        op=[_ANSWERS[code] for code in (used % width).tolist()],
+    )

@@ -1,0 +1,1 @@
+"""What is read off a decoded profile message, before any table."""

@@ -1,0 +1,1 @@
+"""From a decoded profile message to the tables of a trace, one module each."""

@@ -1,0 +1,134 @@
+"""Every event of the tracks of devices, with its stats in columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.decoded.columns import Values
+    from stepscope.formats.xplane.recording import Recording
+
+__all__ = ["COPY", "ActivityRows", "gather_rows", "no_handles"]
+
+#: The details of a copy or memset, whichever stat holds them.
+COPY: Final = "copy"
+
+_COPY_DETAILS: Final[tuple[str, ...]] = (
+    "memcpy_details",
+    "Memset_details",
+    "memset_details",
+)
+#: An event with one of these moved and computed nothing.
+_PASSIVE_DETAILS: Final[tuple[str, ...]] = (
+    "memalloc_details",
+    "MemFree_details",
+    "MemoryResidency_details",
+)
+_TEXTS: Final[tuple[str, ...]] = (
+    "kernel_details",
+    "tf_op",
+    "level 0",
+    "annotation",
+    "hlo_op",
+    "hlo_module",
+    "shape",
+    "equation",
+    "hlo_category",
+)
+_NUMBERS: Final[tuple[str, ...]] = ("correlation_id", "program_id", "group_id")
+_OCCUPANCY: Final = "theoretical_occupancy_pct"
+_KEYS: Final = (*_TEXTS, *_NUMBERS, *_COPY_DETAILS, *_PASSIVE_DETAILS, _OCCUPANCY)
+
+
+class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
+    """Every event of the activity tracks, with its stats in columns.
+
+    Attributes:
+        event: Row of events.
+        position: Which of the activity tracks.
+        handles: Stat, or `COPY`, → handle; -1 where there is none.
+        numbers: Stat → number and where there is one.
+        passive: Events that are no activity by their stats.
+        occupancy: The tracer's stat; 0 where there is none.
+    """
+
+    event: NDArray[np.int32]
+    position: NDArray[np.int32]
+    handles: dict[str, NDArray[np.int32]]
+    numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]]
+    passive: NDArray[np.bool_] | None
+    occupancy: NDArray[np.float64] | None
+
+
+def gather_rows(recording: Recording) -> ActivityRows:
+    """Bring the stats of all activity tracks into columns, a block at a time."""
+    ranges = list(recording.ranges(recording.activity_tracks))
+    counts = [end - begin for begin, end in ranges]
+    # A name that the file does not hold needs no column.
+    keys = [key for key in _KEYS if recording.handle(key) >= 0]
+    columns = _Columns(keys, sum(counts))
+    at = 0
+    for begin, end in ranges:
+        for first in range(begin, end, BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, end)
+            values = recording.values_in(keys, first, last)
+            columns.fill(recording, values, slice(at, at + last - first))
+            at += last - first
+    event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
+    return ActivityRows(
+        event=np.concatenate(event) if event else np.empty(0, np.int32),
+        position=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        handles=columns.handles,
+        numbers=columns.numbers,
+        passive=columns.passive,
+        occupancy=columns.occupancy,
+    )
+
+
+class _Columns:
+    """Columns of all rows, filled block by block."""
+
+    def __init__(self, keys: Sequence[str], total: int) -> None:
+        self._copies = [key for key in _COPY_DETAILS if key in keys]
+        self._passive = [key for key in _PASSIVE_DETAILS if key in keys]
+        self._texts = [key for key in _TEXTS if key in keys]
+        self.handles = {key: np.empty(total, np.int32) for key in self._texts}
+        if self._copies:
+            self.handles[COPY] = no_handles(total)
+        self.numbers = {
+            key: (np.empty(total, np.int64), np.empty(total, np.bool_))
+            for key in _NUMBERS
+            if key in keys
+        }
+        self.passive = np.zeros(total, np.bool_) if self._passive else None
+        self.occupancy = np.zeros(total) if _OCCUPANCY in keys else None
+
+    def fill(
+        self, recording: Recording, values: Mapping[str, Values], here: slice
+    ) -> None:
+        for key in self._texts:
+            self.handles[key][here] = recording.handles(values[key])
+        for key in self._copies:
+            texts = recording.handles(values[key])
+            np.copyto(self.handles[COPY][here], texts, where=texts >= 0)
+        for key, (number, present) in self.numbers.items():
+            number[here], present[here] = values[key].integers()
+        if self.passive is not None:
+            for key in self._passive:
+                self.passive[here] |= values[key].kind != 0
+        if self.occupancy is not None:
+            self.occupancy[here] = values[_OCCUPANCY].reals()[0]
+
+
+def no_handles(count: int) -> NDArray[np.int32]:
+    """Handles of nothing: -1."""
+    return np.full(count, -1, dtype=np.int32)

@@ -1,0 +1,163 @@
+"""Allocator events of host threads become the table `allocations`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.torch_allocations import allocation_rows
+from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.xplane.decoded.plane_stats import integer
+from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.reading.nullable import nullable
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.decoded.columns import Values
+    from stepscope.formats.xplane.recording import Recording
+
+__all__ = ["allocations"]
+
+_NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
+
+#: Column → stat that holds the number.
+_BYTES: Final = {
+    "allocated_bytes": "allocation_bytes",
+    "requested_bytes": "requested_bytes",
+    "heap_bytes": "bytes_allocated",
+    "stack_bytes": "bytes_reserved",
+    "free_bytes": "bytes_available",
+    "peak_bytes": "peak_bytes_in_use",
+}
+_TEXTS: Final = {"op": "tf_op", "region": "region_type", "shape": "shape"}
+_KEYS: Final = (
+    *_BYTES.values(),
+    *_TEXTS.values(),
+    "allocator_name",
+    "index_on_host",
+    "device_ordinal",
+    "addr",
+    "data_type",
+    "group_id",
+    "fragmentation",
+)
+
+#: How PyTorch calls a report, and the numbers in it.
+_TORCH_NAME: Final = "[memory]"
+_TORCH_ADDRESS: Final = "Addr"
+_TORCH_NUMBERS: Final = {
+    "Bytes": "bytes",
+    "Device Type": "device_type",
+    "Device Id": "device",
+    "Total Allocated": "allocated",
+    "Total Reserved": "reserved",
+}
+
+_NONE_RECORDED: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
+    remedy="Record at host tracer level 2 a program whose allocator reports: "
+    "TensorFlow on GPU or CPU, JAX on AMD GPUs or TPUs.",
+)
+
+
+def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Every allocation and deallocation in order of time, ties in file order."""
+    rows = recording.host_rows(lambda name: name in _NAMES)
+    if not len(rows):
+        return _torch_allocations(recording)
+    rows = _in_time(recording, rows)
+    stats = recording.values_at(_KEYS, rows)
+    numbers = {
+        column: nullable(column, *stats[key].integers())
+        for column, key in (
+            *_BYTES.items(),
+            ("dtype", "data_type"),
+            ("group", "group_id"),
+        )
+    }
+    address, has_address = stats["addr"].integers()
+    fragmentation, has_fragmentation = stats["fragmentation"].reals()
+    of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
+    kinds = pl.Series("kind", of_type, pl.String)
+    frame = pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "start_ps": recording.timeline.start_ps[rows],
+            "kind": kinds.gather(recording.timeline.type[rows]),
+            "allocator": _memories(recording, stats),
+            "address": nullable("address", address.view(np.uint64), has_address),
+            "fragmentation": nullable(
+                "fragmentation", fragmentation, has_fragmentation
+            ),
+            **numbers,
+            **{
+                column: recording.texts(column, recording.handles(stats[key]))
+                for column, key in _TEXTS.items()
+            },
+        }
+    )
+    # With nothing free there is no largest free chunk to compare with.
+    meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
+    frame = frame.with_columns(
+        fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
+    )
+    return frame.select(
+        pl.col(column).cast(dtype)
+        if column in frame.columns
+        else pl.lit(None, dtype).alias(column)
+        for column, dtype in ALLOCATIONS.dtypes().items()
+    )
+
+
+def _in_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tracks follow each other in the table of events; time must not."""
+    return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+
+
+def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """What PyTorch's allocators reported, under the names that it gave."""
+    rows = _in_time(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
+    stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
+    address, has_address = stats[_TORCH_ADDRESS].integers()
+    given = pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "start_ps": recording.timeline.start_ps[rows],
+            "address": nullable("address", address.view(np.uint64), has_address),
+            "asked_by": recording.texts("op", recording.handles(stats["tf_op"])),
+            **{
+                column: nullable(column, *stats[key].integers())
+                for key, column in _TORCH_NUMBERS.items()
+            },
+        }
+    ).filter(pl.col("bytes") != 0)
+    if given.is_empty():
+        return or_lost(recording, _NONE_RECORDED)
+    sizes = {}
+    for plane, role in zip(recording.space.planes, recording.roles, strict=True):
+        size = integer(plane, "memory_size")
+        if role.device is not None and size is not None:
+            named = integer(plane, PROGRAM_ORDINAL)
+            sizes[role.device if named is None else named] = size
+    return allocation_rows(given, device_bytes=sizes)
+
+
+def _memories(recording: Recording, stats: dict[str, Values]) -> pl.Series:
+    """The name of the memory: its allocator, else index and device, as recorded."""
+    named = recording.texts("name", recording.handles(stats["allocator_name"]))
+    if not named.null_count():
+        return named
+    parts = [
+        nullable(key, *stats[key].integers()).cast(pl.String)
+        for key in ("index_on_host", "device_ordinal")
+    ]
+    numbered = pl.select(
+        pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
+    ).to_series()
+    return named.zip_with(named.is_not_null(), numbered).fill_null("unknown")

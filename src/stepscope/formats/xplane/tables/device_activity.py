@@ -1,0 +1,354 @@
+"""What ran on devices: kernels, collectives, copies and memsets, with their launches.
+
+GPUs record it on streams, which are flat: every event is one activity, told apart by
+its details and its name, never by its line. TPUs record a nested line of ops; there
+the innermost ops are the activity, so that no time counts twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.xplane.decoded.columns import series_of
+from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
+from stepscope.formats.xplane.tables.copies import CopyTable
+from stepscope.formats.xplane.tables.geometries import distinct_handles, geometries_of
+from stepscope.formats.xplane.tables.programs import program_modules
+from stepscope.formats.xplane.tables.tracks import line_types
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.reading.activity_names import (
+    NOT_ACTIVITY,
+    SOME_COPY,
+    is_collective_category,
+    is_collective_op,
+    kind_of_line_type,
+    kind_of_name,
+)
+from stepscope.trace.reading.nullable import nullable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.tables.activity_rows import ActivityRows
+
+__all__ = ["Activity", "collect_activity"]
+
+_CODES: Final = {
+    **{kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)},
+    SOME_COPY: 254,
+    NOT_ACTIVITY: 255,
+}
+_KERNEL: Final = _CODES["kernel"]
+_NONE: Final = _CODES[NOT_ACTIVITY]
+
+
+class Activity(Frozen, frozen=True, kw_only=True, eq=True):
+    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+
+    Attributes:
+        frame: Rows of `device_activity`.
+        geometries: Rows of `geometries`.
+        refused: Field of a launch's details → activities in which it was impossible.
+        undirected: Copies whose direction nothing tells; taken as local.
+        by_track: Track → rows of `frame`.
+    """
+
+    frame: pl.DataFrame
+    geometries: pl.DataFrame
+    refused: dict[str, int]
+    undirected: int
+    by_track: dict[int, tuple[int, int]]
+
+
+def collect_activity(recording: Recording) -> Activity:
+    """Everything that ran on the devices of a file, tracks in their order."""
+    rows = gather_rows(recording)
+    if not recording.activity_tracks or not len(rows.event):
+        return _nothing(recording)
+    code = _codes(recording, rows)
+    ops = _ops(recording, rows)
+    _mark_collectives(recording, rows, code, ops)
+    copies = CopyTable(rows.handles.get(COPY), recording.strings)
+    devices = [recording.tracks[it].role.device for it in recording.activity_tracks]
+    undirected = copies.resolve(
+        code,
+        codes=_CODES,
+        track=rows.position,
+        device=np.array(devices, dtype=np.int64),
+        fallback=_line_codes(recording),
+    )
+    details = rows.handles.get("kernel_details")
+    geometry, geometries, refused = geometries_of(
+        no_handles(len(code)) if details is None else details,
+        rows.occupancy,
+        recording.strings,
+    )
+    kept = code != _NONE
+    if not kept.any():
+        return _nothing(recording)
+    # Normally all are: then no column needs a copy.
+    chosen = slice(None) if kept.all() else np.flatnonzero(kept)
+    columns = {
+        "kind": _kinds(code[chosen]),
+        "geometry": series_of("geometry", geometry[chosen]),
+        "op": series_of("op", ops[chosen]),
+    }
+    sizes = copies.sizes()
+    if sizes is not None:
+        size, known = sizes
+        columns["bytes"] = nullable("bytes", size[chosen], known[chosen])
+    frame = _frame(recording, rows, chosen, columns)
+    return Activity(
+        frame=frame,
+        geometries=geometries,
+        refused=refused,
+        undirected=undirected,
+        by_track=_track_rows(recording, rows.position[chosen]),
+    )
+
+
+def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
+    """What each event is, as far as its name and its own stats tell."""
+    types = recording.timeline.type[rows.event]
+    used = np.zeros(len(recording.type_names), dtype=np.bool_)
+    used[types] = True
+    plain = np.full(len(used), _KERNEL, dtype=np.uint8)
+    launched = plain.copy()
+    # Planes repeat names; each is looked at once.
+    known: dict[str, tuple[int, int]] = {}
+    for number in np.flatnonzero(used).tolist():
+        name = recording.type_names[number]
+        if name not in known:
+            kinds = kind_of_name(name), kind_of_name(name, launched=True)
+            known[name] = _CODES[kinds[0]], _CODES[kinds[1]]
+        plain[number], launched[number] = known[name]
+    code = plain[types]
+    details = rows.handles.get("kernel_details")
+    if details is not None and not np.array_equal(plain, launched):
+        code = np.where(details >= 0, launched[types], code)
+    if rows.passive is not None:
+        code[rows.passive] = _NONE
+    return _without_idle_tracks(recording, code)
+
+
+def _without_idle_tracks(
+    recording: Recording, code: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Leave out streams of allocations or overhead only, and ops that hold others."""
+    at = 0
+    for number in recording.activity_tracks:
+        track = recording.tracks[number]
+        ((begin, end),) = recording.ranges([number])
+        here = slice(at, at + end - begin)
+        at = here.stop
+        words = line_types(track.name)
+        if words and all(kind_of_line_type(word) == NOT_ACTIVITY for word in words):
+            code[here] = _NONE
+        if track.kind == "core":
+            code[here] = np.where(_leaves(recording, begin, end), _KERNEL, _NONE)
+    return code
+
+
+def _leaves(recording: Recording, begin: int, end: int) -> NDArray[np.bool_]:
+    """Whether each event of a nested track holds no other one that takes time."""
+    line = recording.timeline
+    leaves = np.ones(end - begin, dtype=np.bool_)
+    # An instant inside an op does not split it.
+    lasting = np.flatnonzero(line.dur_ps[begin:end] > 0)
+    start = line.start_ps[begin:end][lasting]
+    stop = start + line.dur_ps[begin:end][lasting]
+    holds = (start[1:] < stop[:-1]) & (stop[1:] <= stop[:-1])
+    leaves[lasting[:-1][holds]] = False
+    return leaves
+
+
+def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
+    """The annotation of the framework op of each event, -1 where there is none.
+
+    Of a stack of annotations the outermost names the op. Older producers split it into
+    levels; where they did not, the whole annotation is cut behind its first level.
+    """
+    ops: NDArray[np.int32] | None = None
+    for key, change in (("tf_op", None), ("level 0", None), ("annotation", _outermost)):
+        given = rows.handles.get(key)
+        if given is None:
+            continue
+        lacking = None if ops is None else np.flatnonzero(ops < 0)
+        if lacking is not None and not len(lacking):
+            break
+        texts = given if lacking is None else given[lacking]
+        if change is not None:
+            texts = _mapped(recording, texts, change)
+        texts = _without_unknown(recording, texts)
+        if ops is None or lacking is None:
+            # The gathered column itself is filled further: nobody else reads it.
+            ops = texts
+        else:
+            ops[lacking] = texts
+    return no_handles(len(rows.event)) if ops is None else ops
+
+
+def _outermost(annotation: str) -> str:
+    return annotation.split("::", 1)[0].split("#", 1)[0]
+
+
+def _mark_collectives(
+    recording: Recording,
+    rows: ActivityRows,
+    code: NDArray[np.uint8],
+    ops: NDArray[np.int32],
+) -> None:
+    """Kernels that run for a collective op or HLO category are collectives."""
+    for handles, is_collective in (
+        (ops, is_collective_op),
+        (rows.handles.get("hlo_category"), is_collective_category),
+    ):
+        if handles is None:
+            continue
+        strings = recording.strings
+        wanted = np.zeros(len(strings) + 1, dtype=np.bool_)
+        for handle in distinct_handles(handles, len(strings)).tolist():
+            wanted[handle] = is_collective(strings[handle])
+        if wanted.any():
+            code[wanted[handles] & (code == _KERNEL)] = _CODES["collective"]
+
+
+def _line_codes(recording: Recording) -> NDArray[np.uint8]:
+    """By activity track: the one kind of copy that its name lists, else `SOME_COPY`."""
+    codes = []
+    for number in recording.activity_tracks:
+        words = line_types(recording.tracks[number].name)
+        kinds = {kind_of_line_type(word) for word in words} - {"kernel", NOT_ACTIVITY}
+        only = kinds.pop() if len(kinds) == 1 else None
+        codes.append(_CODES[only or SOME_COPY])
+    return np.array(codes, dtype=np.uint8)
+
+
+def _frame(
+    recording: Recording,
+    rows: ActivityRows,
+    chosen: slice | NDArray[np.int64],
+    columns: dict[str, pl.Series],
+) -> pl.DataFrame:
+    """The declared frame; `columns` are those that were worked out."""
+    event, position = rows.event[chosen], rows.position[chosen]
+    here: slice | NDArray[np.int32] = event
+    if int(event[-1]) - int(event[0]) + 1 == len(event):
+        # Streams that stand side by side: their columns need no copy.
+        here = slice(int(event[0]), int(event[-1]) + 1)
+    line = recording.timeline
+    tracks = np.array(recording.activity_tracks, dtype=np.int32)
+    roles = [recording.tracks[it].role for it in tracks]
+    ids = [recording.tracks[it].id for it in tracks]
+    given: dict[str, pl.Series | NDArray[np.generic]] = {
+        "event": event,
+        "track": tracks[position],
+        "device": np.array([role.device for role in roles], dtype=np.int32)[position],
+        "stream": np.array(ids, dtype=np.int64)[position],
+        "type": line.type[here],
+        "start_ps": line.start_ps[here],
+        "dur_ps": line.dur_ps[here],
+        **columns,
+        **_names(recording, rows, chosen),
+    }
+    if any(role.process is not None for role in roles):
+        process = pl.Series("process", [it.process for it in roles], dtype=pl.Int64)
+        given["process"] = process.gather(position)
+    for column, key in (
+        ("correlation", "correlation_id"),
+        ("program", "program_id"),
+        ("group", "group_id"),
+    ):
+        if key in rows.numbers:
+            number, present = rows.numbers[key]
+            given[column] = nullable(column, number[chosen], present[chosen])
+    return pl.DataFrame(
+        [
+            pl.Series(name, given[name], dtype=dtype)
+            if name in given
+            else pl.Series(name, [None], dtype=dtype).new_from_index(0, len(event))
+            for name, dtype in DEVICE_ACTIVITY.dtypes().items()
+        ]
+    )
+
+
+def _names(
+    recording: Recording, rows: ActivityRows, chosen: slice | NDArray[np.int64]
+) -> dict[str, pl.Series]:
+    """The columns of names, with those that a core's events carry elsewhere."""
+    names = {
+        key: _without_unknown(recording, rows.handles[key])
+        for key in ("hlo_op", "hlo_module", "shape", "equation")
+        if key in rows.handles
+    }
+    kinds = [recording.tracks[it].kind for it in recording.activity_tracks]
+    on_core = np.array([kind == "core" for kind in kinds])[rows.position]
+    if on_core.any():
+        types = recording.timeline.type[rows.event]
+        none = no_handles(len(types))
+        shown = recording.space.event_types.display_name[types]
+        own = names.get("hlo_op", none)
+        names["hlo_op"] = np.where(on_core & (own < 0), shown, own)
+        module = names.get("hlo_module", none)
+        programs = rows.numbers.get("program_id")
+        if programs is not None:
+            of_program = program_modules(recording, *programs)
+            names["hlo_module"] = np.where(on_core & (module < 0), of_program, module)
+    return {key: series_of(key, handles[chosen]) for key, handles in names.items()}
+
+
+def _kinds(code: NDArray[np.uint8]) -> pl.Series:
+    kinds = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
+    return kinds.gather(pl.Series(code))
+
+
+def _without_unknown(
+    recording: Recording, handles: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The same handles, -1 where the text stands for unknown."""
+    distinct = distinct_handles(handles, len(recording.strings))
+    if not np.isin(recording.no_text, distinct).any():
+        return handles
+    same = np.arange(len(recording.strings) + 1, dtype=np.int32)
+    same[recording.no_text] = -1
+    same[-1] = -1
+    return same[handles]
+
+
+def _mapped(
+    recording: Recording, handles: NDArray[np.int32], change: Callable[[str], str]
+) -> NDArray[np.int32]:
+    """Handles of changed texts; each distinct text is changed once."""
+    distinct = distinct_handles(handles, len(recording.strings)).tolist()
+    changed = [recording.intern(change(recording.strings[it])) for it in distinct]
+    other = no_handles(len(recording.strings) + 1)
+    other[distinct] = changed
+    return other[handles]
+
+
+def _track_rows(
+    recording: Recording, position: NDArray[np.int32]
+) -> dict[int, tuple[int, int]]:
+    numbers = np.arange(len(recording.activity_tracks), dtype=np.int32)
+    begins = np.searchsorted(position, numbers, side="left").tolist()
+    ends = np.searchsorted(position, numbers, side="right").tolist()
+    return {
+        track: (begins[at], ends[at])
+        for at, track in enumerate(recording.activity_tracks)
+    }
+
+
+def _nothing(recording: Recording) -> Activity:
+    rows = dict.fromkeys(recording.activity_tracks, (0, 0))
+    _, geometries, _ = geometries_of(no_handles(0), None, recording.strings)
+    frame = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
+    return Activity(
+        frame=frame, geometries=geometries, refused={}, undirected=0, by_track=rows
+    )

@@ -1,0 +1,160 @@
+"""What the capture and the hardware were: `environment` and `devices`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.xplane.decoded.plane_stats import integer, raw, real, text
+from stepscope.frozen import Frozen
+from stepscope.rundir import shown_name
+from stepscope.trace.devices import DEVICES
+from stepscope.trace.environment import ENVIRONMENT
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import EnvironmentStat
+from stepscope.xspace.wire import MalformedMessage, numbers_of
+
+if TYPE_CHECKING:
+    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.tables.tracks import PlaneRole
+    from stepscope.xspace.reading.columns import Plane
+
+__all__ = ["TaskEnvironment", "devices", "environment", "task_environment"]
+
+_PLANE: Final = "Task Environment"
+_HZ_PER_KHZ: Final = 1_000
+_FLOPS_PER_TERAFLOPS: Final = 1e12
+_BYTES_PER_GIGABYTE: Final = 1e9
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The profile lists no accelerator.",
+    remedy="Run on a machine with a GPU or TPU, with the device tracer on.",
+)
+
+#: Field numbers of ProfileOptions.
+_HOST_LEVEL: Final = 2
+_DEVICE_LEVEL: Final = 3
+_PYTHON_LEVEL: Final = 4
+
+
+class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
+    """What the producer wrote about the capture; None where it did not.
+
+    Attributes:
+        start_unix_ns: When recording began, nanoseconds since 1970.
+        stop_unix_ns: When it ended.
+        levels: Tracer levels in force: of the host, the device and Python; None
+            where the options were not recorded at all.
+        asked_levels: Those that were asked for; only our own recordings tell.
+    """
+
+    start_unix_ns: int | None = None
+    stop_unix_ns: int | None = None
+    levels: tuple[int, int, int] | None = None
+    asked_levels: tuple[int, int, int] | None = None
+
+
+def task_environment(recording: Recording) -> TaskEnvironment:
+    """Read the plane that tells when and how was recorded."""
+    for plane in recording.space.planes:
+        if plane.name == _PLANE:
+            return TaskEnvironment(
+                start_unix_ns=integer(plane, "profile_start_time") or None,
+                stop_unix_ns=integer(plane, "profile_stop_time") or None,
+                levels=_levels(raw(plane, EnvironmentStat.OPTIONS)),
+                asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
+            )
+    return TaskEnvironment()
+
+
+def environment(recording: Recording) -> pl.DataFrame:
+    """The one row that says what this capture was."""
+    task = task_environment(recording)
+    host, device, python = task.levels or (None, None, None)
+    hull = recording.hull
+    row = {
+        "file": " + ".join(shown_name(path) for path in recording.paths),
+        "format": "XSpace",
+        "file_bytes": sum(path.stat().st_size for path in recording.paths),
+        "hostname": next(iter(recording.space.hostnames), None) or None,
+        # In a file with absolute times, its first line is time 0.
+        "start_unix_ns": recording.base.epoch_ns or task.start_unix_ns,
+        "stop_unix_ns": task.stop_unix_ns,
+        "host_tracer_level": host,
+        "device_tracer_level": device,
+        "python_tracer_level": python,
+        "processes": None,
+        "grouped": recording.handle("group_id") >= 0,
+        "begin_ps": hull and hull[0],
+        "end_ps": hull and hull[1],
+    }
+    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+
+
+def devices(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Every accelerator that the capture listed, by ordinal, used or not."""
+    counts = dict.fromkeys(
+        (it.device for it in recording.roles if it.device is not None), 0
+    )
+    activity = recording.activity
+    for track, (begin, end) in activity.by_track.items():
+        counts[recording.tracks[track].role.device or 0] += end - begin
+    found: dict[int, dict[str, object]] = {}
+    for plane, role in zip(recording.space.planes, recording.roles, strict=True):
+        if role.core and role.device is not None:
+            row = _device(plane, role, counts[role.device])
+            # Of planes with one name the first that says something counts.
+            before = found.setdefault(role.device, row)
+            found[role.device] = {
+                key: value if value is not None else row[key]
+                for key, value in before.items()
+            }
+    if not found:
+        return or_lost(recording, _NO_DEVICE)
+    return pl.DataFrame(
+        [found[device] for device in sorted(found)], schema=DEVICES.dtypes()
+    )
+
+
+def _device(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]:
+    clock_khz = integer(plane, "clock_rate")
+    teraflops = real(plane, "peak_teraflops_per_second")
+    gigabytes = real(plane, "peak_hbm_bw_gigabytes_per_second")
+    major = integer(plane, "compute_cap_major")
+    vendor = text(plane, "device_vendor")
+    if vendor is None and role.device_type == "GPU" and major is not None:
+        # Producers that do not write the vendor knew no other.
+        vendor = "Nvidia"
+    return {
+        "device": role.device,
+        "plane": plane.name,
+        "type": role.device_type,
+        "name": text(plane, "gpu_device_name") or text(plane, "device_type_string"),
+        "vendor": vendor,
+        "cc_major": major,
+        "cc_minor": integer(plane, "compute_cap_minor"),
+        "cores": integer(plane, "core_count") or None,
+        "clock_hz": clock_khz * _HZ_PER_KHZ if clock_khz else None,
+        "memory_bandwidth": integer(plane, "memory_bandwidth") or None,
+        "memory_bytes": integer(plane, "memory_size") or None,
+        "peak_flops": teraflops * _FLOPS_PER_TERAFLOPS if teraflops else None,
+        "peak_hbm": gigabytes * _BYTES_PER_GIGABYTE if gigabytes else None,
+        "activities": activities,
+    }
+
+
+def _levels(options: bytes | None) -> tuple[int, int, int] | None:
+    """Tracer levels of a serialized ProfileOptions; an absent field is level 0."""
+    if options is None:
+        return None
+    try:
+        numbers = numbers_of(options)
+    except MalformedMessage:
+        return None
+    host, device, python = (
+        numbers.get(it, 0) for it in (_HOST_LEVEL, _DEVICE_LEVEL, _PYTHON_LEVEL)
+    )
+    return host, device, python

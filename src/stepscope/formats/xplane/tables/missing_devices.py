@@ -1,0 +1,108 @@
+"""Why a profile tells nothing about devices, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.xplane.tables.environment import task_environment
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.formats.xplane.recording import Recording
+
+__all__ = ["why_no_activity"]
+
+_MAY_NOT_PROFILE: Final = (
+    "Let users profile: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
+    "kernel module, or give the container CAP_SYS_ADMIN."
+)
+_OTHER_CLIENT: Final = (
+    "Close the other profiler of this GPU (Nsight, DCGM, a second trace): only one "
+    "CUPTI client can record at a time."
+)
+_NO_LIBRARY: Final = (
+    "Put the CUPTI library of the CUDA toolkit (extras/CUPTI/lib64) on LD_LIBRARY_PATH."
+)
+#: Words of a producer's error → what helps against it.
+_REMEDIES: Final = (
+    ("insufficient_privilege", _MAY_NOT_PROFILE),
+    ("insufficient privilege", _MAY_NOT_PROFILE),
+    ("nvgpuctrperm", _MAY_NOT_PROFILE),
+    ("multiple_subscribers", _OTHER_CLIENT),
+    ("multiple subscribers", _OTHER_CLIENT),
+    ("not_compatible", _OTHER_CLIENT),
+    ("libcupti", _NO_LIBRARY),
+    ("could not be loaded", _NO_LIBRARY),
+    ("dlopen", _NO_LIBRARY),
+)
+#: A warning with one of these words may say why; others are about the host, such as
+#: annotations that were open at the end. Errors are never left out.
+_OF_DEVICES: Final = (
+    *(words for words, _ in _REMEDIES),
+    *("device", "accelerator", "gpu", "tpu", "cuda", "cupti", "hip", "rocm", "driver"),
+    *("roctracer", "rocprof", "profiler", "tracer", "did not record", "recorded is"),
+)
+_USUAL_REMEDY: Final = (
+    "Record with device_tracer_level 1 while the device works; check that CUPTI or "
+    "roctracer can be loaded and that users may profile."
+)
+
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The profile holds no device: the program ran on the CPU, or the device "
+    "tracer could not start.",
+    remedy="If the program used an accelerator, record with the device tracer on and "
+    "check that its library (CUPTI, roctracer) can be loaded.",
+)
+
+
+def why_no_activity(recording: Recording) -> Unavailable | None:
+    """The reason that there is no device activity, None where there is some."""
+    if not any(role.core for role in recording.roles):
+        return _no_plane(recording)
+    if recording.activity.frame.height:
+        return None
+    errors = _messages(recording)
+    quoted = f" The producer reports: {'; '.join(errors)}" if errors else ""
+    levels = task_environment(recording).levels
+    if levels is not None and levels[1] == 0:
+        return Unavailable(
+            code="NO_DEVICE_EVENTS",
+            reason="A device is listed, but the device tracer was switched off "
+            f"(device_tracer_level 0).{quoted}",
+            remedy="Record with device_tracer_level 1.",
+        )
+    return Unavailable(
+        code="NO_DEVICE_EVENTS",
+        reason=f"A device is listed, but none of its activity was recorded.{quoted}",
+        remedy=_remedy(errors),
+    )
+
+
+def _no_plane(recording: Recording) -> Unavailable:
+    errors = _messages(recording)
+    if errors:
+        return Unavailable(
+            code="NO_DEVICE_PLANE",
+            reason="The profile holds no device. The producer reports: "
+            f"{'; '.join(errors)}",
+            remedy=_remedy(errors),
+        )
+    return or_lost(recording, _NO_DEVICE)
+
+
+def _messages(recording: Recording) -> list[str]:
+    """What the producer says that may be about devices."""
+    told = recording.space.warnings
+    of_devices = (it for it in told if any(word in it.lower() for word in _OF_DEVICES))
+    return [*recording.space.errors, *of_devices]
+
+
+def _remedy(errors: list[str]) -> str:
+    text = " ".join(errors).lower()
+    for words, remedy in _REMEDIES:
+        if words in text:
+            return remedy
+    return _USUAL_REMEDY

@@ -1,0 +1,325 @@
+"""What a file says about its own recording, and what contradicts itself in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.formats.xplane.decoded.plane_stats import integer, text
+from stepscope.formats.xplane.tables.environment import task_environment
+from stepscope.formats.xplane.tables.programs import malformed_programs
+from stepscope.rundir import is_spool
+from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.reading.shared_notes import (
+    COPY_AGAIN,
+    damaged_file,
+    launch_and_copy_notes,
+)
+from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from stepscope.formats.xplane.recording import Recording
+
+__all__ = ["quality"]
+
+_DROPPED: Final = re.compile(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop")
+
+#: Kernels of one stream run one after the other; clocks of tracers are this coarse.
+_OVERLAP_PS: Final = 1_000_000
+
+
+def quality(recording: Recording) -> pl.DataFrame:
+    """Every doubt about a recording, gravest first."""
+    sources = (
+        _damage,
+        _unfinished,
+        _reported,
+        _times,
+        _names,
+        _clock,
+        _levels,
+        _devices,
+        _activity,
+        _correlation,
+        _programs,
+    )
+    return notes_frame(tuple(note for source in sources for note in source(recording)))
+
+
+def _damage(recording: Recording) -> Iterator[QualityNote]:
+    damage = recording.space.damage
+    if not damage:
+        return
+    first = damage[0]
+    lost = sum(it.lost_bytes for it in damage)
+    lacks = f"; {bytes_text(lost)} are missing" if lost else ""
+    others = f" ({len(damage):,} damaged places)" if len(damage) > 1 else ""
+    yield damaged_file(
+        len(damage),
+        f"The file is damaged at byte {first.offset:,}: {first.what}{lacks}{others}.",
+    )
+
+
+def _unfinished(recording: Recording) -> Iterator[QualityNote]:
+    if not any(is_spool(path.name) for path in recording.paths):
+        return
+    yield QualityNote(
+        kind="unfinished_recording",
+        severity="warning",
+        scope="file",
+        message="The recording was not ended: the program was killed, or still runs. "
+        "What it told until a moment (0.2 s) before is here; what a framework recorded "
+        "itself is not.",
+        remedy="Let the program end, or stop the recording before.",
+    )
+
+
+def _reported(recording: Recording) -> Iterator[QualityNote]:
+    for severity, messages in (
+        ("error", recording.space.errors),
+        ("warning", recording.space.warnings),
+    ):
+        for message, times in Counter(messages).items():
+            dropped = _DROPPED.search(message.lower())
+            if dropped is not None:
+                yield QualityNote(
+                    kind="dropped_events",
+                    severity="warning",
+                    count=times * int(dropped["count"] or dropped["other"]),
+                    scope="file",
+                    message=f"The producer reports lost events: {message}",
+                    remedy="Record fewer steps or a lower tracer level.",
+                )
+            else:
+                yield QualityNote(
+                    kind=f"producer_{severity}",
+                    severity=severity,
+                    count=times,
+                    scope="file",
+                    message=f"The producer reports: {message}",
+                )
+
+
+def _times(recording: Recording) -> Iterator[QualityNote]:
+    line, base = recording.timeline, recording.base
+    if line.negative:
+        yield QualityNote(
+            kind="negative_durations",
+            severity="warning",
+            count=line.negative,
+            scope="file",
+            message=f"{line.negative:,} events end before they start and are left out.",
+        )
+    if line.impossible:
+        yield QualityNote(
+            kind="impossible_times",
+            severity="warning",
+            count=line.impossible,
+            scope="file",
+            message=f"{line.impossible:,} events lie months away from the others and "
+            "are left out.",
+        )
+    if base.impossible:
+        yield QualityNote(
+            kind="impossible_line_times",
+            severity="warning",
+            count=base.impossible,
+            scope="file",
+            message=f"{base.impossible:,} lines start at a time that fits no "
+            "recording; they are shown from time 0.",
+        )
+    if base.anchored:
+        yield QualityNote(
+            kind="lines_anchored",
+            severity="info",
+            count=base.anchored,
+            scope="file",
+            message=f"{base.anchored:,} lines have relative times in a file with "
+            "absolute ones; they are counted from its first line.",
+        )
+    if line.unordered:
+        names = ", ".join(recording.tracks[it].name for it in line.unordered[:3])
+        yield QualityNote(
+            kind="unordered_tracks",
+            severity="info",
+            count=len(line.unordered),
+            scope=names,
+            message=f"The events of {len(line.unordered):,} tracks were out of order "
+            "and have been sorted.",
+        )
+
+
+def _names(recording: Recording) -> Iterator[QualityNote]:
+    unknown = recording.space.event_types.unknown
+    if not unknown.any():
+        return
+    events = int(np.count_nonzero(unknown[recording.timeline.type]))
+    if events:
+        yield QualityNote(
+            kind="unknown_event_names",
+            severity="warning",
+            count=events,
+            scope="file",
+            message=f"{events:,} events refer to {int(unknown.sum()):,} names that the "
+            "file does not hold; names stand behind the events, so a cut file loses "
+            "them first.",
+            remedy=COPY_AGAIN,
+        )
+
+
+def _clock(recording: Recording) -> Iterator[QualityNote]:
+    start = recording.base.epoch_ns or task_environment(recording).start_unix_ns
+    if start is None:
+        yield QualityNote(
+            kind="no_clock",
+            severity="info",
+            scope="file",
+            message="The file does not say when recording began, so its times cannot "
+            "be compared with those of other hosts, and the options of the capture "
+            "are unknown.",
+            remedy="Record with TensorFlow 2.16 or later, or JAX.",
+        )
+
+
+def _levels(recording: Recording) -> Iterator[QualityNote]:
+    levels = task_environment(recording).levels
+    if levels is None:
+        return
+    host, device, python = levels
+    asked = task_environment(recording).asked_levels
+    differ = ""
+    if asked is not None and asked != levels:
+        differ = " Asked for: host {}, device {}, Python {}.".format(*asked)
+    yield QualityNote(
+        kind="tracer_levels",
+        severity="info" if host else "warning",
+        scope="file",
+        message=f"Tracer levels in force: host {host}, device {device}, "
+        f"Python {python}.{differ}",
+        remedy=None if host else "Record with host_tracer_level 2 to see the host.",
+    )
+
+
+def _devices(recording: Recording) -> Iterator[QualityNote]:
+    planes = [
+        (plane, role)
+        for plane, role in zip(recording.space.planes, recording.roles, strict=True)
+        if role.core
+    ]
+    used = {
+        recording.tracks[track].role.device
+        for track, (begin, end) in recording.activity.by_track.items()
+        if end > begin
+    }
+    listed = {role.device for _, role in planes}
+    if len(used) < len(listed):
+        kinds = "/".join(sorted({str(role.device_type) for _, role in planes}))
+        yield QualityNote(
+            kind="idle_devices",
+            severity="info",
+            count=len(listed) - len(used),
+            scope="file",
+            message=f"{len(used)} of {len(listed)} devices ({kinds}) have recorded "
+            "activity; the others were not used, or not traced.",
+        )
+    inferred = [
+        plane.name
+        for plane, role in planes
+        if role.device_type == "GPU"
+        and text(plane, "device_vendor") is None
+        and integer(plane, "compute_cap_major") is not None
+    ]
+    if inferred:
+        yield QualityNote(
+            kind="vendor_inferred",
+            severity="info",
+            count=len(inferred),
+            scope=inferred[0],
+            message="The vendor of the devices is not recorded; Nvidia is inferred "
+            "from their compute capability.",
+        )
+
+
+def _activity(recording: Recording) -> Iterator[QualityNote]:
+    activity = recording.activity
+    yield from launch_and_copy_notes(activity.refused, activity.undirected)
+    overlapping, span = _overlaps(recording)
+    if overlapping:
+        yield QualityNote(
+            kind="overlapping_activity",
+            severity="warning",
+            count=overlapping,
+            scope="device_activity",
+            message=f"{overlapping:,} activities start before the previous one of the "
+            f"same stream ended, by up to {duration_text(span)}; sums count that time "
+            "twice, busy time does not.",
+        )
+
+
+def _overlaps(recording: Recording) -> tuple[int, int]:
+    """Activities that start too early on their stream, and the longest overlap."""
+    count = longest = 0
+    frame = recording.activity.frame
+    start = frame["start_ps"].to_numpy()
+    dur = frame["dur_ps"].to_numpy()
+    for track, (begin, end) in recording.activity.by_track.items():
+        if recording.tracks[track].kind != "stream" or end - begin < 2:
+            continue
+        ends = start[begin:end] + dur[begin:end]
+        # Only the ends so far count: an early long one may cover several.
+        early = np.maximum.accumulate(ends)[:-1] - start[begin + 1 : end]
+        early = early[early > _OVERLAP_PS]
+        if len(early):
+            count += len(early)
+            longest = max(longest, int(early.max()))
+    return count, longest
+
+
+def _correlation(recording: Recording) -> Iterator[QualityNote]:
+    calls = recording.launches
+    frame = recording.activity.frame
+    if isinstance(calls, Unavailable) or frame.is_empty():
+        return
+    launched = calls["correlation"].to_numpy()
+    ran = frame["correlation"].drop_nulls().to_numpy()
+    orphans = int(np.count_nonzero(~np.isin(ran, launched)))
+    without = frame["correlation"].null_count()
+    if orphans or without:
+        yield QualityNote(
+            kind="activity_without_launch",
+            severity="info",
+            count=orphans + without,
+            scope="device_activity",
+            message=f"{orphans + without:,} of {frame.height:,} device activities have "
+            "no recorded launch call.",
+        )
+    idle = int(np.count_nonzero(~np.isin(launched, ran)))
+    if idle:
+        yield QualityNote(
+            kind="launches_without_activity",
+            severity="info",
+            count=idle,
+            scope="launches",
+            message=f"{idle:,} of {len(launched):,} launch calls have no recorded "
+            "device activity: it lies outside the recording, or was lost.",
+        )
+
+
+def _programs(recording: Recording) -> Iterator[QualityNote]:
+    malformed = malformed_programs(recording)
+    if malformed:
+        yield QualityNote(
+            kind="malformed_programs",
+            severity="warning",
+            count=malformed,
+            scope="hlo_ops",
+            message=f"{malformed:,} HLO modules cannot be read and are left out.",
+        )

@@ -1,0 +1,260 @@
+"""Events of lines become rows of tracks: one time base, refused rows, checked order.
+
+Every real file is in order already, so nothing is copied then: the decoder's columns
+are the table's. Rows that are refused, lines out of order and lines that belong to one
+track make a new row order, which is kept to translate the stats' rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope._core.nesting import first_unordered
+from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
+from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.tables.tracks import Track
+    from stepscope.xspace.reading.columns import Lines, XSpace
+
+__all__ = ["TimeBase", "Timeline", "build_timeline", "time_base"]
+
+#: A line that starts later than this counts nanoseconds since 1970, not since the
+#: start of the recording: three years would have passed (spec: formats, section 4.1).
+_EPOCH_NS: Final = 10**17
+
+#: Times beyond this cannot be added up in 64 bits; a hundred days in picoseconds.
+_LAST_PS: Final = 2**63 // 2 - 1
+_LAST_NS: Final = _LAST_PS // PS_PER_NS
+
+_NO_ROWS: Final = np.zeros(0, dtype=np.int64)
+
+
+class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
+    """Where time 0 of the trace lies.
+
+    Attributes:
+        epoch_ns: Nanoseconds since 1970 of time 0, None where lines are relative.
+        shift_ps: By line: what is added to the offsets of its events.
+        anchored: Lines of a file with absolute times that start at 0.
+        impossible: Lines whose time fits no recording; they start at 0.
+    """
+
+    epoch_ns: int | None
+    shift_ps: NDArray[np.int64]
+    anchored: int
+    impossible: int
+
+
+class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
+    """The events of all tracks in their final rows.
+
+    Attributes:
+        track, type, start_ps, dur_ps: Columns of `events`.
+        event_begin, event_end: By track, its rows.
+        rows: Final row → row in the file; None where they are equal.
+        aggregate_track, aggregate_type, aggregate_count, aggregate_ps: Columns of
+            `aggregates`.
+        negative: Events refused for a negative duration.
+        impossible: Events refused for a time that no recording has.
+        unordered: Tracks that had to be sorted.
+        file_rows: How many events the file holds, refused ones too.
+    """
+
+    track: NDArray[np.int32]
+    type: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    event_begin: NDArray[np.int64]
+    event_end: NDArray[np.int64]
+    rows: NDArray[np.int64] | None
+    aggregate_track: NDArray[np.int32]
+    aggregate_type: NDArray[np.int32]
+    aggregate_count: NDArray[np.int64]
+    aggregate_ps: NDArray[np.int64]
+    negative: int
+    impossible: int
+    unordered: tuple[int, ...]
+    file_rows: int
+
+    def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
+        """First start and last end of the events of some tracks; None without any."""
+        ranges = [
+            (int(self.event_begin[track]), int(self.event_end[track]))
+            for track in tracks
+            if self.event_end[track] > self.event_begin[track]
+        ]
+        if not ranges:
+            return None
+        # Rows of a track are in order of their starts; ends are added up a block at a
+        # time, so that no column of ends is held.
+        first = min(int(self.start_ps[begin]) for begin, _ in ranges)
+        last = max(
+            int((self.start_ps[at:stop] + self.dur_ps[at:stop]).max())
+            for begin, end in ranges
+            for at in range(begin, end, BLOCK_ROWS)
+            for stop in (min(at + BLOCK_ROWS, end),)
+        )
+        return first, last
+
+    def frame(self) -> pl.DataFrame:
+        """The table `events`."""
+        return pl.DataFrame(
+            {
+                "track": self.track,
+                "type": self.type,
+                "start_ps": self.start_ps,
+                "dur_ps": self.dur_ps,
+            }
+        )
+
+    def aggregates(self) -> pl.DataFrame:
+        """The table `aggregates`."""
+        return pl.DataFrame(
+            {
+                "track": self.aggregate_track,
+                "type": self.aggregate_type,
+                "occurrences": self.aggregate_count,
+                "dur_ps": self.aggregate_ps,
+            }
+        )
+
+
+def time_base(lines: Lines) -> TimeBase:
+    """Find time 0 of a file and what it means for each line.
+
+    Times are normally relative to the start of the recording. In a file with absolute
+    times, time 0 is that of its first line; lines that are relative all the same are
+    anchored there.
+    """
+    stamps = lines.timestamp_ns
+    absolute = stamps > _EPOCH_NS
+    epoch = int(stamps[absolute].min()) if absolute.any() else None
+    relative = np.where(absolute, stamps - (epoch or 0), stamps)
+    impossible = (relative > _LAST_NS) | (relative < -_LAST_NS)
+    return TimeBase(
+        epoch_ns=epoch,
+        shift_ps=np.where(impossible, 0, relative) * PS_PER_NS,
+        anchored=int((~absolute).sum()) if epoch is not None else 0,
+        impossible=int(impossible.sum()),
+    )
+
+
+def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Timeline:
+    """Place every event; the decoder's offsets become starts in place."""
+    start = space.events.offset_ps
+    dur = space.events.dur_ps
+    begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
+    beyond = _beyond(start)
+    start[beyond] = 0
+    for line, shift in enumerate(base.shift_ps.tolist()):
+        if shift:
+            start[begins[line] : ends[line]] += shift
+    negative = np.flatnonzero(dur < 0) if len(dur) and dur.min() < 0 else _NO_ROWS
+    impossible = np.setdiff1d(
+        np.concatenate([beyond, _beyond(start), _beyond(dur)]), negative
+    )
+    aggregated = space.events.aggregated
+    drop = np.unique(np.concatenate([negative, impossible, aggregated]))
+    parts: list[NDArray[np.int64] | range] = []
+    unordered: list[int] = []
+    for row, track in enumerate(tracks):
+        ranges = [range(begins[line], ends[line]) for line in track.lines]
+        part = _rows_of_track(ranges, drop, start, dur)
+        if isinstance(part, _Sorted):
+            unordered.append(row)
+            part = part.rows
+        parts.append(part)
+    counts = np.array([len(part) for part in parts], dtype=np.int64)
+    event_end = np.cumsum(counts)
+    rows = _row_order(parts, len(start))
+    types = space.events.type
+    line_track = np.zeros(len(begins), dtype=np.int32)
+    for row, track in enumerate(tracks):
+        line_track[list(track.lines)] = row
+    aggregate_line = np.searchsorted(space.lines.event_end, aggregated, side="right")
+    return Timeline(
+        track=np.repeat(np.arange(len(parts), dtype=np.int32), counts),
+        type=types if rows is None else types[rows],
+        start_ps=start if rows is None else start[rows],
+        dur_ps=dur if rows is None else dur[rows],
+        event_begin=event_end - counts,
+        event_end=event_end,
+        rows=rows,
+        aggregate_track=line_track[aggregate_line],
+        aggregate_type=types[aggregated],
+        aggregate_count=space.events.occurrences,
+        aggregate_ps=dur[aggregated],
+        negative=len(negative),
+        impossible=len(impossible),
+        unordered=tuple(unordered),
+        file_rows=len(start),
+    )
+
+
+def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows whose time is so far off that a sum of two would overflow."""
+    if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
+        return _NO_ROWS
+    return np.flatnonzero((times < -_LAST_PS) | (times > _LAST_PS))
+
+
+class _Sorted(Frozen, frozen=True, eq=True):
+    rows: NDArray[np.int64]
+
+
+def _rows_of_track(
+    ranges: Sequence[range],
+    drop: NDArray[np.int64],
+    start: NDArray[np.int64],
+    dur: NDArray[np.int64],
+) -> NDArray[np.int64] | range | _Sorted:
+    """The rows of the file that a track holds, in the order of a track.
+
+    Start ascending, then duration descending, then as in the file.
+    """
+    if len(ranges) == 1:
+        (whole,) = ranges
+        low, high = np.searchsorted(drop, (whole.start, whole.stop))
+        if low == high:
+            if first_unordered(start, dur, whole.start, whole.stop) == whole.stop:
+                return whole
+            rows = np.arange(whole.start, whole.stop, dtype=np.int64)
+        else:
+            rows = np.setdiff1d(
+                np.arange(whole.start, whole.stop, dtype=np.int64),
+                drop[low:high],
+                assume_unique=True,
+            )
+    else:
+        joined = [np.arange(it.start, it.stop, dtype=np.int64) for it in ranges]
+        rows = np.concatenate(joined)
+        rows = rows[~np.isin(rows, drop)]
+    starts, durs = start[rows], dur[rows]
+    if first_unordered(starts, durs, 0, len(rows)) == len(rows):
+        return rows
+    return _Sorted(rows[np.lexsort((-durs, starts))])
+
+
+def _row_order(
+    parts: Sequence[NDArray[np.int64] | range], file_rows: int
+) -> NDArray[np.int64] | None:
+    """All tracks' rows one after another; None where that is the order of the file."""
+    at = 0
+    for part in parts:
+        if not isinstance(part, range) or (len(part) and part.start != at):
+            break
+        at += len(part)
+    else:
+        if at == file_rows:
+            return None
+    arrays = [np.asarray(part, dtype=np.int64) for part in parts]
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

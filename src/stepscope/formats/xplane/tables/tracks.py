@@ -1,0 +1,226 @@
+"""Lines of planes become tracks: what each one is, told by its plane, id and name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from stepscope.formats.xplane.decoded.plane_stats import integer
+from stepscope.trace.tracks import TRACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepscope.xspace.reading.columns import Plane, XSpace
+
+__all__ = [
+    "HOST_PLANE",
+    "PlaneRole",
+    "Track",
+    "activity_tracks",
+    "line_types",
+    "plane_roles",
+    "tracks_frame",
+    "tracks_of",
+]
+
+HOST_PLANE: Final = "/host:CPU"
+
+#: Planes whose lines belong to the host's threads; normally merged when saved.
+_SIDE_PLANES: Final = frozenset(
+    {"/host:CUPTI", "/host:ROCTRACER", "/host:python-tracer", "/host:TPU-runtime"}
+)
+
+_CHILD: Final = re.compile(r"(?P<name>.*) \[(?P<pid>\d+)\]\Z", re.DOTALL)
+_DEVICE: Final = re.compile(
+    r"/device:(?P<type>GPU|TPU):(?P<ordinal>\d{1,9})(?P<rest>.*)\Z", re.DOTALL
+)
+
+#: Ids that producers give to lines they derive: base, base + 1, … (spec: tools, 1.4).
+_DERIVED_BASE: Final = -559038737
+_DERIVED_LAST: Final = _DERIVED_BASE + 389
+_OVERHEAD_ID: Final = _DERIVED_BASE + 6
+_COUNTERS_ID: Final = 2**63 - 1
+
+_DERIVED_NAMES: Final = {
+    "Steps": "steps",
+    "Launch Stats": "launch_stats",
+    "Framework Name Scope": "name_scope",
+    "TensorFlow Name Scope": "name_scope",
+    "Framework Ops": "framework_ops",
+    "TensorFlow Ops": "framework_ops",
+    "XLA Modules": "xla_modules",
+    "XLA Ops": "xla_ops",
+    "Source code": "source",
+    "Source Code": "source",
+}
+
+#: How lines of a GPU are called on which its streams wait.
+_WAITS: Final = "synchronisation"
+
+_LINE_TYPES: Final = re.compile(r"Stream #\S*?\((?P<types>[^)]*)\)")
+
+
+class PlaneRole(NamedTuple):
+    """What a plane stands for.
+
+    Attributes:
+        group: Name under which its tracks are shown; planes of one group are one.
+        process: Process id, where recorded.
+        device_type: GPU, TPU or CUSTOM; None for the host.
+        device: Ordinal, None for the host and for parts of a chip that have none.
+        core: The plane is a whole device, not one of its parts.
+        side: A collector's own plane of host threads.
+    """
+
+    group: str
+    process: int | None = None
+    device_type: str | None = None
+    device: int | None = None
+    core: bool = False
+    side: bool = False
+
+
+class Track(NamedTuple):
+    """One track, and the lines of the file that it holds."""
+
+    role: PlaneRole
+    name: str
+    kind: str
+    derived: str | None
+    id: int
+    lines: tuple[int, ...]
+
+
+def plane_roles(planes: Iterable[Plane]) -> list[PlaneRole]:
+    """The role of every plane, in file order."""
+    return [_role(plane) for plane in planes]
+
+
+def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
+    """Every track in file order; equal lines of planes of one name are one track."""
+    lines = space.lines
+    tracks: list[Track] = []
+    of_name: dict[tuple[str, int, str], int] = {}
+    of_id: dict[tuple[str, int], int] = {}
+    for row, (plane, line, name_handle, display) in enumerate(
+        zip(
+            lines.plane.tolist(),
+            lines.id.tolist(),
+            lines.name.tolist(),
+            lines.display_name.tolist(),
+            strict=True,
+        )
+    ):
+        role = roles[plane]
+        name = space.strings[name_handle]
+        same = of_name.get((role.group, line, name))
+        if same is None:
+            same = of_id.get((role.group, line))
+            # One thread, seen by two collectors of the same process.
+            if same is not None and not (role.side or tracks[same].role.side):
+                same = None
+        if same is not None:
+            before = tracks[same]
+            tracks[same] = before._replace(lines=(*before.lines, row))
+            continue
+        shown = space.strings[display] if display >= 0 else ""
+        kind, derived = _kind(role, line, name)
+        of_name[role.group, line, name] = len(tracks)
+        of_id.setdefault((role.group, line), len(tracks))
+        tracks.append(
+            Track(
+                role=role,
+                name=shown or name or f"line {line}",
+                kind=kind,
+                derived=derived,
+                id=line,
+                lines=(row,),
+            )
+        )
+    return tracks
+
+
+def tracks_frame(
+    tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> pl.DataFrame:
+    """The declared frame; `begin` and `end` are rows of events, by track."""
+    return pl.DataFrame(
+        {
+            "plane": [track.role.group for track in tracks],
+            "name": [track.name for track in tracks],
+            "kind": [track.kind for track in tracks],
+            "derived": [track.derived for track in tracks],
+            "device": [track.role.device for track in tracks],
+            "process": [track.role.process for track in tracks],
+            "id": [track.id for track in tracks],
+            "event_begin": begin,
+            "event_end": end,
+        },
+        schema=TRACKS.dtypes(),
+    )
+
+
+def line_types(name: str) -> tuple[str, ...]:
+    """The kinds of work that a stream's name lists, `Stream #7(Compute,MemcpyD2D)`."""
+    found = _LINE_TYPES.search(name)
+    return tuple(found["types"].split(",")) if found else ()
+
+
+def activity_tracks(tracks: list[Track]) -> list[int]:
+    """Rows of the tracks that hold what ran on a device, in order."""
+    return [
+        row
+        for row, track in enumerate(tracks)
+        if (track.role.device_type == "GPU" and track.kind == "stream")
+        or (track.role.device_type == "TPU" and track.kind == "core")
+    ]
+
+
+def _role(plane: Plane) -> PlaneRole:
+    name, process = plane.name, integer(plane, "process_id")
+    child = _CHILD.match(name)
+    if child is not None:
+        name, process = child["name"], int(child["pid"])
+    device = _DEVICE.match(name)
+    if device is not None:
+        return PlaneRole(
+            group=plane.name,
+            process=process,
+            device_type=device["type"],
+            device=int(device["ordinal"]),
+            core=not device["rest"],
+        )
+    if name.startswith(("/device:", "/custom:")):
+        return PlaneRole(group=plane.name, process=process, device_type="CUSTOM")
+    if name.startswith("#Chip"):
+        return PlaneRole(group=plane.name, process=process, device_type="TPU")
+    if name in _SIDE_PLANES:
+        group = HOST_PLANE + plane.name.removeprefix(name)
+        return PlaneRole(group=group, process=process, side=True)
+    return PlaneRole(group=plane.name or f"plane {plane.id}", process=process)
+
+
+def _kind(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
+    """The kind of a line's track, and which view it is where it is derived."""
+    if line == _COUNTERS_ID or name == "_counters_":
+        return "counters", None
+    if line == _OVERHEAD_ID or name == "CUPTI overhead":
+        return "overhead", None
+    view = _DERIVED_NAMES.get(name.split(" - from #", 1)[0])
+    if _DERIVED_BASE <= line <= _DERIVED_LAST:
+        return "derived", view or "other"
+    if role.device_type is None:
+        return "thread", None
+    if role.device_type == "TPU" and view == "xla_ops":
+        # There the line of ops is the recording itself, not a view of streams.
+        view, kind = None, "core" if role.core else "asynchronous"
+    else:
+        works = role.device_type == "GPU" and not name.endswith(_WAITS)
+        kind = "stream" if works else "asynchronous"
+    return ("derived", view) if view else (kind, None)

@@ -1,0 +1,101 @@
+"""The head of the page: what was recorded, and a device that kept silent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, REMEDIES
+from stepscope.report.page import Piece, cut_middle, line, wrapped
+from stepscope.report.words.names import sentence
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.report.document import Device, Document
+    from stepscope.report.page import Line
+
+__all__ = ["damage", "header", "silent_device"]
+
+_MOST_HOSTS = 4
+
+
+def header(document: Document, width: int) -> list[Line]:
+    """Program, run, hosts and devices in a line or two."""
+    profile = document.profile
+    named = ", ".join(profile.hosts[:_MOST_HOSTS])
+    count = len(profile.hosts)
+    more = f" and {count - _MOST_HOSTS} more" if count > _MOST_HOSTS else ""
+    hosts = f"host {named}" if count == 1 else f"{count} hosts: {named}{more}"
+    facts = f"{hosts} · {_devices(document)}"
+    return [
+        line(
+            Piece("stepscope", "title"),
+            Piece(" · "),
+            Piece(cut_middle(profile.run, width - 12), "title"),
+        ),
+        *wrapped(facts, width, indent=0, role="dim"),
+    ]
+
+
+def _devices(document: Document) -> str:
+    devices = document.profile.devices
+    used = [device for device in devices if device.activities]
+    if not devices:
+        return "CPU only" if document.silent_device is None else "devices not recorded"
+    kinds = Counter(_kind(device, document) for device in used or devices)
+    text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    idle = len(devices) - len(used)
+    return f"{text}; {idle} more without recorded work" if used and idle else text
+
+
+def _kind(device: Device, document: Document) -> str:
+    """What people call the device, as far as the profile tells."""
+    known = (
+        ()
+        if isinstance(document.overview, Unavailable)
+        else document.overview.environment.devices
+    )
+    name = next(
+        (
+            entry.type
+            for entry in known
+            if (entry.host, entry.device) == (device.host, device.device)
+        ),
+        None,
+    )
+    capability = device.compute_capability
+    kind = device.name or name or device.type
+    return f"{kind}, compute capability {capability}" if capability else kind
+
+
+def damage(document: Document, width: int) -> list[Line]:
+    """What is so wrong with the recording that the numbers are only a part."""
+    lines: list[Line] = []
+    for doubt in document.quality:
+        if doubt.severity == "error":
+            host = "" if doubt.host is None else f"{doubt.host}: "
+            remedy = f" {doubt.remedy}" if doubt.remedy else ""
+            text = f"! {host}{sentence(doubt.message)}{remedy}"
+            lines += wrapped(text, width, indent=0, role="bad")
+    return lines
+
+
+def silent_device(document: Document, width: int) -> list[Line]:
+    """The line that leads where a device was used and nothing of its work is there."""
+    sign = document.silent_device
+    if sign is None:
+        return []
+    lines = [
+        line(Piece("! The device's work is not in this profile.", "bad")),
+        *wrapped(
+            f"The program used a device ({sign}), but no kernel was recorded: what "
+            "follows is the host's side only. Usual causes, and what to do:",
+            width,
+            indent=2,
+        ),
+    ]
+    for cause in CAUSES_OF_SILENT_DEVICES:
+        remedy = REMEDIES[cause]
+        lines += wrapped(f"• {remedy.sentence}", width, indent=2)
+        lines += [line("      ", Piece(command, "code")) for command in remedy.commands]
+    return lines

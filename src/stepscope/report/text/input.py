@@ -1,0 +1,80 @@
+"""Where the input's time goes, where the program waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.page import Piece, bar, line, more, wrapped
+from stepscope.report.words.names import INPUT_CATEGORY_NAMES, listed, percent, us
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+    from stepscope.report.document import Document
+    from stepscope.report.page import Line
+
+__all__ = ["input_pipeline"]
+
+_NAME_WIDTH: Final = 24
+_NUMBERS_WIDTH: Final = 22
+#: Verdicts that leave something to say; findings tell when all is well or unknown.
+_BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
+
+
+def input_pipeline(document: Document, width: int) -> list[Line]:
+    """Verdict, the work behind it, and the stage to mend; nothing where all is well."""
+    result = document.input_pipeline
+    if isinstance(result, Unavailable) or result.verdict not in _BOUND:
+        return []
+    lines = wrapped(result.text, width, indent=2)
+    lines += _work(result, width)
+    stage = _stage(document, width)
+    if not stage and result.next_steps:
+        lines += wrapped(result.next_steps[0].advice, width, indent=2)
+    lines += [*stage, more("stepscope show input_pipeline_analyzer PATH")]
+    if stage:
+        lines.append(more("stepscope show tf_data_bottleneck_analysis PATH"))
+    return lines
+
+
+def _work(result: InputPipelineResult, width: int) -> list[Line]:
+    """The time of each kind of host-side work; what nobody looked at is named."""
+    room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
+    drawn: list[Line] = []
+    unseen = []
+    for name, title in INPUT_CATEGORY_NAMES.items():
+        time = result.host_breakdown_us.get(name)
+        share = result.host_breakdown_percent.get(name)
+        if time is None:
+            unseen.append(title)
+        elif time and share is not None:
+            numbers = f"  {title:<{_NAME_WIDTH}}{us(time):>11}{percent(share):>9}  "
+            drawn.append(line(numbers, Piece(bar(share / 100, room), "bar")))
+    if not drawn:
+        return []
+    label = "The host's work on input, threads added up (work, not delay):"
+    lines = [*wrapped(label, width, indent=2, role="dim"), *drawn]
+    if unseen:
+        text = f"Not looked at: {listed(unseen)}."
+        lines += wrapped(text, width, indent=2, role="dim")
+    return lines
+
+
+def _stage(document: Document, width: int) -> list[Line]:
+    """The stage that the slowest call waited for, where the steps wait for the call."""
+    result = document.tf_data
+    if isinstance(result, Unavailable):
+        return []
+    summary = result.summary
+    slow, latency = summary.bottleneck, summary.max_latency_us
+    if not summary.limits_steps or slow is None or latency is None:
+        return []
+    several = len(document.profile.hosts) > 1
+    where = f" on {summary.host}" if several and summary.host is not None else ""
+    text = (
+        f"Slowest stage{where}: {slow.long_name}, {us(slow.self_us)} of a call of "
+        f"{us(latency)}."
+    )
+    if summary.suggestion is not None:
+        text = f"{text} {summary.suggestion}"
+    return wrapped(text, width, indent=2)

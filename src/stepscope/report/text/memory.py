@@ -1,0 +1,57 @@
+"""How full each memory became."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.page import Piece, line, more, table, wrapped
+from stepscope.report.words.names import ms, percent
+from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.report.document import Document
+    from stepscope.report.page import Line, Role
+
+__all__ = ["memories"]
+
+_SHOWN: Final = 8
+_HEADER: Final = ("memory", "peak", "of capacity", "capacity", "peak at")
+_ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
+
+
+def memories(document: Document, width: int) -> list[Line]:
+    """The peak of each memory, and which came near its end; nothing without events."""
+    result = document.memory
+    if isinstance(result, Unavailable):
+        return []
+    body = [
+        (
+            row["memory_id"],
+            _or_dash(row["peak_bytes"], bytes_text),
+            _or_dash(row["peak_capacity_percent"], percent),
+            _or_dash(row["capacity_bytes"], bytes_text),
+            _or_dash(row["peak_time_ms"], ms),
+        )
+        for row in result.rows.head(_SHOWN).iter_rows(named=True)
+    ]
+    lines = table(
+        _HEADER, body, align=("<", ">", ">", ">", ">"), width=width, stretch=0
+    )
+    left = result.rows.height - len(body)
+    if left:
+        lines.append(line(Piece(f"  {left} more", "dim")))
+    for name, memory in result.memories.items():
+        # How free memory is divided matters where it runs short; the page tells it.
+        for warning in memory.warnings:
+            if warning.kind == "near_capacity":
+                share = percent(100 * warning.value)
+                text = f"{name}: {share} of its capacity is in use at the peak."
+                lines += wrapped(text, width, indent=2, role=_ROLES[warning.severity])
+    return [*lines, more("stepscope show memory_profile PATH")]
+
+
+def _or_dash(value: float | None, words: Callable[[float], str]) -> str:
+    return "–" if value is None else words(value)

@@ -1,0 +1,176 @@
+"""A view of the model on the screen: a tree, the costly nodes of it first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.page import Piece, line, plain_text, table, wrapped
+from stepscope.report.to_table import MOST_ROWS, reasons
+from stepscope.report.words.names import us
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from stepscope.analysis.model_views import ModelViewsResult
+    from stepscope.report.page import Align, Line
+    from stepscope.unavailable import Missing
+
+__all__ = ["render"]
+
+_UNKNOWN: Final = "–"
+_INDENT: Final = "  "
+#: Column → its heading on the screen.
+_HEADINGS: Final = {
+    "total_us": "total",
+    "percent": "%",
+    "self_us": "self",
+    "total_device_us": "device",
+    "occurrences": "count",
+    "flops": "flops",
+    "parameters": "parameters",
+    "allocated_bytes": "allocated",
+    "type": "type",
+}
+#: Columns that nothing but units makes readable.
+_TIMES: Final = frozenset({"total_us", "self_us", "total_device_us"})
+#: Column of large numbers → its unit.
+_LARGE: Final = {"flops": "", "parameters": "", "allocated_bytes": "B"}
+_THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
+#: A share that reads as 100.0.
+_ALL_PERCENT: Final = 99.95
+#: A label gives way to the numbers down to this width.
+_NARROWEST: Final = 24
+
+
+def render(
+    result: ModelViewsResult,
+    *,
+    view: str,
+    title: str,
+    others: Sequence[str],
+    width: int,
+) -> str:
+    """The tree of one view.
+
+    Args:
+        result: All views.
+        view: The one to show.
+        title: What it is.
+        others: Names of the result's other tables.
+        width: Characters in a line.
+    """
+    rows: pl.DataFrame = getattr(result, view)
+    shown = _costliest(rows)
+    columns = [name for name in _HEADINGS if _tells(rows, name, view)]
+    numbers = [[_cell(name, value) for value in shown[name]] for name in columns]
+    headings = [view, *(_HEADINGS[name] for name in columns)]
+    align: list[Align] = ["<", *("<" if it == "type" else ">" for it in columns)]
+    lines = [line(Piece(title, "heading")), line()]
+    lines += table(
+        headings,
+        list(zip(_labels(shown, view), *numbers, strict=True)),
+        align=align,
+        width=max(width, _NARROWEST),
+        stretch=0,
+    )
+    lines += _notes(result, rows, view=view, others=others, width=width)
+    lines += reasons(_about(result, view), width)
+    return plain_text(lines)
+
+
+def _costliest(rows: pl.DataFrame) -> pl.DataFrame:
+    """As many rows as fit the screen; what is above a row shown costs no less."""
+    if rows.height <= MOST_ROWS:
+        return rows
+    if "total_us" not in rows.columns:
+        return rows.head(MOST_ROWS)
+    chosen = rows.sort(
+        "total_us", "id", descending=[True, False], maintain_order=True
+    ).head(MOST_ROWS)
+    return chosen.sort("id")
+
+
+def _tells(rows: pl.DataFrame, name: str, view: str) -> bool:
+    """Columns of nulls alone are left to the reasons below; a type once is enough."""
+    if name not in rows.columns or (name == "type" and view in {"op", "code"}):
+        return False
+    return rows[name].null_count() < rows.height
+
+
+def _labels(rows: pl.DataFrame, view: str) -> list[str]:
+    """Names, indented; of a path only what the line above does not say."""
+    names = dict(zip(rows["id"], rows["name"], strict=True))
+    labels = []
+    for name, parent, depth in zip(
+        rows["name"], rows["parent"], rows["depth"], strict=True
+    ):
+        own = name
+        if view == "scope" and parent in names:
+            own = name.removeprefix(f"{names[parent]}/")
+        labels.append(_INDENT * (depth - 1) + own)
+    return labels
+
+
+def _cell(name: str, value: float | str | None) -> str:
+    if value is None:
+        return _UNKNOWN
+    if isinstance(value, str):
+        return value
+    if name in _TIMES:
+        return us(value) if value else "0"
+    if name == "percent":
+        return f"{value:.1f}"
+    if name in _LARGE:
+        return f"{_scaled(value)}{_LARGE[name]}".rstrip()
+    return f"{value:,}"
+
+
+def _scaled(value: float) -> str:
+    """Four digits and a power of a thousand: `6.011 T`."""
+    for unit in _THOUSANDS:
+        if abs(value) < 1000 or unit == _THOUSANDS[-1]:
+            return f"{value:.4g}{unit}"
+        value /= 1000
+    return f"{value:,}"
+
+
+def _notes(
+    result: ModelViewsResult,
+    rows: pl.DataFrame,
+    *,
+    view: str,
+    others: Sequence[str],
+    width: int,
+) -> list[Line]:
+    notes = []
+    if not rows.height:
+        notes.append("No node is left by these options.")
+    if rows.height > MOST_ROWS:
+        which = "costliest" if "total_us" in rows.columns else "first"
+        notes.append(
+            f"The {MOST_ROWS} {which} of {rows.height:,} nodes; --max-depth and "
+            "--min-micros choose others, --format csv has all."
+        )
+    known = result.flops_known_percent
+    counted = "flops" in rows.columns and rows["flops"].count()
+    if counted and known is not None and known < _ALL_PERCENT:
+        notes.append(
+            f"flops are those of ops that take {known:.1f} % of the time; for the "
+            "rest they are not known."
+        )
+    left = [name for name in others if name != view]
+    notes.append(f"More views and tables (--table NAME): {', '.join(left)}.")
+    found = [piece for note in notes for piece in wrapped(note, width, indent=2)]
+    return [line(), *found]
+
+
+def _about(result: ModelViewsResult, view: str) -> list[Missing]:
+    """Reasons of this view and of the result as a whole."""
+    views = {"scope", "graph", "op", "code"}
+    return [
+        one
+        for one in result.missing
+        if one.field.split(".")[0] == view or one.field.split(".")[0] not in views
+    ]

@@ -1,0 +1,214 @@
+"""The workers of a run side by side, as a page of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.page import Piece, line, plain_text, table, wrapped
+from stepscope.report.to_table import MOST_ROWS, reasons
+from stepscope.report.words.names import CATEGORY_NAMES, ms, percent, us
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.analysis.pod_viewer import PodViewerResult
+    from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+    from stepscope.analysis.pod_viewer.workers import WorkerSummary
+    from stepscope.report.page import Align, Line
+    from stepscope.unavailable import Missing
+
+__all__ = ["render"]
+
+_UNKNOWN: Final = "–"
+#: Field of a worker → heading of its column; a column that is null of all is left out.
+_COLUMNS: Final = {
+    "total_ms": "step",
+    "device_work_ms": "own work",
+    "collective_wait_ms": "waited",
+    "collective_transfer_ms": "transferred",
+    "collective_untold_ms": "wait or transfer",
+    "waited_for_ms": "others waited for it",
+}
+#: Category → heading of its column, which must be short.
+_SHORT: Final = {
+    "compilation": "compile",
+    "input": "input",
+    "output": "output",
+    "kernel_launch": "launch",
+    "host_compute": "host",
+    "device_collectives": "collectives",
+    "device_to_device": "D2D",
+    "device_compute_16": "compute 16",
+    "device_compute_32": "compute 32",
+    "other": "others",
+}
+_CLOCKS: Final = {
+    "recorded": "Their clocks are compared by the times that the hosts recorded; "
+    "nothing tells how well these agree.",
+    "steps": "Their clocks are laid side by side by the steps that they share: begins "
+    "can be compared to within a step.",
+    "none": "Nothing ties their clocks together: begins are not compared.",
+}
+_BY: Final = {
+    "device_work": "Its device works longest",
+    "step_time": "Its steps take longest",
+}
+
+
+def render(
+    result: PodViewerResult,
+    *,
+    title: str,
+    doubts: Sequence[str],
+    others: Sequence[str],
+    width: int,
+) -> str:
+    """Who is slow and why, how surely the hosts are compared, and every worker.
+
+    Args:
+        result: The workers of a run.
+        title: Tool, run and hosts.
+        doubts: What is doubtful about the run as a whole.
+        others: Names of the tables that can be shown or exported whole.
+        width: Characters in a line.
+    """
+    lines = [line(Piece(title, "title")), line()]
+    for message in (*doubts, *(note.message for note in result.quality)):
+        lines += wrapped(message, width, indent=2, role="warn")
+    lines += _slowest(result, width)
+    lines += wrapped(_clocks(result), width, indent=2)
+    for section in (_workers, _breakdown):
+        lines += [line(), *section(result.workers[:MOST_ROWS], width)]
+    lines += [line(), *_left_out(result, others, width)]
+    return plain_text([*lines, *reasons(_of_the_page(result), width)])
+
+
+def _slowest(result: PodViewerResult, width: int) -> list[Line]:
+    slowest = result.slowest
+    if slowest is None:
+        why = [one.reason for one in result.missing if one.field == "slowest"]
+        said = {note.message for note in result.quality}
+        return [
+            piece
+            for reason in why
+            if reason not in said
+            for piece in wrapped(reason, width, indent=2)
+        ]
+    steps = f"{slowest.steps} of {slowest.of_steps} steps"
+    if slowest.of_steps == 1:
+        steps = "the one step"
+    name = _name(slowest.host, slowest.device)
+    head = f"{name} is the slowest worker, in {steps}."
+    text = f"{_evidence(slowest)} {_cause(slowest)}"
+    return [
+        *wrapped(head, width, indent=2, role="heading"),
+        *wrapped(text.strip(), width, indent=2),
+    ]
+
+
+def _evidence(slowest: SlowestWorker) -> str:
+    if slowest.waited_for_ms is not None:
+        return (
+            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
+            "it, added up."
+        )
+    return f"{_BY[slowest.by]}."
+
+
+def _cause(slowest: SlowestWorker) -> str:
+    if slowest.cause is None:
+        return ""
+    more = ms(slowest.excess_ms[slowest.cause])
+    if slowest.cause == "late_start":
+        return (
+            f"It begins its steps {more} later than the median of the others; what "
+            "kept it lies before the step."
+        )
+    what = CATEGORY_NAMES[slowest.cause].lower()
+    return f"It spends {more} a step more on {what} than the median of the others."
+
+
+def _clocks(result: PodViewerResult) -> str:
+    if len(result.clocks) < 2:
+        return ""
+    sources = {clock.source for clock in result.clocks} - {"reference"}
+    for source in ("none", "steps", "recorded"):
+        if source in sources:
+            return f"{len(result.clocks)} hosts. {_CLOCKS[source]}"
+    doubt = max(clock.doubt_us or 0.0 for clock in result.clocks)
+    return (
+        f"{len(result.clocks)} hosts. Their clocks are laid side by side by the "
+        f"collectives that they leave together, to within {us(doubt)}."
+    )
+
+
+def _workers(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
+    fields = [
+        field
+        for field in _COLUMNS
+        if any(getattr(one, field) is not None for one in workers)
+    ]
+    if not any(one.collective_untold_ms for one in workers):
+        fields = [field for field in fields if field != "collective_untold_ms"]
+    body = [
+        (
+            _name(one.host, one.device),
+            *(_time(getattr(one, field)) for field in fields),
+            CATEGORY_NAMES[one.bottleneck],
+        )
+        for one in workers
+    ]
+    numbers: list[Align] = [">"] * len(fields)
+    align: Sequence[Align] = ("<", *numbers, "<")
+    header = ("worker", *(_COLUMNS[field] for field in fields), "largest category")
+    return table(header, body, align=align, width=width, stretch=0)
+
+
+def _breakdown(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
+    """The categories that hold time, in percent of the step: they fit side by side."""
+    shown = [
+        category
+        for category in _SHORT
+        if any(one.breakdown_ms.get(category) for one in workers)
+    ]
+    body = [
+        (_name(one.host, one.device), *(_share(one, category) for category in shown))
+        for one in workers
+    ]
+    numbers: list[Align] = [">"] * len(shown)
+    align: Sequence[Align] = ("<", *numbers)
+    header = ("% of the step", *(_SHORT[category] for category in shown))
+    return table(header, body, align=align, width=width, stretch=0)
+
+
+def _share(worker: WorkerSummary, category: str) -> str:
+    part = worker.breakdown_ms.get(category)
+    if part is None or not worker.total_ms:
+        return _UNKNOWN
+    return percent(100.0 * part / worker.total_ms).removesuffix(" %")
+
+
+def _left_out(result: PodViewerResult, others: Sequence[str], width: int) -> list[Line]:
+    notes = ["Times are means of a step."]
+    if len(result.workers) > MOST_ROWS:
+        notes.append(
+            f"{len(result.workers) - MOST_ROWS:,} of {len(result.workers):,} workers "
+            "are not shown; --format csv has all."
+        )
+    notes.append(f"Whole tables (--table NAME): {', '.join(others)}.")
+    return wrapped(" ".join(notes), width, indent=2)
+
+
+def _of_the_page(result: PodViewerResult) -> list[Missing]:
+    """Reasons that what is shown here needs; steps have them too, in their table."""
+    own = [one for one in result.missing if one.field.startswith("workers")]
+    # A worker that is a host has no device: nothing is missing.
+    return [one for one in own if one.field != "workers.device"]
+
+
+def _name(host: str, device: int | None) -> str:
+    return host if device is None else f"{host}, device {device}"
+
+
+def _time(value: float | None) -> str:
+    return _UNKNOWN if value is None else ms(value) if value else "0"

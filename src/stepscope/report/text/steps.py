@@ -1,0 +1,267 @@
+"""Where the time went as bars, the steps themselves, and the hosts side by side."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from stepscope.remedies import REMEDIES
+from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
+from stepscope.report.words.names import (
+    CATEGORY_NAMES,
+    DETAIL_NAMES,
+    SOURCE_WORDS,
+    listed,
+    ms,
+    percent,
+)
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.overview_page import OverviewPageResult
+    from stepscope.analysis.overview_page.page import StepDetection
+    from stepscope.analysis.steps.summary import Step, StepSummary
+    from stepscope.report.document import Document
+    from stepscope.report.page import Line
+    from stepscope.unavailable import Missing
+
+    #: The numbers of a run or of one of its hosts.
+    Summary = OverviewPageResult | StepSummary
+
+__all__ = ["hosts", "steps", "where_time_went"]
+
+_NAME_WIDTH: Final = 24
+_NUMBERS_WIDTH: Final = 22
+_NOTE_WIDTH: Final = 32
+#: Parts of a category are told from this share of the step on.
+_TOLD_PERCENT: Final = 1.0
+#: More step numbers than this are counted instead.
+_MOST_NUMBERS: Final = 8
+#: Hosts that are drawn when they are not averaged.
+_MOST_HOSTS: Final = 3
+#: Flags that every recording has; the page of the tool shows them.
+_USUAL_FLAGS: Final = frozenset({"first"})
+
+
+def where_time_went(document: Document, width: int) -> list[Line]:
+    """A bar for each category; those that nobody looked at are named, with why.
+
+    Hosts that do not run in lock step have no common mean: each is shown alone.
+    """
+    overview = document.overview
+    if isinstance(overview, Unavailable):
+        return wrapped(f"{overview.reason} {overview.remedy}", width, indent=2)
+    if overview.breakdown_ms:
+        found = overview.step_detection
+        lines = [_basis(overview, found), *_bars(overview, width)]
+        return [*lines, *_not_looked_at(overview, width)]
+    lines = []
+    for host in overview.by_host[:_MOST_HOSTS]:
+        lines += [line(Piece(f"  {host.host}", "title"))]
+        lines += [_basis(host.summary, host.step_detection)]
+        lines += _bars(host.summary, width)
+    left = len(overview.by_host) - _MOST_HOSTS
+    if left > 0:
+        lines.append(line(Piece(f"  {left} more hosts, see below", "dim")))
+    return [*lines, *_not_looked_at(overview, width)]
+
+
+def _basis(summary: Summary, found: StepDetection) -> Line:
+    mean = summary.step_time_ms.mean
+    if found.source is None:
+        text = "  No steps: the shares are of the whole recording"
+        return line(Piece(f"{text}{f', {ms(mean)}' if mean else ''}.", "dim"))
+    count = summary.step_count
+    what = "1 step of" if count == 1 else f"mean of {count} steps,"
+    return line(Piece(f"  {what} {ms(mean) if mean else 'unknown length'}", "dim"))
+
+
+def _bars(summary: Summary, width: int) -> list[Line]:
+    room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
+    lines: list[Line] = []
+    nothing = []
+    for name, title in CATEGORY_NAMES.items():
+        time = summary.breakdown_ms.get(name)
+        share = summary.breakdown_percent.get(name)
+        if time is None or share is None:
+            continue
+        if not time:
+            nothing.append(title)
+            continue
+        drawn = bar(share / 100, room)
+        lines.append(
+            line(
+                f"  {title:<{_NAME_WIDTH}}{ms(time):>11}{percent(share):>9}  ",
+                Piece(drawn, "bar"),
+            )
+        )
+        lines += _details(summary, name, time)
+    if nothing:
+        text = f"Looked at, and none: {'; '.join(nothing)}."
+        lines += wrapped(text, width, indent=2, role="dim")
+    return lines
+
+
+def _details(summary: Summary, category: str, time: float) -> list[Line]:
+    parts = {
+        name: summary.breakdown_detail_ms.get(part)
+        for part, name in DETAIL_NAMES.get(category, {}).items()
+    }
+    told = {name: part for name, part in parts.items() if part}
+    whole = sum(summary.breakdown_ms.values())
+    if not whole or not time or 100 * time / whole < _TOLD_PERCENT:
+        return []
+    words = [
+        f"{name} {percent(100 * part / whole)}"
+        for name, part in sorted(told.items(), key=lambda one: -one[1])
+        if 100 * part / whole >= 0.1
+    ]
+    if not words:
+        return []
+    return [line(Piece(f"    of it {listed(words)}", "dim"))]
+
+
+def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:
+    """Categories that are left out, once per reason."""
+    why: dict[str, list[str]] = defaultdict(list)
+    absent = {one.field: one for one in overview.missing}
+    for name, title in CATEGORY_NAMES.items():
+        missing: Missing | None = absent.get(f"breakdown_ms.{name}")
+        if name not in overview.breakdown_ms and missing is not None:
+            why[missing.reason].append(title)
+    return [
+        piece
+        for reason, names in why.items()
+        for piece in wrapped(
+            f"Not looked at: {'; '.join(names)}. {reason}", width, indent=2, role="dim"
+        )
+    ]
+
+
+def steps(document: Document, width: int) -> list[Line]:
+    """How many, how long, how they run, and which are special."""
+    overview = document.overview
+    if isinstance(overview, Unavailable):
+        return []
+    found = overview.step_detection
+    if found.source is None:
+        return _no_steps(overview, width)
+    source = SOURCE_WORDS.get(found.source, found.source)
+    lines = wrapped(
+        f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})",
+        width,
+        indent=2,
+    )
+    lines += _statistics(overview)
+    for host in document.profile.hosts:
+        mine = [step for step in overview.steps if step.host == host]
+        label = f"{host}: " if len(document.profile.hosts) > 1 else ""
+        lines += _spark(mine, label, width)
+    return [*lines, *_flagged(overview.steps, width)]
+
+
+def _no_steps(overview: OverviewPageResult, width: int) -> list[Line]:
+    why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
+    remedy = REMEDIES["NO_STEPS"]
+    reason = "" if why is None else f" {why.reason}"
+    return [
+        *wrapped(f"None.{reason}", width, indent=2),
+        *wrapped(remedy.sentence, width, indent=2),
+        *(line("      ", Piece(command, "code")) for command in remedy.commands),
+    ]
+
+
+def _statistics(overview: OverviewPageResult) -> list[Line]:
+    wall = overview.step_time_ms
+    numbers = [
+        ("mean", wall.mean),
+        ("median", wall.median),
+        ("p95", wall.p95),
+        ("min", wall.min),
+        ("max", wall.max),
+    ]
+    if len({value for _, value in numbers}) == 1:
+        numbers = [("wall", wall.mean)]
+    text = " · ".join(
+        f"{name} {ms(value)}" for name, value in numbers if value is not None
+    )
+    lines = [line(f"  {text}")] if text else []
+    batches = sorted({step.batches for step in overview.steps if step.batches})
+    if overview.batch_time_ms is not None and batches[-1] > 1:
+        few, many = batches[0], batches[-1]
+        each = f"{many}" if few == many else f"{few} to {many}"
+        text = f"  a step is {each} batches: {ms(overview.batch_time_ms)} a batch"
+        lines.append(line(Piece(text, "dim")))
+    device = overview.device_step_time_ms
+    if device is not None and device.mean is not None:
+        lines.append(
+            line(
+                Piece(f"  device, first to last kernel: mean {ms(device.mean)}", "dim")
+            )
+        )
+    return lines
+
+
+def _spark(found: Sequence[Step], label: str, width: int) -> list[Line]:
+    if len(found) < 3:
+        return []
+    room = width - 4 - len(label)
+    if len(found) > room:
+        room -= _NOTE_WIDTH
+    drawn, per_mark = sparkline([step.duration_ms for step in found], room)
+    note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
+    return [line(f"  {label}", Piece(drawn, "bar"), Piece(note, "dim"))]
+
+
+def _flagged(found: Sequence[Step], width: int) -> list[Line]:
+    by_flag: dict[str, list[str]] = defaultdict(list)
+    for step in found:
+        for flag in step.flags:
+            if flag not in _USUAL_FLAGS:
+                by_flag[flag].append("?" if step.step is None else str(step.step))
+    words = [
+        f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
+        for flag, numbers in by_flag.items()
+    ]
+    return wrapped(" · ".join(words), width, indent=2, role="dim") if words else []
+
+
+def _numbers(numbers: Sequence[str]) -> str:
+    if len(numbers) > _MOST_NUMBERS:
+        return f"{len(numbers)} steps"
+    return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
+
+
+def hosts(document: Document, width: int) -> list[Line]:
+    """One line per host, where there are several."""
+    overview = document.overview
+    names = document.profile.hosts
+    if len(names) < 2 or isinstance(overview, Unavailable):
+        return []
+    body = []
+    for name in names:
+        mine = [step for step in overview.steps if step.host == name]
+        body.append(_host_row(name, mine))
+    header = ("host", "steps", "mean step", "input", "largest")
+    return table(header, body, align=("<", ">", ">", ">", "<"), width=width, stretch=0)
+
+
+def _host_row(name: str, found: Sequence[Step]) -> tuple[str, ...]:
+    closed = [step for step in found if "open_end" not in step.flags] or found
+    whole = sum(step.duration_ms for step in closed)
+    if not whole:
+        return name, "0", "–", "–", "–"
+    times: dict[str, float] = defaultdict(float)
+    for step in closed:
+        for category, time in step.breakdown_ms.items():
+            times[category] += time
+    largest = max(times, key=lambda category: times[category])
+    share = _share(times, "input", whole)
+    most = f"{CATEGORY_NAMES[largest]} {percent(100 * times[largest] / whole)}"
+    return name, f"{len(found)}", ms(whole / len(closed)), share, cut(most, 34)
+
+
+def _share(times: Mapping[str, float], category: str, whole: float) -> str:
+    return percent(100 * times[category] / whole) if category in times else "–"

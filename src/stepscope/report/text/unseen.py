@@ -1,0 +1,89 @@
+"""What the profile cannot tell, each reason once, with the way to know."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.page import Piece, line, wrapped
+from stepscope.report.to_json import doubts_of
+from stepscope.report.words.names import sentence
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.report.document import Document, Doubt
+    from stepscope.report.page import Line, Role
+
+__all__ = ["unseen"]
+
+#: Fields named per reason; a page is no inventory, the JSON is.
+_MOST_FIELDS: Final = 2
+
+#: Tools of which the page shows a part → the fields in it; of others it tells all. Not
+#: every program has a pipeline of stages or serves requests: that is no gap.
+_TOLD: Final[dict[str, tuple[str, ...]]] = {
+    "input_pipeline_analyzer": ("host_breakdown_us",),
+    "memory_profile": ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity"),
+    "tf_data_bottleneck_analysis": (),
+    "inference_profile": (),
+}
+
+
+def unseen(document: Document, width: int) -> list[Line]:
+    """Doubts about the recording first, then what is missing from the results."""
+    lines: list[Line] = []
+    doubts = (*document.quality, *doubts_of(document.overview))
+    for doubt in doubts:
+        # Errors lead the page.
+        if doubt.severity == "warning":
+            lines += _doubt(doubt, document, width)
+    grouped: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one in _missing(document):
+        grouped[sentence(one.reason), sentence(one.remedy)].add(one.field)
+    for (reason, remedy), fields in grouped.items():
+        lines += _bulleted(f"{reason} {remedy} ({_told(fields)})", width, "plain")
+    quiet = sum(doubt.severity == "info" for doubt in doubts)
+    if quiet:
+        notes = (
+            "1 remark about the recording stands"
+            if quiet == 1
+            else f"{quiet} remarks about the recording stand"
+        )
+        lines.append(line(Piece(f"  {notes} in --format json.", "dim")))
+    return lines
+
+
+def _doubt(doubt: Doubt, document: Document, width: int) -> list[Line]:
+    several = len(document.profile.hosts) > 1
+    host = f"{doubt.host}: " if several and doubt.host is not None else ""
+    remedy = f" {doubt.remedy}" if doubt.remedy else ""
+    text = f"{host}{doubt.message}{remedy}"
+    return _bulleted(text, width, "warn")
+
+
+def _missing(document: Document) -> Iterator[Missing]:
+    """What no other section explains; that of the steps says what it knows of them."""
+    for name, result in document.tools.items():
+        told = _TOLD.get(name, ("",))
+        if isinstance(result, Unavailable):
+            if told:
+                yield result.for_field(name)
+            continue
+        for one in getattr(result, "missing", ()):
+            if one.code == "NO_STEPS" or "step_detection." in one.field:
+                continue
+            if one.field.startswith(told):
+                yield one
+
+
+def _told(fields: set[str]) -> str:
+    if len(fields) > _MOST_FIELDS:
+        return f"{len(fields)} values"
+    return ", ".join(sorted(fields))
+
+
+def _bulleted(text: str, width: int, role: Role) -> list[Line]:
+    first, *rest = wrapped(text, width, indent=4, role=role)
+    return [line("  • ", first[1]), *rest]

@@ -1,0 +1,1 @@
+"""Names and sentences of results, and their colours."""

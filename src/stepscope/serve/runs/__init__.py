@@ -1,0 +1,1 @@
+"""The runs of a log directory: found, opened, kept and answered from."""

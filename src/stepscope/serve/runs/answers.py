@@ -1,0 +1,243 @@
+"""What each route answers about a run, as bytes; the store computes each once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from stepscope.advice.engine import evaluate
+from stepscope.advice.signals.collect import collect
+from stepscope.advice.signals.vocabulary import seen
+from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.compose import LIMITS, compose
+from stepscope.errors import BadUsage
+from stepscope.report import to_csv, to_json, to_text
+from stepscope.report.page import plain_text
+from stepscope.report.plain import plain
+from stepscope.report.table_view import arranged
+from stepscope.report.tables import choose, name_of_main, tables
+from stepscope.report.words import findings as finding_words
+from stepscope.serve import frames
+from stepscope.serve.errors import Refused
+from stepscope.serve.runs.cutting import cut
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from stepscope.advice.finding import Finding
+    from stepscope.analysis.results.tool import Tool
+    from stepscope.report.plain import Plain
+    from stepscope.serve.runs.opened import Opened, View
+
+__all__ = [
+    "REPORT_FORMATS",
+    "SCHEMA",
+    "TableQuestion",
+    "ToolQuestion",
+    "csv",
+    "findings",
+    "frame",
+    "profile",
+    "report",
+    "table",
+    "tool",
+]
+
+SCHEMA: Final = 1
+REPORT_FORMATS: Final = ("text", "json")
+#: A page of text is as wide as on a terminal.
+_TEXT_WIDTH: Final = 100
+
+
+class ToolQuestion(NamedTuple):
+    """Which tool, how, on which hosts."""
+
+    tool: Tool
+    hosts: tuple[str, ...]
+    options: dict[str, object]
+
+
+class TableQuestion(NamedTuple):
+    """Which table of a tool, in which order, which part of it."""
+
+    of: ToolQuestion
+    table: str | None
+    sort: str | None
+    descending: bool
+    holding: str
+    offset: int = 0
+    limit: int | None = None
+
+
+def tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
+    """The envelope, its tables cut at `rows`, and what was cut."""
+    result = opened.result(asked.tool.name, asked.hosts, asked.options)
+    view = opened.view(asked.hosts)
+    shown, cuts = (
+        (result, []) if isinstance(result, Unavailable) else cut(result, rows=rows)
+    )
+    envelope = to_json.envelope(
+        asked.tool.name, shown, profile=view.described, quality=view.doubts
+    )
+    return _json({**to_json.plain_envelope(envelope), "cut": plain(cuts)})
+
+
+def table(opened: Opened, asked: TableQuestion) -> bytes:
+    """One page of one table."""
+    result = _result(opened, asked)
+    if isinstance(result, Unavailable):
+        return _json({**_about(asked, "", result), "columns": [], "rows": []})
+    names, name, whole, chosen = _arranged(result, asked)
+    part = chosen.slice(asked.offset, asked.limit)
+    return _json(
+        {
+            **_about(asked, name, result),
+            "tables": names,
+            "columns": [{"name": one.name, "type": _type(one.dtype)} for one in chosen],
+            "total": whole,
+            "matching": chosen.height,
+            "rows": [plain(list(row)) for row in part.iter_rows()],
+        }
+    )
+
+
+def frame(opened: Opened, asked: TableQuestion) -> bytes:
+    """The same rows in columns."""
+    import polars as pl  # noqa: PLC0415 - for the empty frame alone
+
+    result = _result(opened, asked)
+    if isinstance(result, Unavailable):
+        return frames.encode(pl.DataFrame(), _about(asked, "", result))
+    names, name, whole, chosen = _arranged(result, asked)
+    meta = {
+        **_about(asked, name, result),
+        "tables": names,
+        "total": whole,
+        "matching": chosen.height,
+    }
+    return frames.encode(chosen.slice(asked.offset, asked.limit), meta)
+
+
+def csv(opened: Opened, asked: TableQuestion) -> bytes:
+    """All rows of a table as CSV.
+
+    Raises:
+        Refused: The tool has no tables here.
+    """
+    known = asked.of.tool.options.__struct_fields__
+    whole = {**dict.fromkeys(LIMITS.intersection(known)), **asked.of.options}
+    result = _result(opened, asked._replace(of=asked.of._replace(options=whole)))
+    if isinstance(result, Unavailable):
+        raise Refused(
+            404,
+            "unknown_table",
+            f"{asked.of.tool.name} is not available: {result.reason} {result.remedy}",
+        )
+    chosen = _arranged(result, asked)[3]
+    return to_csv.render(chosen).encode()
+
+
+def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
+    """What the run is of, and what is wrong with its recording."""
+    view = opened.view(hosts)
+    return _json({**_circumstances(view), "frameworks": plain(seen(view.profile))})
+
+
+def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
+    """Every finding as a record, and in words."""
+    view = opened.view(hosts)
+    opened.working.stage("Findings")
+    found = evaluate(collect(view.profile, THRESHOLDS))
+    frameworks = seen(view.profile)
+    told: list[Plain] = [
+        {**_record(one), "words": _words(one, frameworks)} for one in found
+    ]
+    return _json(
+        {
+            **_circumstances(view),
+            "frameworks": plain(frameworks),
+            "findings": told,
+        }
+    )
+
+
+def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
+    """What `stepscope report` writes."""
+    document = compose(opened.view(hosts).profile, opened.working)
+    if form == "json":
+        return to_json.render_document(document)
+    return plain_text(to_text.render(document, width=_TEXT_WIDTH)).encode()
+
+
+def _circumstances(view: View) -> dict[str, Plain]:
+    return {
+        "schema": SCHEMA,
+        "profile": plain(view.described),
+        "quality": plain(view.doubts),
+    }
+
+
+def _record(finding: Finding) -> dict[str, Plain]:
+    return {name: plain(getattr(finding, name)) for name in finding.__struct_fields__}
+
+
+def _words(finding: Finding, frameworks: tuple[str, ...]) -> Plain:
+    failed = finding.status == "fail"
+    return {
+        "headline": finding_words.headline(finding),
+        "reasons": finding_words.reasons(finding) if failed else None,
+        "gain": finding_words.gain(finding) if failed else None,
+        "standing": finding_words.standing(finding) if failed else None,
+        "evidence": [finding_words.evidence_words(one) for one in finding.evidence],
+        "actions": plain(finding_words.fitting_actions(finding, frameworks)),
+    }
+
+
+def _result(opened: Opened, asked: TableQuestion) -> msgspec.Struct | Unavailable:
+    return opened.result(asked.of.tool.name, asked.of.hosts, asked.of.options)
+
+
+def _arranged(
+    result: msgspec.Struct, asked: TableQuestion
+) -> tuple[list[Plain], str, int, pl.DataFrame]:
+    """(Names of all tables, name of this one, rows of the whole, the chosen rows)."""
+    found = tables(result)
+    try:
+        whole = choose(found, asked.table)
+    except BadUsage as error:
+        raise Refused(404, "unknown_table", str(error)) from error
+    chosen = arranged(
+        whole, holding=asked.holding, sort=asked.sort, descending=asked.descending
+    )
+    return list(found), asked.table or name_of_main(found), whole.height, chosen
+
+
+def _about(
+    asked: TableQuestion, name: str, result: msgspec.Struct | Unavailable
+) -> dict[str, Plain]:
+    absent = result if isinstance(result, Unavailable) else None
+    return {
+        "schema": SCHEMA,
+        "tool": asked.of.tool.name,
+        "table": name,
+        "tables": [],
+        "total": 0,
+        "matching": 0,
+        "offset": asked.offset,
+        "unavailable": plain(absent),
+        "missing": plain(getattr(result, "missing", ())),
+    }
+
+
+def _type(dtype: pl.DataType) -> str:
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_numeric():
+        return "number"
+    return "boolean" if str(dtype) == "Boolean" else "text"
+
+
+def _json(value: Plain) -> bytes:
+    return msgspec.json.encode(value)

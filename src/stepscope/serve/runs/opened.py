@@ -1,0 +1,127 @@
+"""An open profile, seen through any of its hosts, with the results computed so far."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.signals.collect import DERIVATIONS
+from stepscope.analysis.tools import find_tool, needs
+from stepscope.compose import describe, doubts
+from stepscope.report.tables import tables
+from stepscope.serve.errors import Refused
+from stepscope.serve.runs.cache import Bounded
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import msgspec
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.report.document import Doubt, Profile
+    from stepscope.serve.runs.work import Working
+
+__all__ = ["Opened", "View"]
+
+#: Results kept beside the profile, so that sorting a table computes nothing again.
+_RESULTS_BYTES: Final = 128 * 2**20
+#: Option of a tool that looks at all hosts to say something about some of them.
+_HOSTS: Final = "hosts"
+#: A result costs at least this, whatever its tables hold.
+_LEAST_BYTES: Final = 2**16
+
+
+class View:
+    """A profile through some of its hosts."""
+
+    def __init__(self, profile: ProfileData) -> None:
+        self.profile = profile
+
+    @cached_property
+    def described(self) -> Profile:
+        """What the profile is of."""
+        return describe(self.profile)
+
+    @cached_property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What is known to be wrong with the recording."""
+        return doubts(self.profile)
+
+
+class Opened:
+    """One open profile; used by one computation at a time."""
+
+    def __init__(self, profile: ProfileData, working: Working) -> None:
+        self.working = working
+        self._all = profile
+        self._views: Bounded[View] = Bounded(_RESULTS_BYTES)
+        self._results: Bounded[msgspec.Struct | Unavailable] = Bounded(_RESULTS_BYTES)
+
+    def view(self, hosts: tuple[str, ...]) -> View:
+        """The profile through these hosts; through all where none is named.
+
+        Raises:
+            Refused: There is no such host.
+        """
+        chosen = self._known(hosts)
+        found = self._views.get(chosen)
+        if found is None:
+            whole = chosen == self._all.hosts
+            found = View(self._all if whole else self._all.select(chosen))
+            self._views.put(chosen, found, cost_bytes=_LEAST_BYTES)
+        return found
+
+    def result(
+        self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]
+    ) -> msgspec.Struct | Unavailable:
+        """What a tool finds; computed once as long as there is room to keep it."""
+        profile = self.view(hosts).profile
+        key = (tool, profile.hosts, repr(sorted(options.items())))
+        found = self._results.get(key)
+        if found is None:
+            declared = find_tool(tool)
+            self.working.stage(declared.title)
+            if hosts and _HOSTS in declared.options.__struct_fields__:
+                chosen = {**options, _HOSTS: profile.hosts}
+                found = self._all.tool(tool, **chosen)
+            else:
+                found = profile.tool(tool, **options)
+            self._results.put(key, found, cost_bytes=_cost_bytes(found))
+        return found
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a request is answered so soon that nothing need be done before it."""
+        return not self._all.is_worth_threads
+
+    def prepare(self, tool: str) -> None:
+        """Compute what a tool and the findings need, which stand beside it.
+
+        Also while something else is being computed: who needs one of the same
+        derivations meanwhile waits for that one alone.
+        """
+        self._all.prepare((*needs(tool), *DERIVATIONS))
+
+    def _known(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if host not in self._all.hosts:
+                listed = ", ".join(self._all.hosts)
+                raise Refused(
+                    404, "unknown_host", f"there is no host {host!r}; known: {listed}"
+                )
+        # In the order of the profile, so that one choice is one question.
+        return tuple(host for host in self._all.hosts if host in hosts or not hosts)
+
+
+def _cost_bytes(result: msgspec.Struct | Unavailable) -> int:
+    if isinstance(result, Unavailable):
+        return _LEAST_BYTES
+    frames = tables(result).values()
+    return _LEAST_BYTES + sum(
+        int(frame.estimated_size())
+        for frame in frames
+        if isinstance(frame, pl.DataFrame)
+    )

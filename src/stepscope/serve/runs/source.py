@@ -1,0 +1,204 @@
+"""Where runs come from: a directory of this machine, or one behind a URL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from stepscope.errors import BadInput
+from stepscope.formats.opening import find, loose_run
+from stepscope.formats.remote import RemoteDirectory, is_url
+from stepscope.rundir import LIMIT_BYTES, Run, shown_name
+
+__all__ = ["Found", "LocalSource", "RemoteSource", "Source", "Stamp", "source_of"]
+
+#: A log directory of this machine is looked at again after so long.
+_LOCAL_S: Final = 1.0
+_RESULTS: Final = "holds results of another program, and no trace"
+#: And one elsewhere, where looking costs requests.
+_REMOTE_S: Final = 30.0
+
+
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells one version of a run's files from another.
+
+    Attributes:
+        files: (Path, size, what changes with the content) of each file.
+        changed_unix_s: When the newest was last changed.
+    """
+
+    files: tuple[tuple[str, int, str], ...]
+    changed_unix_s: float
+
+    @property
+    def size_bytes(self) -> int:
+        """All files together."""
+        return sum(size for _, size, _ in self.files)
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a log directory now.
+
+    Attributes:
+        runs: Newest first.
+        refused: (Name of a run, why it is not shown).
+    """
+
+    runs: tuple[Run, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+class Source(Protocol):
+    """A place with runs.
+
+    Attributes:
+        name: As people call it.
+        interval_s: How long what was seen there may be taken for true.
+        written_in_place: Whether a file can be seen before it is whole.
+    """
+
+    name: str
+    interval_s: float
+    written_in_place: bool
+
+    def look(self) -> Found:
+        """List the runs; raises `BadInput` where that cannot be done."""
+
+    def stamp(self, run: Run) -> Stamp:
+        """The version of a run's files; raises `OSError` where one is gone."""
+
+    def here(self, run: Run) -> Run:
+        """The run as files of this machine that may be read."""
+
+
+def source_of(logdir: str) -> Source:
+    """The source behind a path or URL.
+
+    Raises:
+        BadInput: There is no such path, or no file system for such a URL.
+    """
+    if is_url(logdir) and not Path(logdir).exists():
+        return RemoteSource(logdir)
+    path = Path(logdir)
+    if not path.exists():
+        raise BadInput.at(
+            logdir,
+            "does not exist",
+            "Give a log directory; it may still be empty.",
+        )
+    return LocalSource(path)
+
+
+class LocalSource:
+    """A log directory, a run directory or a file of this machine.
+
+    What a link leads to outside of it is not shown: the directory is what was asked
+    to be served.
+    """
+
+    interval_s = _LOCAL_S
+    written_in_place = True
+
+    def __init__(self, path: Path) -> None:
+        self.name = shown_name(path)
+        self._path = path
+        real = path.resolve()
+        self._root = real if real.is_dir() else real.parent
+
+    def look(self) -> Found:
+        """List the runs; raises `BadInput` where that cannot be done."""
+        kept: list[Run] = []
+        found = find(self._path)
+        refused = [(shown_name(path.name), why) for path, why in found.refused]
+        refused += [(shown_name(path.name), _RESULTS) for path in found.results_only]
+        for run in found.runs:
+            why = self._why_not(run)
+            if why is None:
+                kept.append(run)
+            else:
+                refused.append((run.name, why))
+        return Found(runs=tuple(kept), refused=tuple(refused))
+
+    def stamp(self, run: Run) -> Stamp:
+        """Size, time of the last change and number of each file."""
+        return _local_stamp(run)
+
+    def here(self, run: Run) -> Run:
+        """The run itself, to be copied into memory: its files may change.
+
+        A packed file may unpack to half of this machine's memory.
+        """
+        why = self._why_not(run)
+        if why is not None:
+            raise BadInput.at(run.name, why, "Copy the run into the log directory.")
+        limit = min(LIMIT_BYTES, _memory_bytes() // 2)
+        hosts = tuple(
+            msgspec.structs.replace(host, mapped=False, limit_bytes=limit)
+            for host in run.hosts
+        )
+        return msgspec.structs.replace(run, hosts=hosts)
+
+    def _why_not(self, run: Run) -> str | None:
+        for host in run.hosts:
+            for path in host.paths:
+                real = path.resolve()
+                if not real.is_relative_to(self._root):
+                    return "a link leads out of the log directory"
+                # A pipe would keep its reader for ever.
+                if real.exists() and not real.is_file():
+                    return f"{shown_name(path.name)} is no regular file"
+        return None
+
+
+class RemoteSource:
+    """A log directory behind a URL; its files are fetched when they are asked for."""
+
+    interval_s = _REMOTE_S
+    written_in_place = False
+
+    def __init__(self, url: str) -> None:
+        self.name = url
+        self._remote = RemoteDirectory(url)
+        self._is_loose = False
+
+    def look(self) -> Found:
+        """List the runs; raises `BadInput` where that cannot be done."""
+        runs = self._remote.runs()
+        found = None if runs else loose_run(self._remote)
+        self._is_loose = found is not None
+        return Found(runs=runs if found is None else (found,), refused=())
+
+    def stamp(self, run: Run) -> Stamp:
+        """What the file system told of each file when it was last listed."""
+        if self._is_loose:
+            return _local_stamp(run)
+        files = self._remote.files(run)
+        return Stamp(
+            files=tuple((file.path, file.size, file.tag) for file in files),
+            changed_unix_s=max(file.unix_s for file in files),
+        )
+
+    def here(self, run: Run) -> Run:
+        """The run's files in the cache of this machine, fetched where they are not."""
+        return run if self._is_loose else self._remote.fetched(run)
+
+
+def _local_stamp(run: Run) -> Stamp:
+    files = []
+    newest = 0.0
+    for host in run.hosts:
+        for path in host.paths:
+            status = path.stat()
+            newest = max(newest, status.st_mtime)
+            tag = f"{status.st_mtime_ns} {status.st_ino}"
+            files.append((str(path), status.st_size, tag))
+    return Stamp(files=tuple(files), changed_unix_s=newest)
+
+
+def _memory_bytes() -> int:
+    if not hasattr(os, "sysconf"):
+        return 2 * LIMIT_BYTES
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

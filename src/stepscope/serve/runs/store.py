@@ -1,0 +1,432 @@
+"""Opens, caches and lets go: what the routes ask for results.
+
+One profile is open at a time, and one computation runs at a time. What was computed is
+kept as bytes, under the version of the run's files, below a bound; a cached answer
+waits for nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+
+from stepscope.errors import BadInput, StepscopeError
+from stepscope.rundir import Run
+from stepscope.serve.errors import Refused
+from stepscope.serve.runs.cache import Bounded
+from stepscope.serve.runs.opened import Opened
+from stepscope.serve.runs.work import Work, Working
+from stepscope.session import open_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.serve.runs.source import Source, Stamp
+
+__all__ = ["Entry", "Listing", "Question", "Store"]
+
+#: Answers kept, in bytes.
+ANSWERS_BYTES: Final = 128 * 2**20
+#: A file that was not touched for so long is taken to be whole.
+_QUIET_S: Final = 2.0
+#: So long a request waits for the computations before it.
+_PATIENCE_S: Final = 120.0
+#: Looking again may take at most this share of the time.
+_LOOKING_SHARE: Final = 0.1
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the log directory.
+
+    Attributes:
+        id: Opaque and stable: what a client names the run by.
+        run: Its files.
+        version: Changes whenever one of them does.
+        size_bytes: All files together.
+        state: "writing" while they may still grow.
+    """
+
+    id: str
+    run: Run
+    version: str
+    size_bytes: int
+    state: Literal["ready", "writing"]
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """The log directory as it was seen last.
+
+    Attributes:
+        entries: Newest first.
+        refused: (Name of a run, why it is not shown).
+        problem: Why nothing could be listed; None where that worked.
+        tag: Changes whenever anything of the above does.
+    """
+
+    entries: tuple[Entry, ...]
+    refused: tuple[tuple[str, str], ...]
+    problem: str | None
+    tag: str
+
+
+class Question(NamedTuple):
+    """Something to be answered before it is asked.
+
+    Attributes:
+        tool: Whose derivations it needs.
+        question: As for `Store.answer`.
+        compute: Likewise.
+    """
+
+    tool: str
+    question: Hashable
+    compute: Callable[[Opened], bytes]
+
+
+class Store:
+    """The runs of one source, and the answers to questions about them."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        answers_bytes: int = ANSWERS_BYTES,
+        patience_s: float = _PATIENCE_S,
+        quiet_s: float = _QUIET_S,
+    ) -> None:
+        self.source = source
+        self._answers: Bounded[bytes] = Bounded(answers_bytes)
+        self._patience_s = patience_s
+        self._quiet_s = quiet_s
+        self._computing = threading.Lock()
+        self._opened: tuple[str, Opened] | None = None
+        #: The open profile that was worked ahead of requests.
+        self._ahead_of: Opened | None = None
+        self._starting_ahead = threading.Lock()
+        #: Requests that wait for a computation or are computed.
+        self._requests = 0
+        self._no_request = threading.Condition()
+        #: The profile that could not be read last, so that it is not tried at each
+        #: request.
+        self._unreadable: tuple[str, BadInput] | None = None
+        self._working = Working()
+        self._looking = threading.Lock()
+        self._listing: Listing | None = None
+        self._look_after_s = 0.0
+        #: Run → (version, when it was first seen).
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def listing(self, *, now: bool = False) -> Listing:
+        """The runs; looked for again when the last look is old, or `now`.
+
+        While one request looks, the others are told what was seen before.
+        """
+        known = self._listing
+        must_wait = known is None or now
+        if not self._looking.acquire(blocking=must_wait) and known is not None:
+            return known
+        try:
+            begun = time.monotonic()
+            if self._listing is None or now or begun >= self._look_after_s:
+                self._listing = self._look()
+                took = time.monotonic() - begun
+                pause = max(self.source.interval_s, took / _LOOKING_SHARE)
+                self._look_after_s = time.monotonic() + pause
+            return self._listing
+        finally:
+            self._looking.release()
+
+    def entry(self, run_id: str | None) -> Entry:
+        """The run of an id; without one, the newest that is ready.
+
+        Raises:
+            Refused: There is none.
+        """
+        listing = self.listing()
+        if run_id is None:
+            return _newest(listing)
+        for entry in listing.entries:
+            if entry.id == run_id:
+                return entry
+        raise Refused(
+            404,
+            "unknown_run",
+            f"there is no run {run_id!r} in this log directory. "
+            "data/runs lists those there are",
+        )
+
+    @property
+    def work(self) -> Work | None:
+        """What is being computed now."""
+        return self._working.now
+
+    @property
+    def held_bytes(self) -> int:
+        """What the kept answers take."""
+        return self._answers.held_bytes
+
+    def answer(
+        self,
+        entry: Entry,
+        question: Hashable,
+        compute: Callable[[Opened], bytes],
+        *,
+        stages: int = 1,
+    ) -> bytes:
+        """The kept answer to a question about this version of a run, or a new one.
+
+        Args:
+            entry: The run.
+            question: Everything else that the answer depends on.
+            compute: Asked for an answer that is not kept.
+            stages: How many stages `compute` announces.
+
+        Raises:
+            BadInput: The run cannot be read.
+            Refused: It is being written, or others are computing for too long.
+        """
+        key = (entry.id, entry.version, question)
+        kept = self._answers.get(key)
+        if kept is not None:
+            return kept
+        if entry.state == "writing":
+            raise _writing(entry)
+        with self._request(), self._turn():
+            kept = self._answers.get(key)
+            if kept is not None:
+                return kept
+            with self._working.on(entry.id, stages=stages + 1):
+                answer = compute(self._open(entry))
+            self._answers.put(key, answer, cost_bytes=len(answer))
+            return answer
+
+    def read_newest(self, tool: str) -> None:
+        """Open the newest run, if there is one here, and prepare what is asked first.
+
+        Args:
+            tool: What the first page shows.
+        """
+        if not self.source.written_in_place:
+            return
+        # An error is told to whoever asks for the run.
+        with suppress(StepscopeError):
+            entry = self.entry(None)
+            with self._request(), self._turn(), self._working.on(entry.id, stages=2):
+                opened = self._open(entry)
+            opened.prepare(tool)
+
+    def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
+        """Answer what is likely to be asked next about the open run, in the background.
+
+        Once for each time that it is opened, and only where it is large. Requests go
+        first; one that comes meanwhile waits for one of the answers at most.
+        """
+        with self._starting_ahead:
+            key, opened = self._opened or ("", None)
+            if opened is None or key != _opened_key(entry):
+                return
+            if opened.is_small or opened is self._ahead_of:
+                return
+            self._ahead_of = opened
+
+        def work() -> None:
+            for asked in questions:
+                # An error is told to whoever asks for the same.
+                with suppress(Exception):
+                    self._wait_for_requests()
+                    opened.prepare(asked.tool)
+                    self._answer_ahead(entry, opened, asked)
+
+        threading.Thread(target=work, name="stepscope-ahead", daemon=True).start()
+
+    def _answer_ahead(self, entry: Entry, opened: Opened, asked: Question) -> None:
+        key = (entry.id, entry.version, asked.question)
+        self._wait_for_requests()
+        with self._turn():
+            if self._ahead_of is opened and self._answers.get(key) is None:
+                answer = asked.compute(opened)
+                self._answers.put(key, answer, cost_bytes=len(answer))
+
+    def _wait_for_requests(self) -> None:
+        with self._no_request:
+            self._no_request.wait_for(lambda: self._requests == 0)
+
+    def forget(self) -> None:
+        """Let go of everything that was computed, and of the open profile."""
+        self._answers.clear()
+        with self._turn():
+            self._close()
+
+    @contextmanager
+    def _request(self) -> Iterator[None]:
+        with self._no_request:
+            self._requests += 1
+        try:
+            yield
+        finally:
+            with self._no_request:
+                self._requests -= 1
+                self._no_request.notify_all()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._computing.acquire(timeout=self._patience_s):
+            raise Refused(
+                503,
+                "busy",
+                "other computations take longer than this request can wait. Ask again",
+                retry_after_s=5,
+            )
+        try:
+            yield
+        finally:
+            self._computing.release()
+
+    def _open(self, entry: Entry) -> Opened:
+        key = _opened_key(entry)
+        if self._opened is not None and self._opened[0] == key:
+            return self._opened[1]
+        if self._unreadable is not None and self._unreadable[0] == key:
+            raise self._unreadable[1]
+        # The old profile goes first, so that two are never held.
+        self._close()
+        self._working.stage("Reading")
+        try:
+            opened = Opened(self._read(entry), self._working)
+        except BadInput as error:
+            self._unreadable = (key, error)
+            raise
+        self._opened = (key, opened)
+        return opened
+
+    def _read(self, entry: Entry) -> ProfileData:
+        try:
+            unchanged = self._is_current(entry)
+            profile = open_found(self.source.here(entry.run))
+            unchanged = unchanged and self._is_current(entry)
+        except OSError as error:
+            # Not kept as unreadable: it may be there again.
+            raise Refused(
+                404,
+                "unknown_run",
+                f"{entry.run.name}: a file of it cannot be read "
+                f"({error.strerror or error}). Look at the list of runs again",
+            ) from error
+        if not unchanged:
+            self._look_after_s = 0.0
+            raise _writing(entry)
+        return profile
+
+    def _is_current(self, entry: Entry) -> bool:
+        return _version(self.source.stamp(entry.run)) == entry.version
+
+    def _close(self) -> None:
+        self._ahead_of = None
+        if self._opened is not None:
+            self._opened = None
+            gc.collect()
+        self._unreadable = None
+
+    def _look(self) -> Listing:
+        try:
+            found = self.source.look()
+        except BadInput as error:
+            text = str(error).encode("utf-8", "backslashreplace").decode()
+            return _listed((), (), text)
+        entries = []
+        seen = {}
+        for run in found.runs:
+            try:
+                stamp = self.source.stamp(run)
+            except OSError:
+                # Removed since it was listed.
+                continue
+            run_id = _digest(run.name)[:12]
+            version = _version(stamp)
+            since = self._seen.get(run_id, ("", 0.0))
+            if since[0] != version:
+                since = (version, time.monotonic())
+            seen[run_id] = since
+            entries.append(
+                Entry(
+                    id=run_id,
+                    run=run,
+                    version=version,
+                    size_bytes=stamp.size_bytes,
+                    state="ready" if self._is_quiet(stamp, since[1]) else "writing",
+                )
+            )
+        self._seen = seen
+        return _listed(tuple(entries), found.refused, None)
+
+    def _is_quiet(self, stamp: Stamp, first_seen_s: float) -> bool:
+        if not self.source.written_in_place:
+            return True
+        # The clock of a file server may run ahead; then what counts is that nothing
+        # changed while we looked.
+        return (
+            time.time() - stamp.changed_unix_s >= self._quiet_s
+            or time.monotonic() - first_seen_s >= self._quiet_s
+        )
+
+
+def _opened_key(entry: Entry) -> str:
+    return f"{entry.id} {entry.version}"
+
+
+def _newest(listing: Listing) -> Entry:
+    if listing.problem is not None:
+        raise BadInput(listing.problem)
+    for entry in listing.entries:
+        if entry.state == "ready":
+            return entry
+    if listing.entries:
+        raise _writing(listing.entries[0])
+    raise Refused(
+        404,
+        "no_runs",
+        "the log directory holds no profile yet. Record one into it; it appears here "
+        "by itself",
+    )
+
+
+def _writing(entry: Entry) -> Refused:
+    return Refused(
+        503,
+        "writing",
+        f"{entry.run.name}: is still being written. It is shown as soon as its files "
+        "are whole",
+        retry_after_s=2,
+    )
+
+
+def _listed(
+    entries: tuple[Entry, ...],
+    refused: tuple[tuple[str, str], ...],
+    problem: str | None,
+) -> Listing:
+    told = repr(
+        (
+            [(one.id, one.run.name, one.version, one.state) for one in entries],
+            refused,
+            problem,
+        )
+    )
+    return Listing(
+        entries=entries, refused=refused, problem=problem, tag=_digest(told)[:16]
+    )
+
+
+def _version(stamp: Stamp) -> str:
+    return _digest(repr(stamp.files))[:16]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

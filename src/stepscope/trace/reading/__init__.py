@@ -1,0 +1,1 @@
+"""Rules that all readers share when they fill the tables."""

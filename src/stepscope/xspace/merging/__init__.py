@@ -1,0 +1,1 @@
+"""Several profile messages made into one."""

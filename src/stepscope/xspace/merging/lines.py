@@ -1,0 +1,249 @@
+"""Lines of several planes made into lines of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope._core import rebase
+from stepscope.xspace.fields import LineTag
+from stepscope.xspace.reading.messages import index
+from stepscope.xspace.writing.encode import number_field, sized_field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.xspace.merging.names import IdMap
+    from stepscope.xspace.reading.messages import Fields
+
+__all__ = [
+    "Head",
+    "Line",
+    "Move",
+    "joined",
+    "named_like",
+    "read_heads",
+    "read_lines",
+    "written",
+]
+
+#: A line that starts later than this (nanoseconds) counts from 1970, not from the
+#: start of the recording: three years would have passed (spec: formats, section 4.1).
+_EPOCH_NS: Final = 10**17
+
+
+class Head(NamedTuple):
+    """What a line says of itself; texts are None where it says nothing."""
+
+    id: int
+    name: bytes | None
+    timestamp_ns: int
+    duration_ps: int
+    display_id: int
+    display_name: bytes | None
+
+
+class Move(NamedTuple):
+    """What becomes of the times of lines.
+
+    Attributes:
+        shift_ns: Added to times that count from the start of the recording.
+        start_ns: The merged start since 1970, taken from times that count from 1970.
+    """
+
+    shift_ns: int
+    start_ns: int
+
+    def moved(self, timestamp_ns: int) -> int:
+        """The time from the start of the merged recording."""
+        if timestamp_ns > _EPOCH_NS:
+            return timestamp_ns - self.start_ns
+        return timestamp_ns + self.shift_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A line of one plane: its events as places in the plane's bytes.
+
+    Attributes:
+        head: What it says of itself, its time moved.
+        begin: Where the bodies of its events begin, int64.
+        end: And end.
+    """
+
+    head: Head
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def read_heads(
+    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> list[Head]:
+    """What the lines [begin, end) say of themselves before their first event."""
+    heads = []
+    for at, last in zip(begin.tolist(), end.tolist(), strict=True):
+        # Writers put id, name and time first: a few bytes are enough.
+        size = 256
+        while True:
+            stop = min(at + size, last)
+            fields = index(data, np.array([at], np.int64), np.array([stop], np.int64))
+            if stop == last or (fields.tag == LineTag.EVENT).any():
+                break
+            size *= 4
+        heads.append(_head(data, fields, 0))
+    return heads
+
+
+def read_lines(
+    data: NDArray[np.uint8],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    *,
+    move: Move,
+) -> list[Line]:
+    """The lines whose messages are [begin, end).
+
+    Raises:
+        ValueError: A line is malformed.
+    """
+    lines = []
+    for at, last in zip(begin.tolist(), end.tolist(), strict=True):
+        fields = index(data, np.array([at], np.int64), np.array([last], np.int64))
+        if fields.stop[0] >= 0:
+            raise ValueError(f"a line is malformed at byte {int(fields.stop[0]):,}")
+        head = _head(data, fields, 0)
+        events = fields.of(LineTag.EVENT)
+        lines.append(
+            Line(
+                head._replace(timestamp_ns=move.moved(head.timestamp_ns)),
+                events.place,
+                events.place + events.size,
+            )
+        )
+    return lines
+
+
+def written(
+    line: Line,
+    data: NDArray[np.uint8],
+    *,
+    type_ids: IdMap,
+    stat_ids: IdMap,
+    missing: tuple[int, int],
+) -> bytes:
+    """The events of a line as event fields, with the ids of the merged plane.
+
+    Raises:
+        ValueError: An event is malformed.
+    """
+    return _rewritten(
+        data, line.begin, line.end, ids=(type_ids, stat_ids), missing=missing
+    )
+
+
+def joined(
+    head: Head,
+    events: Sequence[bytes],
+    *,
+    ids: tuple[IdMap, IdMap],
+    missing: tuple[int, int],
+) -> bytes:
+    """The body of a line that holds the events of several, in order.
+
+    Args:
+        head: Of the line.
+        events: Event fields, with the ids of the merged plane.
+        ids: The merged ids of types and stats, each leading to itself.
+        missing: Ids that name nothing.
+    """
+    together = b"".join(events)
+    if len(events) > 1:
+        together = _sorted(together, ids, missing)
+    return _head_bytes(head) + together + _tail_bytes(head)
+
+
+def _sorted(events: bytes, ids: tuple[IdMap, IdMap], missing: tuple[int, int]) -> bytes:
+    """By start, then longest first, as the writer sorts them."""
+    data = np.frombuffer(events, np.uint8)
+    rows = index(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+    begin, end = rows.place, rows.place + rows.size
+    start = np.empty(len(begin), np.int64)
+    dur = np.empty(len(begin), np.int64)
+    if rebase.times(data, begin, end, start, dur) < 0:
+        raise ValueError("an event is malformed")
+    order = np.lexsort((-dur, start))
+    if (order[1:] > order[:-1]).all():
+        return events
+    return _rewritten(data, begin[order], end[order], ids=ids, missing=missing)
+
+
+def _rewritten(
+    data: NDArray[np.uint8],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    *,
+    ids: tuple[IdMap, IdMap],
+    missing: tuple[int, int],
+) -> bytes:
+    type_ids, stat_ids = ids
+    type_missing, stat_missing = missing
+    arguments = (
+        data,
+        begin,
+        end,
+        *type_ids.columns,
+        type_missing,
+        *stat_ids.columns,
+        stat_missing,
+    )
+    size = rebase.measure(*arguments, np.empty(0, np.uint8))
+    if size < 0:
+        raise ValueError("an event is malformed")
+    out = np.empty(size, np.uint8)
+    rebase.rewrite(*arguments, out)
+    return out.tobytes()
+
+
+def named_like(head: Head, first: Mapping[int, Head]) -> Head:
+    """The head of a line under the name that the first line of its id has."""
+    known = first.get(head.id)
+    if known is None or known.name is None:
+        return head
+    return head._replace(name=known.name)
+
+
+def _head(data: NDArray[np.uint8], fields: Fields, row: int) -> Head:
+    def number(tag: int) -> int:
+        return int(fields.last(tag)[row])
+
+    def text(tag: int) -> bytes | None:
+        place, length = (int(it[row]) for it in fields.last_place(tag))
+        return data[place : place + length].tobytes() if place else None
+
+    return Head(
+        id=number(LineTag.ID),
+        name=text(LineTag.NAME),
+        timestamp_ns=number(LineTag.TIMESTAMP_NS),
+        duration_ps=number(LineTag.DURATION_PS),
+        display_id=number(LineTag.DISPLAY_ID),
+        display_name=text(LineTag.DISPLAY_NAME),
+    )
+
+
+def _head_bytes(head: Head) -> bytes:
+    out = number_field(LineTag.ID, head.id)
+    if head.name is not None:
+        out += sized_field(LineTag.NAME, head.name)
+    return out + number_field(LineTag.TIMESTAMP_NS, head.timestamp_ns)
+
+
+def _tail_bytes(head: Head) -> bytes:
+    out = number_field(LineTag.DURATION_PS, head.duration_ps)
+    out += number_field(LineTag.DISPLAY_ID, head.display_id)
+    if head.display_name is not None:
+        out += sized_field(LineTag.DISPLAY_NAME, head.display_name)
+    return out

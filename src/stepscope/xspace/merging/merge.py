@@ -1,0 +1,304 @@
+"""Several profile messages made into one that has one plane of each name.
+
+Messages written one after the other are one message to protobuf, but then several
+planes share a name, and viewers show the first of them. `merge` brings the lines of
+such planes together in the first one: entries of the two metadata maps that say the
+same become one, the others get ids that are free, and events are written anew with
+these ids (`_core.rebase`), undecoded otherwise. Lines of equal id are the same thread
+or stream: they take the name of the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.xspace.fields import Entry, PlaneTag, SpaceTag
+from stepscope.xspace.merging.lines import (
+    Head,
+    Move,
+    joined,
+    named_like,
+    read_heads,
+    read_lines,
+    written,
+)
+from stepscope.xspace.merging.names import (
+    IdMap,
+    NameEntry,
+    Names,
+    read_entries,
+    rewritten_stat,
+)
+from stepscope.xspace.reading.messages import index
+from stepscope.xspace.writing.encode import number_field, sized_field, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.xspace.reading.messages import Fields
+
+__all__ = ["Part", "merge", "whole_length"]
+
+#: Producers number names from 1, or by hashes of 64 bits: ids from here are free.
+_BEYOND_IDS: Final = 2**34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One message that is to be merged.
+
+    Attributes:
+        data: Its bytes.
+        shift_ns: What is added to the times of its lines.
+    """
+
+    data: bytes | memoryview | NDArray[np.uint8]
+    shift_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """One plane of one part."""
+
+    data: NDArray[np.uint8]
+    begin: int
+    end: int
+    shift_ns: int
+    fields: Fields = field(repr=False)
+
+    def rows(self, tag: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Begin and end of the sized fields of a tag."""
+        found = self.fields.of(tag)
+        return found.place, found.place + found.size
+
+    def entries(self, tag: int) -> list[NameEntry]:
+        """The entries of a map."""
+        return read_entries(self.data, *self.rows(tag))
+
+    def bodies(self, tag: int) -> Iterator[bytes]:
+        """The sized fields of a tag."""
+        for begin, end in zip(*(it.tolist() for it in self.rows(tag)), strict=True):
+            yield self.data[begin:end].tobytes()
+
+
+def merge(
+    parts: Sequence[Part],
+    *,
+    start_ns: int = 0,
+    without: Collection[str] = (),
+    renamed: Mapping[str, str] = MappingProxyType({}),
+    join_lines: bool = False,
+) -> bytes:
+    """Merge messages into one.
+
+    Args:
+        parts: In the order in which names of lines count.
+        start_ns: Begin of the merged recording since 1970: lines that count from 1970
+            are made to count from there.
+        without: Names of planes that are left out.
+        renamed: Name of a plane → the name of the plane that it becomes part of.
+        join_lines: Lines of equal id and time become one line with sorted events, also
+            those of the first part; otherwise the first plane of each name keeps its
+            bytes.
+
+    Raises:
+        ValueError: A part breaks the wire format.
+    """
+    groups: dict[str, list[_Plane]] = {}
+    texts: list[bytes] = []
+    hosts: dict[bytes, None] = {}
+    for part in parts:
+        data = np.frombuffer(part.data, np.uint8)
+        space = _whole_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
+        for plane in _planes(data, space, part.shift_ns):
+            name = _name(plane)
+            if name not in without:
+                groups.setdefault(renamed.get(name, name), []).append(plane)
+        for tag in (SpaceTag.ERROR, SpaceTag.WARNING):
+            texts += [sized_field(tag, text) for text in _texts(data, space, tag)]
+        hosts |= dict.fromkeys(_texts(data, space, SpaceTag.HOSTNAME))
+    chunks: list[bytes] = []
+    for name, planes in groups.items():
+        body = _merged(name, planes, start_ns=start_ns, join_lines=join_lines)
+        chunks.append(varint(SpaceTag.PLANE) + varint(sum(map(len, body))))
+        chunks += body
+    chunks += texts
+    chunks += [sized_field(SpaceTag.HOSTNAME, host) for host in hosts]
+    return b"".join(chunks)
+
+
+def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
+    """How many bytes of a message hold whole fields: a writer may have been killed."""
+    array = np.frombuffer(data, np.uint8)
+    if not len(array):
+        return 0
+    fields = index(array, np.zeros(1, np.int64), np.array([len(array)], np.int64))
+    stop = int(fields.stop[0])
+    return len(array) if stop < 0 else stop
+
+
+def _whole_fields(
+    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> Fields:
+    fields = index(data, begin, end)
+    if (fields.stop >= 0).any():
+        at = int(fields.stop[fields.stop >= 0][0])
+        raise ValueError(f"the message is malformed at byte {at:,}")
+    return fields
+
+
+def _texts(data: NDArray[np.uint8], space: Fields, tag: int) -> list[bytes]:
+    rows = space.of(tag)
+    return [
+        data[place : place + size].tobytes()
+        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
+    ]
+
+
+def _planes(data: NDArray[np.uint8], space: Fields, shift_ns: int) -> list[_Plane]:
+    rows = space.of(SpaceTag.PLANE)
+    return [
+        _Plane(
+            data,
+            place,
+            place + size,
+            shift_ns,
+            _whole_fields(
+                data, np.array([place], np.int64), np.array([place + size], np.int64)
+            ),
+        )
+        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
+    ]
+
+
+def _name(plane: _Plane) -> str:
+    place, length = (int(it[0]) for it in plane.fields.last_place(PlaneTag.NAME))
+    return plane.data[place : place + length].tobytes().decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of planes that become one.
+
+    Attributes:
+        types: Of events.
+        stats: Of values.
+        maps: By plane: what its ids of types and of values become.
+        missing: Ids of types and values that name nothing.
+    """
+
+    types: Names
+    stats: Names
+    maps: list[tuple[IdMap, IdMap]]
+    missing: tuple[int, int]
+
+    @classmethod
+    def of(cls, planes: Sequence[_Plane], *, keep_first: bool) -> _Names:
+        """Enter the names of all planes; the first one may keep its ids."""
+        # A plane that keeps its bytes may use ids that it does not name, and they must
+        # not find a name now.
+        first_free = _BEYOND_IDS if keep_first else 1
+        types, stats = Names(first_free=first_free), Names(first_free=first_free)
+        kept = [keep_first and plane is planes[0] for plane in planes]
+        stat_ids = [
+            stats.enter(plane.entries(PlaneTag.STAT_METADATA), keep_ids=keep)
+            for plane, keep in zip(planes, kept, strict=True)
+        ]
+        missing = stats.free_id()
+        type_ids = [
+            types.enter(
+                plane.entries(PlaneTag.EVENT_METADATA),
+                stat_ids=(ids, missing),
+                keep_ids=keep,
+            )
+            for plane, ids, keep in zip(planes, stat_ids, kept, strict=True)
+        ]
+        maps = list(zip(type_ids, stat_ids, strict=True))
+        return cls(types, stats, maps, (types.free_id(), missing))
+
+
+def _merged(
+    name: str, planes: Sequence[_Plane], *, start_ns: int, join_lines: bool
+) -> list[bytes]:
+    """The body of the one plane that several of a name become, in chunks."""
+    first = planes[0]
+    heads = read_heads(first.data, *first.rows(PlaneTag.LINE))
+    still = all(
+        Move(first.shift_ns, start_ns).moved(head.timestamp_ns) == head.timestamp_ns
+        for head in heads
+    )
+    kept = still and not join_lines
+    if kept and len(planes) == 1 and name == _name(first):
+        return [first.data[first.begin : first.end].tobytes()]
+    names = _Names.of(planes, keep_first=kept)
+    maps = names.maps
+    out = [
+        number_field(PlaneTag.ID, int(first.fields.last(PlaneTag.ID)[0])),
+        sized_field(PlaneTag.NAME, name.encode()),
+    ]
+    out += [_entry(PlaneTag.EVENT_METADATA, *entry) for entry in names.types.entries()]
+    out += [_entry(PlaneTag.STAT_METADATA, *entry) for entry in names.stats.entries()]
+    for plane, (_, stat_ids) in zip(planes, maps, strict=True):
+        out += [
+            sized_field(
+                PlaneTag.STAT, rewritten_stat(stat, stat_ids, missing=names.missing[1])
+            )
+            for stat in plane.bodies(PlaneTag.STAT)
+        ]
+    if kept:
+        lines = first.bodies(PlaneTag.LINE)
+        out += [sized_field(PlaneTag.LINE, line) for line in lines]
+        planes, maps = planes[1:], maps[1:]
+    out += _lines(
+        planes,
+        maps,
+        start_ns=start_ns,
+        names=names,
+        first={head.id: head for head in reversed(heads)},
+    )
+    return out
+
+
+def _lines(
+    planes: Sequence[_Plane],
+    maps: Sequence[tuple[IdMap, IdMap]],
+    *,
+    start_ns: int,
+    names: _Names,
+    first: dict[int, Head],
+) -> list[bytes]:
+    """The lines of planes as fields; of equal id and time they are one."""
+    groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
+    for plane, (type_ids, stat_ids) in zip(planes, maps, strict=True):
+        move = Move(plane.shift_ns, start_ns)
+        for line in read_lines(plane.data, *plane.rows(PlaneTag.LINE), move=move):
+            head = named_like(line.head, first)
+            first.setdefault(head.id, head)
+            key = head.id, head.timestamp_ns
+            _, events = groups.setdefault(key, (head, []))
+            events.append(
+                written(
+                    line,
+                    plane.data,
+                    type_ids=type_ids,
+                    stat_ids=stat_ids,
+                    missing=names.missing,
+                )
+            )
+    ids = names.types.identity(), names.stats.identity()
+    return [
+        sized_field(PlaneTag.LINE, joined(head, events, ids=ids, missing=names.missing))
+        for head, events in groups.values()
+    ]
+
+
+def _entry(tag: int, key: int, body: bytes) -> bytes:
+    return sized_field(
+        tag, number_field(Entry.KEY, key) + sized_field(Entry.VALUE, body)
+    )

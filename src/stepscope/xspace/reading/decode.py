@@ -1,0 +1,253 @@
+"""From the bytes of a profile message to columns.
+
+The outline (planes, lines, metadata maps) is indexed first, then the lines are read in
+two passes on all cores: count, allocate exactly, fill (spec: decode, section 2).
+
+Damage never stops the reading. A file that was cut gives every whole event before the
+cut; a line that breaks gives what stands before the break, and reading goes on after
+the line. What was lost is listed in `XSpace.damage`.
+
+Memory beside the mapped file, whatever its N bytes are: events and stats take two
+bytes at least and 20 or 21 in columns; with what is needed meanwhile 32 N bound them.
+Everything else is limited in number (`outline`), which bounds it by 1.5 GB. A real file
+takes about 3 N.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import wire
+from stepscope.cores import core_count
+from stepscope.errors import BadInput, Malformed
+from stepscope.xspace.fields import PlaneTag, SpaceTag
+from stepscope.xspace.reading.catalog import name_lost, read_catalog, read_plane_stats
+from stepscope.xspace.reading.chunks import scan_lines
+from stepscope.xspace.reading.columns import Damage, Lines, Plane, XSpace
+from stepscope.xspace.reading.fill import fill_lines
+from stepscope.xspace.reading.messages import Places
+from stepscope.xspace.reading.outline import found_damage, read_outline, summarised
+from stepscope.xspace.reading.source import (
+    LIMIT_BYTES,
+    forget_pages,
+    is_text_damaged,
+    open_bytes,
+    unpack,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepscope.xspace.reading.catalog import Catalog
+    from stepscope.xspace.reading.chunks import Scanned
+    from stepscope.xspace.reading.fill import Filled
+    from stepscope.xspace.reading.outline import Outline
+
+__all__ = ["XSpace", "decode", "decode_bytes"]
+
+#: Below this size threads cost more than they gain.
+_ALONE_BYTES: Final = 2**20
+_MOST_ROWS: Final = 2**31 - 1
+_AGAIN: Final = "Copy the file again in binary, or capture again."
+
+
+def decode(
+    path: Path,
+    *,
+    limit_bytes: int = LIMIT_BYTES,
+    mapped: bool = True,
+    threads: int | None = None,
+) -> XSpace:
+    """Decode a `*.xplane.pb` file, packed with gzip or not.
+
+    Args:
+        path: The file; it stays mapped as long as the answer lives.
+        limit_bytes: Largest content of a packed file.
+        mapped: Map the file; otherwise it is copied into memory.
+        threads: Workers; by default as many as there are cores.
+
+    Raises:
+        BadInput: The file is empty, unreadable, larger than the limits, or was
+            damaged by a conversion to text.
+        Malformed: Nothing in it can be read.
+    """
+    data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=mapped)
+    space = _decode(data, path, damage, threads=threads)
+    # Of the bytes only a few texts are wanted from here on.
+    forget_pages(data)
+    return space
+
+
+def decode_bytes(
+    data: bytes | memoryview,
+    name: str = "<bytes>",
+    *,
+    limit_bytes: int = LIMIT_BYTES,
+    threads: int | None = None,
+) -> XSpace:
+    """Decode what such a file holds; `name` stands for it in messages."""
+    if not data:
+        raise BadInput.at(name, "there are no bytes", "Capture again.")
+    if data[:2] == b"\x1f\x8b":
+        unpacked, damage = unpack(data, name, limit_bytes=limit_bytes)
+        return _decode(unpacked, name, damage, threads=threads)
+    return _decode(np.frombuffer(data, np.uint8), name, (), threads=threads)
+
+
+def _decode(
+    data: NDArray[np.uint8],
+    name: object,
+    damage: tuple[Damage, ...],
+    *,
+    threads: int | None,
+) -> XSpace:
+    outline = read_outline(data, name)
+    with _pool(len(data), threads) as pool:
+        scanned = scan_lines(
+            data,
+            outline.line_begin,
+            outline.line_end,
+            pool=pool,
+            threads=(threads or core_count()) if pool else 1,
+        )
+        _check_rows(name, scanned)
+        catalog = read_catalog(
+            data,
+            outline,
+            line_name=Places(scanned.head[:, 1], scanned.head[:, 2]),
+            line_display_name=Places(scanned.head[:, 6], scanned.head[:, 7]),
+        )
+        filled = fill_lines(
+            data,
+            scanned,
+            outline.line_plane,
+            types=catalog.types,
+            keys=catalog.keys,
+            pool=pool,
+        )
+    event_types = name_lost(filled, catalog)
+    planes = _planes(data, outline, catalog)
+    strings = catalog.strings.texts()
+    damage += found_damage(
+        outline,
+        filled.stop,
+        plane_names=[plane.name for plane in planes],
+        line_names=[strings[handle] for handle in catalog.line_names.tolist()],
+    )
+    damage += tuple(
+        Damage(place, "a name's entry is malformed", 0)
+        for place in catalog.broken.tolist()
+    )
+    space = XSpace(
+        data,
+        planes,
+        _lines(outline, scanned, filled, catalog),
+        filled.events,
+        filled.stats,
+        event_types,
+        catalog.type_stats,
+        strings,
+        _texts(data, outline, SpaceTag.ERROR),
+        _texts(data, outline, SpaceTag.WARNING),
+        _texts(data, outline, SpaceTag.HOSTNAME),
+        summarised(damage),
+    )
+    _check_readable(space, name)
+    return space
+
+
+def _pool(size: int, threads: int | None) -> AbstractContextManager[Executor | None]:
+    """Threads, where there are cores for them and kernels that let go of the lock."""
+    if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
+        return nullcontext()
+    count = threads or core_count()
+    # At the end of a process, when a recording is stored, it can no more be imported.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
+
+    return ThreadPoolExecutor(count) if count > 1 else nullcontext()
+
+
+def _planes(
+    data: NDArray[np.uint8], outline: Outline, catalog: Catalog
+) -> tuple[Plane, ...]:
+    count = len(outline.planes.stop)
+    bounds = np.searchsorted(outline.line_plane, np.arange(count + 1)).tolist()
+    texts = catalog.strings.texts()
+    stats = read_plane_stats(data, outline, catalog)
+    names = catalog.plane_names.tolist()
+    ids = outline.planes.last(PlaneTag.ID).tolist()
+    return tuple(
+        Plane(ids[row], texts[names[row]], bounds[row], bounds[row + 1], stats[row])
+        for row in range(count)
+    )
+
+
+def _lines(
+    outline: Outline, scanned: Scanned, filled: Filled, catalog: Catalog
+) -> Lines:
+    ids, _, _, timestamp, duration, display_id, _, _ = scanned.head.T.copy()
+    display = catalog.line_display_names
+    return Lines(
+        outline.line_plane,
+        ids,
+        display_id,
+        catalog.line_names,
+        np.where(display == 0, np.int32(-1), display),
+        timestamp,
+        duration,
+        filled.event_bounds[:-1],
+        filled.event_bounds[1:],
+        filled.stat_bounds[:-1],
+        filled.stat_bounds[1:],
+    )
+
+
+def _texts(data: NDArray[np.uint8], outline: Outline, tag: int) -> tuple[str, ...]:
+    rows = outline.space.of(tag)
+    return tuple(
+        data[place : place + size].tobytes().decode("utf-8", "replace")
+        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
+    )
+
+
+def _check_rows(name: object, scanned: Scanned) -> None:
+    for what, count in zip(
+        ("events", "values"), scanned.rows[:, 2:4].sum(axis=0).tolist(), strict=True
+    ):
+        if count > _MOST_ROWS:
+            raise BadInput.at(
+                name,
+                f"holds {count:,} {what}, and at most {_MOST_ROWS:,} are read",
+                "Record fewer steps.",
+            )
+
+
+def _check_readable(space: XSpace, name: object) -> None:
+    """Refuse what holds nothing, and say what happened to it."""
+    if space.damage and is_text_damaged(space.data):
+        raise BadInput.at(
+            name,
+            "damaged by a text conversion: bytes above 7F became EF BF BD",
+            "Copy the file again in binary mode.",
+        )
+    if (
+        len(space.events)
+        or len(space.lines)
+        or len(space.event_types)
+        or space.hostnames
+        or space.errors
+        or space.warnings
+        or any(plane.name or plane.stats for plane in space.planes)
+    ):
+        return
+    offset = space.damage[0].offset if space.damage else 0
+    raise Malformed.at_offset(
+        name, offset, "holds no plane of a profile that could be read", _AGAIN
+    )

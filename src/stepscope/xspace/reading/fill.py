@@ -1,0 +1,243 @@
+"""The second pass: allocate the columns exactly, and fill them on all cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope._core import fill as kernels
+from stepscope.frozen import Frozen
+from stepscope.xspace.reading.chunks import run_tasks, tasks_of
+from stepscope.xspace.reading.columns import Events, Stats
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    from stepscope.xspace.reading.chunks import Scanned
+    from stepscope.xspace.reading.messages import IdTable
+
+__all__ = ["Filled", "Lost", "fill_lines"]
+
+
+class Lost(Frozen, frozen=True, eq=True):
+    """Ids in one plane's chunks that its maps do not hold.
+
+    Attributes:
+        plane: The plane.
+        types: Event row and id of each event without an entry, int64[n, 2].
+        keys: Stat row and id of each stat whose name has no entry, int64[n, 2].
+    """
+
+    plane: int
+    types: NDArray[np.int64]
+    keys: NDArray[np.int64]
+
+
+class Filled(Frozen, frozen=True, eq=True):
+    """What the second pass found.
+
+    Attributes:
+        events: A type of -1 stands for an id without an entry.
+        stats: So does a key of -1.
+        event_bounds: First event row of each line, and one past the last, int64.
+        stat_bounds: The same for stats.
+        stop: For each line the place at which it could not be read on, or -1.
+        lost: What has no entry, in no particular order.
+    """
+
+    events: Events
+    stats: Stats
+    event_bounds: NDArray[np.int64]
+    stat_bounds: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    lost: list[Lost]
+
+
+def fill_lines(
+    data: NDArray[np.uint8],
+    scanned: Scanned,
+    planes: NDArray[np.int32],
+    *,
+    types: list[IdTable],
+    keys: list[IdTable],
+    pool: Executor | None,
+) -> Filled:
+    """Write the columns; `planes` is the plane of each line, the tables one per plane.
+
+    Each worker writes to rows of its own, so nothing is locked.
+    """
+    columns = _Columns(scanned)
+    plane_of_chunk = planes[scanned.line]
+    lost: list[Lost] = []
+
+    def fill(task: tuple[int, int]) -> None:
+        plane = int(plane_of_chunk[task[0]])
+        found = columns.fill(data, task, types[plane], keys[plane])
+        if found is not None:
+            lost.append(Lost(plane, *found))
+
+    length = scanned.rows[:, 1] - scanned.rows[:, 0]
+    run_tasks(fill, tasks_of(length, plane_of_chunk, scanned.step), pool)
+    return columns.finish(lost, lines=len(planes))
+
+
+class _Columns:
+    """The columns while they are being filled, and which rows are whose."""
+
+    def __init__(self, scanned: Scanned) -> None:
+        self.scanned = scanned
+        # Events, stats and occurrence counts of each chunk.
+        counts = scanned.rows[:, 2:5]
+        self.limits = np.cumsum(counts, axis=0)
+        self.begins = self.limits - counts
+        chunks = len(counts)
+        # The columns that `fill` names.
+        self.rows = np.zeros((chunks, 11), np.int64)
+        self.rows[:, 0:2] = scanned.rows[:, 0:2]
+        self.rows[:, 2:8:2] = self.begins
+        self.rows[:, 3:8:2] = self.limits
+        events, stats, counted = self.limits[-1].tolist() if chunks else (0, 0, 0)
+        self.type = np.empty(events, np.int32)
+        self.time = np.empty((2, events), np.int64)
+        # Zeros: the kernel leaves a length of 0 as it is.
+        self.small = np.zeros((3, stats), np.int32)
+        self.kind = np.empty(stats, np.uint8)
+        self.value = np.empty(stats, np.int64)
+        self.counted = np.empty((2, counted), np.int64)
+
+    def fill(
+        self,
+        data: NDArray[np.uint8],
+        task: tuple[int, int],
+        types: IdTable,
+        keys: IdTable,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Fill a task's chunks; rows and ids of what has no entry, if there are any."""
+        rows = self.rows[slice(*task)]
+        nothing = np.empty((0, 2), np.int64)
+        self._fill(data, task, types, keys, (nothing, nothing))
+        unknown = rows[:, 8:10]
+        counts = unknown.sum(axis=0)
+        if not counts.any():
+            return None
+        # Once more, now that it is known how much room that takes.
+        lost_types, lost_keys = (np.zeros((count, 2), np.int64) for count in counts)
+        unknown[:] = np.cumsum(unknown, axis=0) - unknown
+        rows[:, 2:8:2] = self.begins[slice(*task)]
+        self._fill(data, task, types, keys, (lost_types, lost_keys))
+        return lost_types, lost_keys
+
+    def _fill(
+        self,
+        data: NDArray[np.uint8],
+        task: tuple[int, int],
+        types: IdTable,
+        keys: IdTable,
+        lost: tuple[NDArray[np.int64], NDArray[np.int64]],
+    ) -> None:
+        done = kernels.fill(
+            data,
+            *task,
+            self.rows,
+            types.direct,
+            types.ids,
+            types.values,
+            keys.direct,
+            keys.ids,
+            keys.values,
+            self.type,
+            self.time,
+            self.small,
+            self.kind,
+            self.value,
+            self.counted,
+            *lost,
+        )
+        if done < 0:
+            raise ValueError("a chunk does not lie in the data or in its columns")
+
+    def finish(
+        self,
+        lost: list[Lost],
+        *,
+        lines: int,
+    ) -> Filled:
+        """Close the gaps that damaged chunks left, and bound the lines."""
+        line = self.scanned.line
+        ends = self.rows[:, 2:8:2].copy()
+        scan_stop = self.scanned.rows[:, 5]
+        stop = np.where(self.rows[:, 10] >= 0, self.rows[:, 10], scan_stop)
+        for chunk in np.flatnonzero(stop >= 0).tolist():
+            # As if the line were not split: what follows its damage is not read.
+            later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
+            ends[later] = self.begins[later]
+            stop[later] = -1
+        line_stop = np.full(lines, -1, np.int64)
+        stopped = np.flatnonzero(stop >= 0)
+        line_stop[line[stopped]] = stop[stopped]
+        bounds = np.searchsorted(line, np.arange(lines + 1))
+        counts = np.cumsum(ends - self.begins, axis=0)
+        before = np.vstack([np.zeros((1, 3), np.int64), counts])
+        return self._closed(_gaps(ends, self.limits), before[bounds], line_stop, lost)
+
+    def _closed(
+        self,
+        kept: tuple[NDArray[np.bool_] | None, ...],
+        bounds: NDArray[np.int64],
+        stop: NDArray[np.int64],
+        lost: list[Lost],
+    ) -> Filled:
+        event, stat, aggregated = kept
+        event_of_stat, key, length = self.small
+        events = [self.type, *self.time]
+        stats = [event_of_stat, key, self.kind, self.value, length]
+        counted = list(self.counted)
+        if stat is not None:
+            stats = [column[stat] for column in stats]
+            lost = [
+                Lost(one.plane, one.types, _renumbered(one.keys, stat)) for one in lost
+            ]
+        if aggregated is not None:
+            counted = [column[aggregated] for column in counted]
+        if event is not None:
+            events = [column[event] for column in events]
+            lost = [
+                Lost(one.plane, _renumbered(one.types, event), one.keys) for one in lost
+            ]
+            row_of = np.cumsum(event) - 1
+            stats[0] = row_of[stats[0]].astype(np.int32)
+            counted[0] = row_of[counted[0]]
+        return Filled(
+            Events(*events, *counted),
+            Stats(*stats),
+            bounds[:, 0],
+            bounds[:, 1],
+            stop,
+            lost,
+        )
+
+
+def _gaps(
+    ends: NDArray[np.int64], limits: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_] | None, ...]:
+    """For events, stats, occurrences: which rows were filled; None where all were."""
+    kept: list[NDArray[np.bool_] | None] = []
+    for column in range(3):
+        short = np.flatnonzero(ends[:, column] < limits[:, column])
+        if not len(short):
+            kept.append(None)
+            continue
+        mask = np.ones(limits[-1, column], bool)
+        for chunk in short.tolist():
+            mask[ends[chunk, column] : limits[chunk, column]] = False
+        kept.append(mask)
+    return tuple(kept)
+
+
+def _renumbered(lost: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    lost = lost[kept[lost[:, 0]]]
+    lost[:, 0] = (np.cumsum(kept) - 1)[lost[:, 0]]
+    return lost

@@ -1,0 +1,177 @@
+"""The bytes of a profile file: mapped, or unpacked from gzip within a limit."""
+
+from __future__ import annotations
+
+import codecs
+import mmap
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+
+from stepscope.errors import BadInput
+from stepscope.rundir import LIMIT_BYTES
+from stepscope.xspace.reading.columns import Damage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["LIMIT_BYTES", "forget_pages", "is_text_damaged", "open_bytes", "unpack"]
+
+_GZIP: Final = b"\x1f\x8b"
+_PIECE: Final = 2**20
+#: What a conversion to text puts in the place of a byte above 7F.
+_REPLACEMENT: Final = b"\xef\xbf\xbd"
+#: Lengths and numbers above 127 are so frequent that a converted file has more
+#: replaced bytes than one in so many.
+_REPLACED_PER_BYTES: Final = 1000
+
+
+def open_bytes(
+    path: Path, *, limit_bytes: int = LIMIT_BYTES, mapped: bool = True
+) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
+    """Map a file, or unpack it where its first bytes are those of gzip.
+
+    The mapping lives as long as the array. The damage is that of the packing. A
+    process whose mapped file is cut short by another is killed when it looks there;
+    who cannot rule that out has the file copied into memory instead.
+
+    Args:
+        path: The file.
+        limit_bytes: Largest content of a packed file.
+        mapped: Map the file; otherwise copy it.
+
+    Raises:
+        BadInput: The file is empty, cannot be read, or unpacks to more than the limit.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(2)
+            if not head:
+                raise BadInput.at(
+                    path,
+                    "the file is empty: its writer hit the 2 GiB limit of one message "
+                    "or the disk was full",
+                    "Record fewer steps, or free space, and capture again.",
+                )
+            if not mapped:
+                return _copied(_whole(file), path, limit_bytes)
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise BadInput.at(
+            path,
+            f"cannot be read ({error.strerror or error})",
+            "Check the path and its permissions.",
+        ) from error
+    if head == _GZIP:
+        with mapping:
+            return unpack(mapping, path, limit_bytes=limit_bytes)
+    if hasattr(mmap, "MADV_WILLNEED"):
+        mapping.madvise(mmap.MADV_WILLNEED)
+    return np.frombuffer(mapping, np.uint8), ()
+
+
+def forget_pages(data: NDArray[np.uint8]) -> None:
+    """Give back the memory of a mapped file's pages; who needs one gets it again."""
+    # NumPy holds what it was given in a memoryview.
+    mapping = getattr(data.base, "obj", None)
+    if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _whole(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _copied(
+    content: bytes, path: Path, limit_bytes: int
+) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
+    if content[:2] == _GZIP:
+        return unpack(content, path, limit_bytes=limit_bytes)
+    return np.frombuffer(content, np.uint8), ()
+
+
+def unpack(
+    packed: bytes | memoryview | mmap.mmap,
+    name: object,
+    *,
+    limit_bytes: int = LIMIT_BYTES,
+) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
+    """Unpack gzip members one after the other; a cut stream gives what stands before.
+
+    Never much more than the limit is held.
+    """
+    out = bytearray()
+    damage: tuple[Damage, ...] = ()
+    at = 0
+    # Zeros may fill the space after the last member.
+    while not damage and at < len(packed) and packed[at] != 0:
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            while not stream.eof and at < len(packed):
+                piece = bytes(packed[at : at + _PIECE])
+                at += len(piece)
+                while piece:
+                    before = stream.copy()
+                    out += stream.decompress(piece, _PIECE)
+                    _check_size(out, name, limit_bytes)
+                    piece = stream.unconsumed_tail
+        except zlib.error:
+            out += _salvaged(before, piece)
+            damage = _unpacking_damage(out)
+        else:
+            damage = () if stream.eof else _unpacking_damage(out)
+        at -= len(stream.unused_data)
+    if not out:
+        raise BadInput.at(
+            name,
+            "the gzip stream is empty or cut before its first bytes",
+            "Copy the file again.",
+        )
+    unpacked = np.frombuffer(out, np.uint8)
+    unpacked.flags.writeable = False
+    return unpacked, damage
+
+
+def _salvaged(stream: zlib._Decompress, piece: bytes) -> bytes:
+    """What can be unpacked before an error, which zlib would drop with its call."""
+    out = b""
+    step = _PIECE
+    while step and piece:
+        trial = stream.copy()
+        try:
+            out += trial.decompress(piece, step)
+        except zlib.error:
+            step //= 2
+        else:
+            stream, piece = trial, trial.unconsumed_tail
+    return out
+
+
+def _unpacking_damage(out: bytearray) -> tuple[Damage, ...]:
+    return (Damage(len(out), "the gzip stream is cut or damaged", 0),)
+
+
+def _check_size(out: bytearray, name: object, limit_bytes: int) -> None:
+    if len(out) > limit_bytes:
+        raise BadInput.at(
+            name,
+            f"unpacks to more than {limit_bytes:,} bytes",
+            "Unpack it yourself if you trust it, and open the result.",
+        )
+
+
+def is_text_damaged(data: NDArray[np.uint8]) -> bool:
+    """Whether a conversion to text replaced what is no UTF-8, as editors do."""
+    sample = bytes(data[: 64 * _PIECE])
+    if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:
+        return False
+    try:
+        # Numbers above 127 make almost any message invalid UTF-8, unless replaced.
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""From columns and plain values to the bytes of a profile message."""

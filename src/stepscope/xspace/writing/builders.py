@@ -1,0 +1,373 @@
+"""Builders of planes, lines and their values: what a message is put together from."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.xspace.fields import (
+    BYTES,
+    DOUBLE,
+    INT,
+    REF,
+    TEXT,
+    UINT,
+    Entry,
+    EventMetadata,
+    LineTag,
+    PlaneTag,
+    StatMetadata,
+    StatTag,
+)
+from stepscope.xspace.writing.encode import (
+    EventColumns,
+    LongStats,
+    StatColumn,
+    concatenated,
+    encode_events,
+    long_stats,
+    number_field,
+    sized_field,
+    varint,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import ArrayLike
+
+__all__ = ["LineBuilder", "Piece", "PlaneBuilder", "Unsigned", "Value"]
+
+_LARGEST_INT: Final = 2**63 - 1
+#: A line's events are encoded in pieces, so that a file can be split between them.
+_PIECE_EVENTS: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A number to be stored as uint64, as ids and addresses are."""
+
+    value: int
+
+
+#: bool and int become int64 (uint64 where they exceed it), str a text or a reference.
+Value = int | float | str | bytes | Unsigned
+
+
+class _Event(NamedTuple):
+    type_id: int
+    offset_ps: int
+    dur_ps: int
+    counted: bool
+    stats: tuple[tuple[str, Value], ...]
+
+
+class Piece(NamedTuple):
+    """A line, or a part of its events: head and tail repeat in every part."""
+
+    line: int
+    head: bytes
+    events: bytes
+    tail: bytes
+
+
+class LineBuilder:
+    """One line: its events, in any order."""
+
+    def __init__(self, plane: PlaneBuilder, head: bytes, tail: bytes) -> None:
+        self._plane = plane
+        self._head = head
+        self._tail = tail
+        self._events: list[_Event] = []
+        self._batches: list[EventColumns] = []
+
+    def event(
+        self,
+        event_type: int | str,
+        *,
+        offset_ps: int = 0,
+        dur_ps: int = 0,
+        stats: Mapping[str, Value] | None = None,
+        occurrences: int | None = None,
+    ) -> None:
+        """Add one event.
+
+        Args:
+            event_type: Id from `PlaneBuilder.event_type`, or a name.
+            offset_ps: Start after the line's timestamp.
+            dur_ps: Duration.
+            stats: Its values.
+            occurrences: For an aggregated event, which has no start: how many there
+                were.
+        """
+        plane = self._plane
+        if isinstance(event_type, str):
+            event_type = plane.event_type(event_type)
+        counted = occurrences is not None
+        self._events.append(
+            _Event(
+                event_type,
+                offset_ps if occurrences is None else occurrences,
+                dur_ps,
+                counted,
+                tuple((stats or {}).items()),
+            )
+        )
+
+    def events(
+        self,
+        type_id: ArrayLike,
+        offset_ps: ArrayLike,
+        dur_ps: ArrayLike,
+        *,
+        stats: Sequence[StatColumn] = (),
+    ) -> None:
+        """Add many events at once, from columns of equal length.
+
+        Args:
+            type_id: Ids from `PlaneBuilder.event_type`.
+            offset_ps: Starts after the line's timestamp.
+            dur_ps: Durations.
+            stats: Their values; texts that repeat belong into kind `REF`.
+        """
+        ids = np.ascontiguousarray(type_id, np.int64)
+        self._batches.append(
+            EventColumns(
+                ids,
+                np.ascontiguousarray(offset_ps, np.int64),
+                np.ascontiguousarray(dur_ps, np.int64),
+                np.zeros(len(ids), bool),
+                long_stats(stats, events=len(ids)),
+            )
+        )
+
+    def texts(self) -> Iterator[str]:
+        """Every text among the values of events that were added one by one."""
+        for event in self._events:
+            for _, value in event.stats:
+                if isinstance(value, str):
+                    yield value
+
+    def pieces(self, number: int, repeated: Collection[str]) -> Iterator[Piece]:
+        """Encode the events, sorted; texts in `repeated` become references."""
+        batches = list(self._batches)
+        if self._events or not batches:
+            batches.append(self._columns(repeated))
+        events = concatenated(batches).sorted()
+        for first in range(0, max(len(events), 1), _PIECE_EVENTS):
+            last = min(first + _PIECE_EVENTS, len(events))
+            body = encode_events(events, first, last)
+            yield Piece(number, self._head, body, self._tail)
+
+    def _columns(self, repeated: Collection[str]) -> EventColumns:
+        texts = bytearray()
+        rows: list[tuple[int, int, int, int]] = []
+        begin = [0]
+        for event in self._events:
+            for name, value in event.stats:
+                key = self._plane.stat_id(name)
+                kind, bits = self._plane.stored(value, repeated)
+                if isinstance(bits, bytes):
+                    rows.append((key, kind, len(texts), len(bits)))
+                    texts += bits
+                else:
+                    rows.append((key, kind, bits, 0))
+            begin.append(len(rows))
+        keys, kinds, values, lengths = np.array(rows, np.int64).reshape(-1, 4).T
+        events = np.array([event[:3] for event in self._events], np.int64)
+        type_id, offset, dur = np.ascontiguousarray(events.reshape(-1, 3).T)
+        return EventColumns(
+            type_id,
+            offset,
+            dur,
+            np.array([event.counted for event in self._events], bool),
+            LongStats(
+                np.array(begin, np.int64),
+                np.ascontiguousarray(keys),
+                kinds.astype(np.uint8),
+                np.ascontiguousarray(values),
+                lengths.astype(np.int32),
+                np.frombuffer(bytes(texts), np.uint8),
+            ),
+        )
+
+
+class PlaneBuilder:
+    """One plane: its names, its values and its lines."""
+
+    def __init__(self, name: str, *, plane_id: int = 0) -> None:
+        self.name = name
+        self.id = plane_id
+        self._stat_ids: dict[str, int] = {}
+        self._types: dict[int, tuple[bytes, tuple[tuple[str, Value], ...]]] = {}
+        self._type_ids: dict[str, int] = {}
+        self._next_type = 1
+        self._stats: list[tuple[str, Value]] = []
+        self._lines: list[LineBuilder] = []
+
+    def stat_id(self, name: str) -> int:
+        """The id of a stat's name, or of a text that stats refer to."""
+        return self._stat_ids.setdefault(name, len(self._stat_ids) + 1)
+
+    def event_type(
+        self,
+        name: str,
+        *,
+        type_id: int | None = None,
+        display_name: str = "",
+        metadata: bytes = b"",
+        stats: Mapping[str, Value] | None = None,
+    ) -> int:
+        """Declare a kind of event; the same name again gives the same id.
+
+        Args:
+            name: What events of it are called.
+            type_id: A wanted id above 0, for types whose id has a meaning.
+            display_name: A shorter name for the screen.
+            metadata: A serialized message about it.
+            stats: Values shared by all its events.
+
+        Raises:
+            ValueError: The wanted id is taken by another name, or not above 0.
+        """
+        known = self._type_ids.get(name)
+        if known is not None and type_id in {None, known}:
+            return known
+        if type_id is None:
+            while self._next_type in self._types:
+                self._next_type += 1
+            type_id = self._next_type
+        if type_id <= 0 or type_id in self._types:
+            raise ValueError(f"event type id {type_id} is taken or not above 0")
+        body = number_field(EventMetadata.ID, type_id)
+        body += sized_field(EventMetadata.NAME, name.encode())
+        if metadata:
+            body += sized_field(EventMetadata.METADATA, metadata)
+        if display_name:
+            body += sized_field(EventMetadata.DISPLAY_NAME, display_name.encode())
+        self._types[type_id] = (body, tuple((stats or {}).items()))
+        self._type_ids.setdefault(name, type_id)
+        return type_id
+
+    def stat(self, name: str, value: Value) -> None:
+        """Add a plane-wide value."""
+        self._stats.append((name, value))
+
+    def set_stat(self, name: str, value: Value) -> None:
+        """Add a plane-wide value in place of those of the same name."""
+        self._stats = [known for known in self._stats if known[0] != name]
+        self.stat(name, value)
+
+    def line(
+        self,
+        line_id: int,
+        *,
+        name: str = "",
+        timestamp_ns: int = 0,
+        duration_ps: int = 0,
+        display_id: int = 0,
+        display_name: str = "",
+    ) -> LineBuilder:
+        """Add a line; its timestamp counts from the start of the recording.
+
+        Raises:
+            ValueError: The timestamp is negative.
+        """
+        if timestamp_ns < 0:
+            raise ValueError("a line cannot begin before the recording")
+        head = number_field(LineTag.ID, line_id)
+        if name:
+            head += sized_field(LineTag.NAME, name.encode())
+        head += number_field(LineTag.TIMESTAMP_NS, timestamp_ns)
+        tail = number_field(LineTag.DURATION_PS, duration_ps)
+        tail += number_field(LineTag.DISPLAY_ID, display_id)
+        if display_name:
+            tail += sized_field(LineTag.DISPLAY_NAME, display_name.encode())
+        line = LineBuilder(self, head, tail)
+        self._lines.append(line)
+        return line
+
+    def stored(
+        self, value: Value, repeated: Collection[str]
+    ) -> tuple[int, int | bytes]:
+        """Kind of a value, and its 64 bits (signed) or its bytes.
+
+        Raises:
+            ValueError: A number does not fit 64 bits.
+        """
+        if isinstance(value, str):
+            if value in repeated:
+                return REF, self.stat_id(value)
+            return TEXT, value.encode()
+        if isinstance(value, bytes):
+            return BYTES, value
+        if isinstance(value, float):
+            return DOUBLE, struct.unpack("<q", struct.pack("<d", value))[0]
+        number = value.value if isinstance(value, Unsigned) else int(value)
+        unsigned = isinstance(value, Unsigned) or number > _LARGEST_INT
+        if not -_LARGEST_INT - 1 <= number <= 2 * _LARGEST_INT + 1:
+            raise ValueError(f"{number} does not fit 64 bits")
+        if number > _LARGEST_INT:
+            number -= 2**64
+        return UINT if unsigned else INT, number
+
+    def encoded(self) -> tuple[bytes, list[Piece]]:
+        """All of it but the lines, and the lines in pieces."""
+        counts = Counter(text for line in self._lines for text in line.texts())
+        for values in (self._stats, *(stats for _, stats in self._types.values())):
+            counts.update(value for _, value in values if isinstance(value, str))
+        repeated = {text for text, count in counts.items() if count > 1}
+        pieces = [
+            piece
+            for number, line in enumerate(self._lines)
+            for piece in line.pieces(number, repeated)
+        ]
+        types = b"".join(
+            _entry(
+                PlaneTag.EVENT_METADATA,
+                key,
+                body + self._stat_fields(EventMetadata.STAT, stats, repeated),
+            )
+            for key, (body, stats) in self._types.items()
+        )
+        stats = self._stat_fields(PlaneTag.STAT, self._stats, repeated)
+        # Last, because everything before may have named something.
+        names = b"".join(
+            _entry(
+                PlaneTag.STAT_METADATA,
+                key,
+                number_field(StatMetadata.ID, key)
+                + sized_field(StatMetadata.NAME, name.encode()),
+            )
+            for name, key in self._stat_ids.items()
+        )
+        head = number_field(PlaneTag.ID, self.id)
+        head += sized_field(PlaneTag.NAME, self.name.encode())
+        return head + types + names + stats, pieces
+
+    def _stat_fields(
+        self, tag: int, stats: Sequence[tuple[str, Value]], repeated: Collection[str]
+    ) -> bytes:
+        out = b""
+        for name, value in stats:
+            kind, bits = self.stored(value, repeated)
+            body = number_field(StatTag.METADATA_ID, self.stat_id(name))
+            if isinstance(bits, bytes):
+                body += sized_field(kind << 3 | 2, bits)
+            elif kind == DOUBLE:
+                body += varint(StatTag.DOUBLE) + struct.pack("<q", bits)
+            else:
+                # Written also when it is 0: a value is there.
+                body += varint(kind << 3) + varint(bits)
+            out += sized_field(tag, body)
+        return out
+
+
+def _entry(tag: int, key: int, body: bytes) -> bytes:
+    return sized_field(
+        tag, number_field(Entry.KEY, key) + sized_field(Entry.VALUE, body)
+    )

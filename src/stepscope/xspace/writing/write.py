@@ -1,0 +1,202 @@
+"""Writing a profile message: builders for planes, lines, events and their values.
+
+    space = XSpaceBuilder("myhost", start_ns=begun, stop_ns=ended)
+    plane = space.plane("/host:CPU")
+    line = plane.line(thread_id, name="main")
+    line.event("train", offset_ps=0, dur_ps=5_000_000, stats={"step_num": 0, "_r": 1})
+    space.write(run / "myhost.xplane.pb")
+
+Files open in TensorBoard and XProf: one plane per name, metadata ids from 1 that equal
+their keys, line times relative to the start, sorted events (spec: tools, section 1.5).
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from stepscope.xspace.fields import PlaneTag, SpaceTag
+from stepscope.xspace.writing.builders import (
+    LineBuilder,
+    Piece,
+    PlaneBuilder,
+    Unsigned,
+    Value,
+)
+from stepscope.xspace.writing.encode import StatColumn, sized_field, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = [
+    "LineBuilder",
+    "PlaneBuilder",
+    "StatColumn",
+    "Unsigned",
+    "Value",
+    "XSpaceBuilder",
+]
+
+#: A serialized message must stay below this size.
+_MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
+_SUFFIX: Final = ".xplane.pb"
+
+
+class XSpaceBuilder:
+    """A whole profile message of one host."""
+
+    def __init__(
+        self, hostname: str, *, start_ns: int | None, stop_ns: int | None = None
+    ) -> None:
+        """Begin a message.
+
+        Args:
+            hostname: The host's name.
+            start_ns: Begin of the recording since 1970; None leaves the clock out, as
+                writers before 2024 did.
+            stop_ns: End of the recording; may be set later, as an attribute.
+        """
+        self.hostname = hostname
+        self.start_ns = start_ns
+        self.stop_ns = stop_ns
+        self._planes: dict[str, PlaneBuilder] = {}
+        self._errors: list[str] = []
+        self._warnings: list[str] = []
+
+    def plane(self, name: str, *, plane_id: int = 0) -> PlaneBuilder:
+        """The plane of this name, a new one where there is none."""
+        if name not in self._planes:
+            self._planes[name] = PlaneBuilder(name, plane_id=plane_id)
+        return self._planes[name]
+
+    def environment(self) -> PlaneBuilder:
+        """The plane that describes the recording itself."""
+        return self.plane("Task Environment")
+
+    def error(self, text: str) -> None:
+        """Add an error of the recording."""
+        self._errors.append(text)
+
+    def warning(self, text: str) -> None:
+        """Add a warning of the recording."""
+        self._warnings.append(text)
+
+    def dropped(self, count: int, cause: str) -> None:
+        """Say that events were lost, in the form that readers look for."""
+        self.warning(f"dropped {count} events: {cause}")
+
+    def to_bytes(self) -> bytes:
+        """Encode the message.
+
+        Raises:
+            ValueError: It exceeds 2 GiB; `write` splits it.
+        """
+        parts = self._parts(_MESSAGE_LIMIT_BYTES)
+        if len(parts) > 1:
+            raise ValueError("the message exceeds 2 GiB; write() splits it into files")
+        return b"".join(parts[0])
+
+    def write(
+        self, path: Path, *, budget_bytes: int = _MESSAGE_LIMIT_BYTES
+    ) -> tuple[Path, ...]:
+        """Write the message as one file, or by lines as `<host>.part<k>.xplane.pb`.
+
+        Each file appears under its name when it is complete.
+
+        Raises:
+            ValueError: A piece of one line exceeds the budget.
+            OSError: It could not be written.
+        """
+        parts = self._parts(budget_bytes)
+        stem = path.name.removesuffix(_SUFFIX)
+        paths = (
+            (path,)
+            if len(parts) == 1
+            else tuple(
+                path.with_name(f"{stem}.part{k}{_SUFFIX}") for k in range(len(parts))
+            )
+        )
+        for target, chunks in zip(paths, parts, strict=True):
+            _write_atomically(target, chunks)
+        return paths
+
+    def _parts(self, budget: int) -> list[list[bytes]]:
+        """The chunks of each file."""
+        self._describe_clock()
+        planes = [plane.encoded() for plane in self._planes.values()]
+        texts = b"".join(
+            sized_field(tag, text.encode())
+            for tag, lines in (
+                (SpaceTag.ERROR, self._errors),
+                (SpaceTag.WARNING, self._warnings),
+                (SpaceTag.HOSTNAME, [self.hostname]),
+            )
+            for text in lines
+        )
+        # Names repeat in every file, for each must be readable alone, and stand before
+        # the lines, so that a file that is cut keeps them. Twenty bytes bound
+        # the tags and lengths of a plane and of a line.
+        fixed = len(texts) + sum(len(head) + 20 for head, _ in planes)
+        parts: list[list[list[Piece]]] = [[[] for _ in planes]]
+        size = fixed
+        for number, (_, pieces) in enumerate(planes):
+            for piece in pieces:
+                needed = len(piece.head) + len(piece.events) + len(piece.tail) + 20
+                if size + needed > budget and size > fixed:
+                    parts.append([[] for _ in planes])
+                    size = fixed
+                if size + needed > budget:
+                    raise ValueError(
+                        f"{size + needed:,} bytes that belong together exceed the "
+                        f"budget of {budget:,}"
+                    )
+                parts[-1][number].append(piece)
+                size += needed
+        return [
+            [
+                chunk
+                for (head, _), pieces in zip(planes, part, strict=True)
+                for chunk in _plane_chunks(head, pieces)
+            ]
+            + [texts]
+            for part in parts
+        ]
+
+    def _describe_clock(self) -> None:
+        if self.start_ns is None:
+            return
+        if self.stop_ns is None:
+            raise ValueError("set stop_ns before writing")
+        plane = self.environment()
+        plane.set_stat("profile_start_time", Unsigned(self.start_ns))
+        plane.set_stat("profile_stop_time", Unsigned(self.stop_ns))
+
+
+def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
+    """The chunks of a plane; the pieces of one line become one line again."""
+    lines: list[list[bytes]] = []
+    for _, group in groupby(pieces, key=lambda piece: piece.line):
+        parts = list(group)
+        body = [parts[0].head, *(piece.events for piece in parts), parts[0].tail]
+        length = sum(map(len, body))
+        lines.append([varint(PlaneTag.LINE) + varint(length), *body])
+    size = len(head) + sum(len(chunk) for line in lines for chunk in line)
+    yield varint(SpaceTag.PLANE) + varint(size)
+    yield head
+    for line in lines:
+        yield from line
+
+
+def _write_atomically(path: Path, chunks: Sequence[bytes]) -> None:
+    """Write under another name, then rename; nothing is left behind by a failure."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.writelines(chunks)
+        if unfinished.stat().st_size == 0:
+            raise OSError(f"{path}: nothing was written")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,107 @@
+"""What cannot be said of an op without a table is null with a reason, never 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.ops import call, copy, detail, kernel
+
+from stepscope.trace.tables import TABLES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.analysis.framework_op_stats.detail import OpDetailResult
+
+
+WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
+
+
+def test_without_launches_nobody_says_what_a_call_on_the_host_put_on_a_device() -> None:
+    lines = [*call(0, 5, 1), kernel(10, 50, 1)]
+    trace = blueprint.trace(lines, devices={0: blueprint.A100})
+    result = detail(blueprint.profile(trace).without("launches", WHY), op="a")
+    shown = ("host_us", "device_us", "kernels", "waiting_us", "launches")
+    assert result.calls.select(shown).rows() == [
+        (None, 50.0, 1, None, None),
+        (5.0, None, None, None, None),
+    ]
+    assert (result.cause.dominant, result.cause.compute_us) == (None, 50)
+    assert {one.field: one.code for one in result.missing}["launches"] == WHY.code
+
+
+def test_a_run_without_a_device_has_host_times_and_no_cause() -> None:
+    result = detail(blueprint.profile(blueprint.a2()), op="a/MatMul")
+    assert result.calls["host_us"].to_list() == [100.0] * 3
+    assert set(result.cause.__struct_fields__) == {
+        name
+        for name in result.cause.__struct_fields__
+        if not getattr(result.cause, name)
+    }
+    assert all(
+        getattr(result.cause, name) is None for name in result.cause.__struct_fields__
+    )
+    assert (result.kernels, result.copies, result.launches) == (None, None, None)
+    codes = {one.field: one.code for one in result.missing}
+    for field in ("cause", "kernels", "copies", "launches", "calls.device_us"):
+        assert codes[field] == "NO_DEVICE_PLANE", field
+    assert result.share.host_percent == pytest.approx(10.0, abs=1.5)
+    assert result.share.device_percent is None
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_what_a_missing_table_would_tell_is_null_with_a_reason_and_no_zero(
+    table: str,
+) -> None:
+    lines: list[blueprint.Line] = []
+    for step in range(4):
+        begin = 1000 * step
+        lines.append(("main", "train", begin, 900, {"_r": 1, "step_num": step}))
+        lines += [
+            *call(begin + 10, 300, 2 * step),
+            *call(begin + 400, 50, 2 * step + 1),
+        ]
+        done = kernel(begin + 100, 200, 2 * step)
+        done[4]["shape"] = "(f32[4,5])"
+        lines += [done, copy(begin + 450, 50, 2 * step + 1)]
+    trace = blueprint.trace(lines, devices={0: blueprint.A100})
+    whole = detail(blueprint.profile(trace), op="a")
+    try:
+        without = detail(blueprint.profile(trace).without(table, WHY), op="a")
+    except AssertionError:
+        # The tool as a whole has no input.
+        assert table in {"events", "event_types", "tracks"}
+        return
+    before, after = numbers(whole), numbers(without)
+    said = [one.field for one in without.missing]
+    for name, value in before.items():
+        now = after.get(name)
+        assert value == 0 or now != 0, name
+        if value is not None and now is None:
+            known = ("", ".", "[")
+            assert any(
+                name == field
+                or name.startswith(tuple(field + end for end in known[1:]))
+                for field in said
+            ), (name, said)
+
+
+def numbers(result: OpDetailResult) -> dict[str, float | None]:
+    """Every number of the detail, columns added up; None where nothing is known."""
+    found: dict[str, float | None] = {}
+    for part in ("share", "cause"):
+        for name, value in msgspec.structs.asdict(getattr(result, part)).items():
+            if not isinstance(value, str):
+                found[f"{part}.{name}"] = value
+    for part in ("calls", "kernels", "copies", "launches", "shapes"):
+        frame = getattr(result, part)
+        if frame is None:
+            found[part] = None
+            continue
+        for name, dtype in frame.schema.items():
+            if dtype.is_numeric() and name != "rank":
+                known = frame[name].drop_nulls()
+                found[f"{part}.{name}"] = float(known.sum()) if len(known) else None
+    return found

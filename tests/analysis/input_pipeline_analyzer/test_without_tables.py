@@ -1,0 +1,113 @@
+"""`input_pipeline_analyzer` with a table taken away: null with a reason, never zero."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.results.input import analysed, missing_of
+from tests.support.traces import blueprint
+
+import stepscope as ss
+from stepscope.analysis import input_pipeline_analyzer as analyzer
+from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+from stepscope.report.plain import plain
+from stepscope.trace.tables import TABLES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
+
+
+def check(whole: InputPipelineResult, without: object) -> None:
+    """What is lost is null with a reason, and nothing turns to zero."""
+    if isinstance(without, Unavailable):
+        assert without.reason
+        assert without.remedy
+        return
+    assert isinstance(without, InputPipelineResult)
+    named = " ".join(one.field for one in without.missing)
+    scalars = (
+        *("input_percent", "input_wait_percent", "input_transfer_percent"),
+        *("largest_category", "bottleneck_iterator", "consumer_wait", "between_steps"),
+    )
+    for field in scalars:
+        before, after = getattr(whole, field), getattr(without, field)
+        if before is not None and after is None:
+            assert field in named, field
+        if before:
+            assert after != 0, field
+    for category, before in whole.host_breakdown_us.items():
+        after = without.host_breakdown_us[category]
+        if before:
+            assert after != 0, category
+        if after is None:
+            assert "host_breakdown_us" in named
+    if without.verdict == "not_input_bound":
+        assert whole.verdict in {"not_input_bound", "unknown"}
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("name", ["a1", "a2", "a6"])
+def test_blueprint_without_a_table(name: str, table: str) -> None:
+    profile = blueprint.profile(getattr(blueprint, name)())
+    whole = analysed(profile)
+    without = profile.without(table, WHY)
+    check(whole, analyzer.analyse(without, analyzer.Options()))
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("item", ["gpu_tf/t4_starved", "tf_cpu/sequential_map"])
+def test_real_profile_without_a_table(
+    item: str, table: str, shared_profile: Callable[[str], Path]
+) -> None:
+    profile = ss.open(shared_profile(item))
+    whole = analysed(profile)
+    without = profile.without(table, WHY)
+    check(whole, analyzer.analyse(without, analyzer.Options()))
+
+
+def nulls(value: Any, path: str = "") -> set[str]:
+    """Paths of all nulls in plain data; rows of one list share their paths."""
+    if value is None:
+        return {path}
+    if isinstance(value, dict):
+        parts = [nulls(one, f"{path}.{key}".strip(".")) for key, one in value.items()]
+    else:
+        parts = [nulls(one, path) for one in value] if isinstance(value, list) else []
+    return set().union(*parts)
+
+
+@pytest.mark.parametrize("compat", ["", "tensorflow"])
+@pytest.mark.parametrize(
+    "item",
+    [
+        *("tf_cpu/healthy", "tf_cpu/two_workers", "tf_cpu/no_step_markers"),
+        *("jax_cpu/steps", "gpu_jax_amd/jax08_gemm", "gpu_tf/t4_starved"),
+        "gpu_tf/xprof_gpu_multi_worker",
+    ],
+)
+def test_every_null_has_its_reason(
+    item: str, compat: str, shared_profile: Callable[[str], Path]
+) -> None:
+    result = analyzer.analyse(
+        ss.open(shared_profile(item)), analyzer.Options(compat=compat)
+    )
+    if isinstance(result, Unavailable):
+        assert compat
+        assert result.code in {"NO_STEPS", "NO_DEVICE_PLANE"}
+        return
+    data = plain(result)
+    assert isinstance(data, dict)
+    around = {"missing", "inputs", "quality"}
+    found = nulls({name: one for name, one in data.items() if name not in around})
+    named = missing_of(result)
+    assert {
+        path
+        for path in found
+        if not any(path == field or path.startswith(f"{field}.") for field in named)
+    } == set()

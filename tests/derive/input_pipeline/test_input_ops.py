@@ -1,0 +1,173 @@
+"""`input_ops`: which host events are input work, of which kind, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.derive.input_pipeline.input_ops import InputOps, pipeline_category
+from stepscope.unavailable import Unavailable
+
+WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
+
+
+def found(*lines: blueprint.Line, **more: Any) -> InputOps:
+    profile = blueprint.profile(blueprint.trace(list(lines), **more))
+    ops = profile.derived("vm", "input_ops")
+    assert isinstance(ops, InputOps), ops
+    return ops
+
+
+def categories(ops: InputOps) -> dict[str, str]:
+    return dict(ops.rows.select("name", "category").iter_rows())
+
+
+@pytest.mark.parametrize(
+    ("stages", "category"),
+    [
+        ("Batch::TFRecord", "demanded_file_read"),
+        ("Root::BatchV2::Map::Shuffle::FlatMap[0]::TFRecord", "demanded_file_read"),
+        ("Prefetch::TFRecord", "advanced_file_read"),
+        ("Model::ParallelMapV2::TextLine", "advanced_file_read"),
+        ("ParallelInterleaveV4[3]::FixedLengthRecordV2", "advanced_file_read"),
+        ("LegacyParallelInterleaveV2[0]::CSVV2", "advanced_file_read"),
+        ("CacheV2::MemoryWriter::SSTable", "advanced_file_read"),
+        # Upstream of the reader nothing makes it read ahead.
+        ("TFRecord::Prefetch", "preprocessing"),
+        ("Prefetch::Map::TensorSlice", "preprocessing"),
+        ("TFRecordDatasetOfMine", "preprocessing"),
+    ],
+)
+def test_a_reader_works_ahead_where_something_downstream_does(
+    stages: str, category: str
+) -> None:
+    assert pipeline_category(f"Iterator::{stages}") == category
+
+
+def test_self_time_excludes_input_ops_inside_and_keeps_the_work_of_functions() -> None:
+    ops = found(
+        ("worker", "Iterator::Batch::Map", 0, 100),
+        ("worker", "DecodeJpeg:DecodeJpeg", 10, 50),
+        ("worker", "Iterator::Batch::Map::TFRecord", 70, 20),
+        ("other", "Iterator::Batch::Map", 0, 30),
+    )
+    columns = ("name", "source", "count", "total_ps", "self_ps", "threads")
+    us = 1_000_000
+    assert ops.rows.select(columns).rows() == [
+        ("Iterator::Batch::Map", "iterator", 2, 130 * us, 110 * us, 2),
+        ("Iterator::Batch::Map::TFRecord", "iterator", 1, 20 * us, 20 * us, 1),
+    ]
+    assert ops.calls == ops.pipeline_calls == 3
+
+
+def test_recursive_calls_count_once_in_the_total() -> None:
+    ops = found(
+        ("main", "load_batch", 0, 100),
+        ("main", "load_batch", 20, 50),
+    )
+    row = ops.rows.row(0, named=True)
+    assert (row["count"], row["total_ps"], row["self_ps"]) == (2, 10**8, 10**8)
+
+
+def test_loaders_libraries_and_ranges_that_the_user_named() -> None:
+    ops = found(
+        ("main", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 9),
+        ("main", "grain.next", 20, 9),
+        ("main", "load_batch", 40, 9),
+        ("main", "IteratorGetNext", 60, 9),
+        ("main", "InfeedEnqueueTuple:InfeedEnqueueTuple", 80, 9),
+    )
+    assert categories(ops) == {
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": "preprocessing",
+        "grain.next": "preprocessing",
+        "load_batch": "unclassified",
+        "InfeedEnqueueTuple:InfeedEnqueueTuple": "enqueue",
+    }
+
+
+def test_stages_that_the_program_marked() -> None:
+    def stage(start: float, name: str, kind: str) -> blueprint.Line:
+        values = {"_ipl_stage_id": 1, "_ipl_stage_name": name, "_ipl_stage_cat": kind}
+        return ("main", "stage", start, 9, values)
+
+    ops = found(
+        stage(0, "fetch", "read"),
+        stage(10, "resize", "preprocessing"),
+        stage(20, "send", "enqueue"),
+        stage(30, "other", "what else"),
+    )
+    assert categories(ops) == {
+        "fetch": "demanded_file_read",
+        "resize": "preprocessing",
+        "send": "enqueue",
+        "other": "unclassified",
+    }
+    assert set(ops.rows["source"]) == {"stage"}
+    assert (ops.calls, ops.pipeline_calls) == (4, 3)
+
+
+def test_a_call_copies_to_the_device_if_nothing_else_came_of_it() -> None:
+    ops = found(
+        ("main", "Iterator::Batch", 0, 5),
+        ("main", "cudaMemcpyAsync", 10, 5, {"correlation_id": 1}),
+        ("main", "cudaMemcpyAsync", 20, 5, {"correlation_id": 2}),
+        ("main", "cudaGraphLaunch", 30, 5, {"correlation_id": 3}),
+        ("main", "cuMemcpyHtoDAsync_v2", 40, 5),
+        ("gpu:0/8", "MemcpyH2D", 50, 5, {"correlation_id": 1}),
+        ("gpu:0/8", "MemcpyD2H", 60, 5, {"correlation_id": 2}),
+        ("gpu:0/8", "MemcpyH2D", 70, 5, {"correlation_id": 3}),
+        ("gpu:0/7", "sgemm", 80, 5, {"correlation_id": 3}),
+    )
+    copies = ops.rows.filter(source="copy").sort("name")
+    assert copies.select("name", "count").rows() == [
+        ("cuMemcpyHtoDAsync_v2", 1),
+        ("cudaMemcpyAsync", 1),
+    ]
+
+
+def test_events_of_devices_are_no_work_of_the_host() -> None:
+    profile = blueprint.profile(
+        blueprint.trace(
+            [
+                ("main", "a:A", 0, 5),
+                ("gpu:0/8", "MemcpyH2D", 50, 5, {"correlation_id": 1}),
+            ]
+        )
+    )
+    ops = profile.derived("vm", "input_ops")
+    assert isinstance(ops, Unavailable)
+    assert ops.code == "NO_TFDATA_EVENTS"
+    assert "load_batch" in ops.remedy
+
+
+@pytest.mark.parametrize(
+    ("table", "doubtful"),
+    [
+        ("iterators", {"demanded_file_read", "advanced_file_read", "preprocessing"}),
+        ("launches", {"enqueue"}),
+        ("device_activity", {"enqueue"}),
+        (
+            "stats",
+            {
+                *("demanded_file_read", "advanced_file_read", "preprocessing"),
+                *("enqueue", "unclassified"),
+            },
+        ),
+    ],
+)
+def test_what_was_lost_puts_categories_in_doubt(table: str, doubtful: set[str]) -> None:
+    trace = blueprint.trace(
+        [
+            ("main", "load_batch", 0, 5),
+            ("main", "Iterator::Batch", 10, 5),
+            ("main", "cudaLaunchKernel", 20, 5, {"correlation_id": 1}),
+            ("gpu:0/7", "sgemm", 80, 5, {"correlation_id": 1}),
+        ]
+    )
+    whole = blueprint.profile(trace).derived("vm", "input_ops")
+    assert whole.doubts == {}
+    ops = blueprint.profile(trace).without(table, WHY).derived("vm", "input_ops")
+    assert ops.doubts.keys() == doubtful
+    assert ops.rows.rows() == whole.rows.rows()

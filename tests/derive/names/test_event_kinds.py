@@ -1,0 +1,168 @@
+"""What an event is, as far as its name says."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from stepscope.derive.names.event_kinds import (
+    EventFlag,
+    EventKinds,
+    HostClass,
+    OpCategory,
+    event_kinds,
+    name_kinds,
+)
+
+
+def kinds_of(*names: str) -> EventKinds:
+    return name_kinds(pl.Series(names, dtype=pl.String))
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "op", "op_type"),
+    [
+        (
+            "model/dense/MatMul:MatMul",
+            OpCategory.TENSORFLOW,
+            "model/dense/MatMul",
+            "MatMul",
+        ),
+        (
+            "Iterator::Root::Prefetch",
+            OpCategory.DATASET,
+            "Iterator::Root::Prefetch",
+            "Dataset",
+        ),
+        ("jit(f)/dot:dot_general[a=1]", OpCategory.JAX, "jit(f)/dot", "dot_general"),
+        ("jit(f)/transpose_12:", OpCategory.JAX, "jit(f)/transpose_12", "transpose"),
+        ("scope/Conv2D_3:", OpCategory.TENSORFLOW, "scope/Conv2D_3", "Conv2D"),
+        ("EagerLocalExecute: MatMul", OpCategory.TENSORFLOW, "MatMul", "MatMul"),
+        ("aten::mm", OpCategory.TORCH, "aten::mm", "aten::mm"),
+        ("f:__inference_f_1", OpCategory.TENSORFLOW, "f", "__inference_f_1"),
+    ],
+)
+def test_an_op_is_read_from_its_name(
+    name: str, category: OpCategory, op: str, op_type: str
+) -> None:
+    kinds = kinds_of(name)
+    assert (kinds.category[0], kinds.op_name[0], kinds.op_type[0]) == (
+        category,
+        op,
+        op_type,
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "volta_sgemm_128x64_nt",
+        "cudnn::gemm::computeOffsetsKernel(x)",
+        "void tensorflow::functor::ApplyAdamKernel<float>(int, float*",
+        "DecodeImageV2Op::JPEG",
+        "end: fusion.1",
+        "$file.py:12 next",
+        "NVTX:text",
+        "ThenExecuteCallback:GetEventForComputeStreamSyncPoint",
+        "XlaModule:",
+        "jit_dot:XLA GPU module",
+        "",
+    ],
+)
+def test_what_only_looks_like_an_op_is_none(name: str) -> None:
+    kinds = kinds_of(name)
+    assert kinds.category[0] == OpCategory.UNKNOWN
+    assert kinds.op_name[0] is None
+    assert not kinds.is_op()[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("MEMCPYHtoD", OpCategory.MEMCPY_H2D),
+        ("MemcpyD2H", OpCategory.MEMCPY_D2H),
+        ("MemcpyP2P", OpCategory.MEMCPY_P2P),
+        ("Memset 4", OpCategory.MEMSET),
+        ("__amd_rocclr_fillBufferAligned", OpCategory.MEMSET),
+    ],
+)
+def test_copies_are_no_ops_of_the_program(name: str, category: OpCategory) -> None:
+    kinds = kinds_of(name)
+    assert kinds.category[0] == category
+    assert not kinds.is_op()[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "host_class"),
+    [
+        ("IteratorGetNextOp::DoCompute", HostClass.INPUT_WAIT),
+        ("EagerLocalExecute: IteratorGetNextAsOptional", HostClass.INPUT_WAIT),
+        ("x/IteratorGetNext:IteratorGetNext", HostClass.INPUT_WAIT),
+        ("enumerate(DataLoader)#_Single.__next__", HostClass.INPUT_WAIT),
+        ("load_batch", HostClass.INPUT_WAIT),
+        ("XlaCompileBackend", HostClass.COMPILE),
+        ("cuModuleLoadData", HostClass.COMPILE),
+        ("PyLoadedExecutable::Compile", HostClass.COMPILE),
+        ("cudaStreamSynchronize", HostClass.SYNC),
+        ("np.asarray(jax.Array)", HostClass.SYNC),
+        ("ExecutorState::Process", HostClass.EXECUTOR),
+        ("Iterator::Root", HostClass.DATASET),
+        ("PjRtCpuExecutable::Execute", HostClass.EXECUTABLE),
+        ("EagerKernelExecute", HostClass.DISPATCH),
+        ("FunctionRun", HostClass.BLOCKING),
+        ("a/MatMul:MatMul", HostClass.OP),
+        ("$train.py:3 step", HostClass.PYTHON),
+        ("f:PartitionedCall", HostClass.NONE),
+        ("x/while:While", HostClass.NONE),
+        ("EagerLocalExecute: __inference_step_7", HostClass.DISPATCH),
+        ("train", HostClass.NONE),
+        ("my annotation", HostClass.NONE),
+    ],
+)
+def test_the_class_of_a_host_event_by_its_name(
+    name: str, host_class: HostClass
+) -> None:
+    assert kinds_of(name).host_class[0] == host_class
+
+
+def test_flags_may_be_several() -> None:
+    kinds = kinds_of("EagerLocalExecute: IteratorGetNext", "Iterator::Map", "end: dot")
+    assert EventFlag(int(kinds.flags[0])) == (
+        EventFlag.EAGER_OP | EventFlag.CONSUMER_WAIT
+    )
+    assert kinds.has(EventFlag.DATASET | EventFlag.END_THUNK).tolist() == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "category", "op_name"),
+    [
+        ("detach", True, OpCategory.OTHER, "detach"),
+        ("lib: run", True, OpCategory.OTHER, "lib: run"),
+        ("aten::mm", True, OpCategory.TORCH, "aten::mm"),
+        ("m/MatMul:MatMul", True, OpCategory.TENSORFLOW, "m/MatMul"),
+        ("aten::mm", False, OpCategory.UNKNOWN, None),
+        ("m/MatMul:MatMul", False, OpCategory.UNKNOWN, None),
+        ("MemcpyH2D", False, OpCategory.MEMCPY_H2D, None),
+        ("detach", None, OpCategory.UNKNOWN, None),
+        ("aten::mm", None, OpCategory.TORCH, "aten::mm"),
+    ],
+)
+def test_the_word_of_the_producer_goes_before_the_name(
+    name: str,
+    op: bool | None,  # noqa: FBT001 - a parameter of the test's cases
+    category: OpCategory,
+    op_name: str | None,
+) -> None:
+    types = pl.DataFrame(
+        {"name": [name], "op": [op]}, schema={"name": pl.String, "op": pl.Boolean}
+    )
+    kinds = event_kinds(types)
+    assert (kinds.category[0], kinds.op_name[0]) == (category, op_name)
+    assert kinds.op_type.is_null()[0] == (op_name is None)
+    assert kinds.is_op()[0] == (op_name is not None)
+    is_host_op = kinds.host_class[0] == HostClass.OP
+    assert is_host_op == (op_name is not None)

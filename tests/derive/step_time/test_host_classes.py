@@ -1,0 +1,283 @@
+"""What step threads do, which threads they are, and what belongs to no step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_classes import HostClasses
+from stepscope.unavailable import Unavailable
+
+US = 1_000_000
+STREAM = "gpu:0/7(Compute)"
+
+
+def classes_of(
+    *lines: tuple[Any, ...], devices: dict[int, dict[str, Any]] | None = None
+) -> HostClasses:
+    trace = blueprint.trace(list(lines), devices=devices)
+    found = blueprint.profile(trace).derived("vm", "host_classes")
+    assert isinstance(found, HostClasses), found
+    return found
+
+
+def train(k: int, start: float = 0, dur: float = 100) -> tuple[Any, ...]:
+    return ("main", "train", start, dur, {"_r": 1, "step_num": k})
+
+
+def launch(k: int, start: float, thread: str = "main") -> list[tuple[Any, ...]]:
+    stats = {"correlation_id": k}
+    return [
+        (thread, "cuLaunchKernel", start, 2, stats),
+        (STREAM, "sgemm", start + 2, 1, stats),
+    ]
+
+
+def us(*pairs: tuple[float, float]) -> Spans:
+    return Spans.of([(round(a * US), round(b * US)) for a, b in pairs])
+
+
+def test_what_runs_inside_a_wait_for_input_is_waiting_for_input() -> None:
+    found = classes_of(
+        train(0), ("main", "IteratorGetNext", 10, 30), ("main", "a/Op:Op", 15, 10)
+    )
+    assert found.input_wait == us((10, 40))
+    assert found.host_compute == Spans.empty()
+
+
+def test_what_runs_inside_a_compilation_is_compiling() -> None:
+    found = classes_of(
+        train(0), ("main", "XlaCompile", 10, 30), ("main", "a/Op:Op", 15, 10)
+    )
+    assert (found.compile, found.host_compute) == (us((10, 40)), Spans.empty())
+
+
+def test_tracing_a_function_is_compiling_but_not_what_it_calls() -> None:
+    found = classes_of(
+        train(0),
+        ("main", "f", 10, 30, {"tf_function_call": "traced-nonXla"}),
+        ("main", "a/Op:Op", 15, 10),
+    )
+    assert found.compile == us((10, 15), (25, 40))
+    assert found.host_compute == us((15, 25))
+
+
+def test_an_op_that_encloses_a_launch_launches_and_one_that_does_not_computes() -> None:
+    found = classes_of(
+        train(0),
+        ("main", "a/Op:Op", 10, 30),
+        ("main", "a/inner:Inner", 12, 5),
+        *launch(1, 20),
+        ("main", "b/Op:Op", 50, 10),
+    )
+    assert found.launch == us((10, 12), (17, 40))
+    assert found.host_compute == us((12, 17), (50, 60))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["f:StatefulPartitionedCall", "x/while:While", "__inference_f:__inference_f"],
+)
+def test_a_call_that_encloses_a_launch_has_no_class_of_its_own(name: str) -> None:
+    found = classes_of(train(0), ("main", name, 10, 50), *launch(1, 20))
+    assert found.launch == us((20, 22))
+    assert found.host_compute == Spans.empty()
+
+
+def test_the_executor_beside_a_device_hands_out_its_work() -> None:
+    found = classes_of(
+        train(0), ("main", "ExecutorState::Process", 10, 20), *launch(1, 60)
+    )
+    assert found.launch == us((10, 30), (60, 62))
+
+
+def test_the_executor_without_a_device_is_the_work() -> None:
+    found = classes_of(train(0), ("pool", "ExecutorState::Process", 10, 20))
+    assert found.host_compute == us((10, 30))
+
+
+def test_an_instruction_of_a_compiled_program_on_a_host_thread_is_computing() -> None:
+    found = classes_of(
+        train(0),
+        ("pool", "dot.1", 10, 20, {"hlo_op": "dot.1"}),
+        ("pool", "end: dot.1", 30, 10, {"hlo_op": "dot.1"}),
+    )
+    assert found.host_compute == us((10, 30))
+
+
+def test_a_thread_counts_in_the_steps_it_launched_work_of() -> None:
+    """The same op is nobody's in the step in which its thread launched nothing."""
+    found = classes_of(
+        train(0, 0),
+        train(1, 100),
+        *launch(1, 10),
+        ("executor", "a/Op:Op", 20, 10),
+        ("executor", "a/Op:Op", 120, 10),
+        *launch(2, 110),
+        *launch(3, 150, "executor"),
+    )
+    assert found.host_compute == us((120, 130))
+
+
+def test_a_thread_with_events_of_the_steps_group_counts() -> None:
+    lines = [
+        ("main", "train", 0, 100, {"_r": 1, "step_num": 4, "group_id": 0}),
+        ("executor", "a/Op:Op", 20, 10, {"group_id": 0}),
+        ("other", "a/Op:Op", 40, 10),
+        *launch(1, 60),
+    ]
+    assert classes_of(*lines).host_compute == us((20, 30))
+
+
+def test_where_there_are_groups_a_wait_of_none_belongs_to_no_step() -> None:
+    lines = [
+        ("main", "train", 0, 100, {"_r": 1, "step_num": 4, "group_id": 0}),
+        ("pool", "IteratorGetNextOp::DoCompute", 20, 10, {"group_id": 0}),
+        ("stray", "IteratorGetNextOp::DoCompute", 50, 10),
+    ]
+    assert classes_of(*lines, *launch(1, 90)).input_wait == us((20, 30))
+
+
+def test_a_consumer_waits_on_whatever_thread_it_asks() -> None:
+    found = classes_of(train(0), ("pool", "IteratorGetNextOp::DoCompute", 20, 10))
+    assert found.input_wait == us((20, 30))
+
+
+def test_the_work_of_an_input_pipeline_is_no_step() -> None:
+    found = classes_of(
+        train(0),
+        ("pool", "a/Op:Op", 0, 5),
+        ("pool", "Iterator::Root::Prefetch::Map", 10, 20),
+        ("pool", "decode/Op:Op", 15, 5),
+        ("worker", "Iterator::Root", 40, 10),
+    )
+    assert found.input_wait == Spans.empty()
+    assert found.host_compute == us((0, 5))
+
+
+def test_functions_that_a_pipeline_runs_are_told_by_the_id_of_the_run() -> None:
+    found = classes_of(
+        train(0),
+        ("runner", "InstantiatedCapturedFunction::RunAsync", 0, 5, {"id": 77}),
+        ("pool", "ExecutorState::Process", 10, 20, {"id": 77}),
+        ("pool", "decode/Op:Op", 12, 10),
+        ("pool", "ExecutorState::Process", 50, 20, {"id": 3}),
+    )
+    assert found.host_compute == us((50, 70))
+
+
+def test_a_step_that_calls_its_iterator_waits_for_it() -> None:
+    found = classes_of(
+        train(0),
+        ("main", "Iterator::Root", 10, 20),
+        ("main", "Iterator::Root::Map", 12, 10),
+        ("main", "Iterator::Root::Map", 40, 10),
+    )
+    assert found.input_wait == us((10, 30))
+
+
+def test_a_range_named_as_input_counts_on_step_threads_only() -> None:
+    found = classes_of(
+        train(0), ("main", "load_batch", 10, 20), ("background", "load_batch", 50, 20)
+    )
+    assert found.input_wait == us((10, 30))
+
+
+def test_beside_a_silent_device_launching_and_computing_cannot_be_told_apart() -> None:
+    found = classes_of(
+        train(0), ("main", "a/Op:Op", 10, 20), devices={0: blueprint.A100}
+    )
+    assert isinstance(found.launch, Unavailable)
+    assert isinstance(found.host_compute, Unavailable)
+    assert found.launch.code == "NO_DEVICE_EVENTS"
+
+
+def test_python_frames_are_known_only_where_the_tracer_ran() -> None:
+    without = classes_of(train(0))
+    assert isinstance(without.python, Unavailable)
+    traced = classes_of(train(0), ("main", "$train.py:3 step", 10, 20))
+    assert traced.python == us((10, 30))
+
+
+def eager(*inner: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:
+    """A call of a graph function from Python, from 10 to 90 µs."""
+    return (
+        ("main", "EagerExecute", 10, 80),
+        ("main", "EagerLocalExecute: __inference_f_1", 12, 76),
+        ("main", "KernelAndDeviceFunc::Run", 20, 60),
+        *inner,
+    )
+
+
+def test_without_a_device_calling_a_function_is_work_but_waiting_for_it_is_not() -> (
+    None
+):
+    found = classes_of(train(0), *eager())
+    assert found.host_compute == us((10, 20), (80, 90))
+
+
+def test_beside_a_device_calling_a_function_has_no_class() -> None:
+    found = classes_of(train(0), *eager(), *launch(1, 95))
+    assert (found.launch, found.host_compute) == (us((95, 97)), Spans.empty())
+
+
+def test_a_plain_op_runs_on_the_thread_that_calls_it() -> None:
+    found = classes_of(
+        train(0),
+        ("main", "EagerLocalExecute: MatMul", 10, 80),
+        ("main", "KernelAndDeviceFunc::Run", 20, 60),
+    )
+    assert found.host_compute == us((10, 90))
+
+
+def task(k: int, start: float, dur: float) -> list[tuple[Any, ...]]:
+    return [
+        ("pool", "ThreadpoolListener::StartRegion", start, 0, {"_ct": 15, "_c": k}),
+        ("pool", "ThreadpoolListener::StopRegion", start + dur, 0),
+    ]
+
+
+def record(thread: str, at: float, k: int) -> tuple[Any, ...]:
+    return (thread, "ThreadpoolListener::Record", at, 0, {"_pt": 15, "_p": k})
+
+
+def test_a_task_that_an_op_hands_over_is_its_work_from_then_on() -> None:
+    found = classes_of(
+        train(0), ("main", "a/Op:Op", 10, 10), record("main", 15, 1), *task(1, 30, 20)
+    )
+    assert found.host_compute == us((10, 50))
+
+
+def test_a_task_that_a_task_hands_over_belongs_to_the_same_work() -> None:
+    found = classes_of(
+        train(0),
+        ("main", "a/Op:Op", 10, 10),
+        record("main", 15, 1),
+        *task(1, 20, 10),
+        record("pool", 25, 2),
+        ("pool2", "ThreadpoolListener::StartRegion", 60, 0, {"_ct": 15, "_c": 2}),
+        ("pool2", "ThreadpoolListener::StopRegion", 70, 0),
+    )
+    assert found.host_compute == us((10, 70))
+
+
+def test_a_task_of_the_input_pipeline_is_no_step() -> None:
+    found = classes_of(
+        train(0),
+        ("worker", "Iterator::Root::Map", 10, 10),
+        record("worker", 15, 1),
+        *task(1, 30, 20),
+    )
+    assert found.host_compute == Spans.empty()
+
+
+def test_a_task_of_which_nobody_says_who_handed_it_over_is_no_step() -> None:
+    assert classes_of(train(0), *task(1, 30, 20)).host_compute == Spans.empty()
+
+
+def test_a_call_cannot_wait_before_it_has_handed_anything_over() -> None:
+    found = classes_of(train(0), *eager(record("main", 45, 1)), *task(1, 50, 10))
+    assert found.host_compute == us((10, 60), (80, 90))

@@ -1,0 +1,223 @@
+"""Steps that nobody announced, and repetitions that are no steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.derive.steps.chosen import StepCandidates, Steps, choose_steps
+from stepscope.unavailable import Unavailable
+
+US = 1_000_000
+STREAM = "gpu:0/7(Compute)"
+
+
+def derived(lines: list[tuple[Any, ...]]) -> tuple[Any, StepCandidates, Any]:
+    profile = blueprint.profile(blueprint.trace(lines))
+    return tuple(
+        profile.derived("vm", name) for name in ("steps", "step_candidates", "windows")
+    )
+
+
+def abbc(idle: list[float]) -> list[tuple[Any, ...]]:
+    """`A` 100, `B` 50, `B` 50, `C` 100 back to back, then idle, once per entry."""
+    lines: list[tuple[Any, ...]] = []
+    at = 0.0
+    for pause in idle:
+        for name, dur in (("A", 100), ("B", 50), ("B", 50), ("C", 100)):
+            lines.append((STREAM, name, at, dur))
+            at += dur
+        at += pause
+    return lines
+
+
+def test_a_repeated_kernel_sequence_is_a_step() -> None:
+    steps, candidates, windows = derived(abbc([100] * 5))
+    chosen = candidates.found[0].candidate
+    assert steps.source == "period"
+    assert chosen.what.startswith("A among the kernels")
+    assert (chosen.n, chosen.coverage, chosen.cv) == (5, 1.0, 0.0)
+    # min(0.90, 1 × (1 - 0) × (1 - 2^-4))
+    assert steps.confidence == pytest.approx(0.90)
+    assert steps.rows["name"].to_list() == [f"step {k} (inferred)" for k in range(5)]
+    lengths = windows.rows["end_ps"] - windows.rows["start_ps"]
+    assert lengths.to_list() == [400 * US] * 4 + [300 * US]
+    assert windows.anchor == "device"
+
+
+def test_uneven_pauses_do_not_make_even_work_uneven() -> None:
+    even = derived(abbc([100] * 5))[0]
+    uneven = derived(abbc([100, 900, 900, 100, 100]))[0]
+    assert len(uneven.rows) == 5
+    assert uneven.confidence == even.confidence
+    assert uneven.rows["start_ps"].to_list() == [
+        at * US for at in (0, 400, 1600, 2800, 3200)
+    ]
+
+
+def test_three_repeats_that_cover_three_quarters_are_not_enough() -> None:
+    # Twice A B C (300 each) inside 3 segments: 0.75 × 1 × 0.75 = 0.5625.
+    lines = [(STREAM, name, 0 + 50 * k, 50) for k, name in enumerate("WXYZ")]
+    for repeat in range(3):
+        lines += [
+            (STREAM, name, 300 + 300 * repeat + 100 * k, 50 + 50 * (k == 0))
+            for k, name in enumerate("ABC")
+        ]
+    steps, candidates, _ = derived(lines)
+    best = max((it.candidate for it in candidates.found), key=lambda it: it.confidence)
+    assert isinstance(steps, Unavailable)
+    assert steps.code == "NO_STEPS"
+    assert (best.n, best.coverage) == (3, pytest.approx(0.75))
+    assert best.confidence == pytest.approx(0.5625)
+    assert not best.accepted
+    assert "0.56" in steps.reason
+
+
+def test_a_rejected_candidate_can_be_chosen_by_hand() -> None:
+    _, candidates, _ = derived(abbc([100] * 2))
+    index = next(
+        k for k, it in enumerate(candidates.found) if it.candidate.what[0] == "B"
+    )
+    chosen = choose_steps(candidates, index)
+    assert isinstance(chosen, Steps)
+    assert not candidates.found[index].candidate.accepted
+
+
+def test_layers_that_repeat_inside_a_step_are_not_the_step() -> None:
+    lines: list[tuple[Any, ...]] = []
+    at = 0
+    for _ in range(6):
+        for name in [*["conv", "relu"] * 8, "loss", *["grad"] * 8, "adam"]:
+            lines.append((STREAM, name, at, 10))
+            at += 10
+        at += 30
+    steps = derived(lines)[0]
+    assert len(steps.rows) == 6
+
+
+def test_equal_layers_of_one_step_are_told_apart_by_their_ops() -> None:
+    """Twelve equal layers, once: the kernels repeat, the ops they run for do not."""
+    lines = [
+        (
+            STREAM,
+            kernel,
+            100 * layer + 40 * k,
+            40,
+            {"tf_op": f"layer_{layer}/{kernel}:{kernel}"},
+        )
+        for layer in range(12)
+        for k, kernel in enumerate(["Conv2D", "Relu"])
+    ]
+    assert isinstance(derived(lines)[0], Unavailable)
+
+
+def in_one_run(program: str) -> list[tuple[Any, ...]]:
+    """Twelve equal layers whose kernels say nothing of ops, from a host event."""
+    lines: list[tuple[Any, ...]] = [("main", program, 0, 130)]
+    for k in range(24):
+        stats = {"correlation_id": k + 1}
+        lines += [
+            ("main", "cuLaunchKernel", 1 + 5 * k, 3, stats),
+            (STREAM, ["Conv2D", "Relu"][k % 2], 200 + 50 * k, 40, stats),
+        ]
+    return lines
+
+
+def test_repetitions_inside_one_run_of_a_program_are_no_steps() -> None:
+    steps, candidates, _ = derived(in_one_run("PjitFunction(infer)"))
+    assert isinstance(steps, Unavailable)
+    assert candidates.found[0].candidate.why_not == (
+        "it repeats inside single runs of a program"
+    )
+    assert len(derived(in_one_run("some annotation"))[0].rows) == 12
+
+
+def test_steps_are_found_where_every_kernel_runs_several_times_per_step() -> None:
+    lines: list[tuple[Any, ...]] = []
+    at = 0
+    for _ in range(10):
+        for name in "AABABBAAB":
+            lines.append((STREAM, name, at, 10 + ord(name) - 65))
+            at += 15
+        at += 200
+    steps = derived(lines)[0]
+    assert steps.rows["start_ps"].to_list() == [
+        k * (9 * 15 + 200) * US for k in range(10)
+    ]
+
+
+def test_one_kernel_over_and_over_is_no_step() -> None:
+    lines = [(STREAM, "gemm", 100 * k, 90) for k in range(50)]
+    steps, candidates, _ = derived(lines)
+    assert isinstance(steps, Unavailable)
+    assert all(not it.candidate.accepted for it in candidates.found)
+
+
+def test_a_cut_last_repeat_is_flagged_and_kept() -> None:
+    lines = abbc([100] * 8)[:-2]
+    steps, _, windows = derived(lines)
+    assert len(steps.rows) == 8
+    assert steps.rows["cut"].to_list() == [False] * 7 + [True]
+    assert windows.rows["flags"].to_list()[-1] == ["open_end", "cut"]
+
+
+def test_repeated_launches_of_a_program_are_steps() -> None:
+    lines: list[tuple[Any, ...]] = []
+    for k in range(10):
+        lines += [
+            ("main", "PjitFunction(step)", 100 * k, 30),
+            ("main", "PjitFunction(step)", 100 * k + 1, 28),
+            ("main", "a/MatMul:MatMul", 100 * k + 5, 10),
+            ("main", "a/Relu:Relu", 100 * k + 40, 10),
+        ]
+    steps, candidates, _ = derived(lines)
+    assert steps.source == "launch"
+    assert candidates.found[0].candidate.n == 10
+    assert steps.rows["start_ps"].to_list() == [100 * US * k for k in range(10)]
+
+
+def test_where_the_host_runs_ahead_the_executed_ops_answer() -> None:
+    lines: list[tuple[Any, ...]] = []
+    for k in range(20):
+        lines.append(("main", "PjitFunction(step)", 10 * k, 5))
+        lines += [
+            ("worker", name, 1000 + 100 * k + 20 * j, 15, {"hlo_op": name})
+            for j, name in enumerate(["dot", "add", "tanh"])
+        ]
+    steps = derived(lines)[0]
+    assert steps.source == "period"
+    assert len(steps.rows) == 20
+    assert steps.rows["start_ps"][0] == 1000 * US
+
+
+def test_a_launch_step_begins_where_its_batch_is_fetched() -> None:
+    lines: list[tuple[Any, ...]] = []
+    for k in range(12):
+        b = 100 * k
+        lines += [
+            ("main", "next", b, 40),
+            ("main", "IteratorGetNext:IteratorGetNext", b + 1, 38),
+            ("main", "train_step", b + 50, 40),
+            ("main", "__inference_step_1:__inference_step_1", b + 52, 30),
+        ]
+    steps = derived(lines)[0]
+    assert steps.source == "launch"
+    assert steps.rows["start_ps"].to_list() == [100 * US * k for k in range(12)]
+
+
+def test_requests_on_several_threads_form_one_sequence() -> None:
+    lines: list[tuple[Any, ...]] = []
+    for thread, shift in (("a", 0), ("b", 31), ("c", 62)):
+        for k in range(10):
+            b = 100 * k + shift
+            lines += [
+                (thread, "a/MatMul:MatMul", b, 20),
+                (thread, "a/Relu:Relu", b + 20, 20),
+                (thread, "a/Softmax:Softmax", b + 40, 20),
+            ]
+    steps = derived(lines)[0]
+    assert len(steps.rows) == 30
+    assert steps.rows["start_ps"].is_sorted()
+    assert steps.rows["track"].n_unique() == 3

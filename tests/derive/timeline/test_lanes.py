@@ -1,0 +1,92 @@
+"""`trace_lanes`: where each span of the timeline stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.derive.timeline.lanes import LaneIndex, LaneSlices, index_lanes
+
+
+def index(*lanes: list[tuple[int, int]]) -> LaneIndex:
+    """Lanes of (start, duration)."""
+    rows = sorted(
+        (start, dur, lane) for lane, spans in enumerate(lanes) for start, dur in spans
+    )
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return index_lanes(
+        table[:, 0], table[:, 1], table[:, 2].astype(np.int32), lanes=len(lanes)
+    )
+
+
+def listed(slices: LaneSlices) -> list[tuple[int, ...]]:
+    """(lane, spans, item, start, end, busy) of each slice."""
+    columns = (
+        *(slices.lane, slices.spans, slices.item),
+        *(slices.start_ps, slices.end_ps, slices.busy_ps),
+    )
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_short_spans_of_a_bucket_are_one_slice_and_long_ones_stay() -> None:
+    found = index([(0, 90)], [(0, 3), (5, 4), (12, 30)])
+    # By start, the spans are 0: (0, 3), 1: (0, 90), 2: (5, 4), 3: (12, 30).
+    assert listed(found.slices(range(2), begin_ps=0, end_ps=100, bucket_ps=10)) == [
+        (0, 1, 1, 0, 90, 90),
+        (1, 2, 2, 0, 9, 7),
+        (1, 1, 3, 12, 42, 30),
+    ]
+
+
+def test_only_the_lanes_that_are_asked_for_are_looked_at() -> None:
+    found = index([(0, 90)], [(0, 3), (5, 4)])
+    assert listed(found.slices(range(1, 2), begin_ps=0, end_ps=9, bucket_ps=0)) == [
+        (0, 1, 0, 0, 3, 3),
+        (0, 1, 2, 5, 9, 4),
+    ]
+
+
+def test_no_lanes_and_an_empty_window_show_nothing() -> None:
+    found = index([(0, 3)])
+    assert listed(found.slices(range(0), begin_ps=0, end_ps=9, bucket_ps=1)) == []
+    assert listed(found.slices(range(1), begin_ps=9, end_ps=9, bucket_ps=1)) == []
+    assert listed(found.slices(range(1), begin_ps=9, end_ps=2, bucket_ps=0)) == []
+
+
+def test_extent_runs_from_the_first_start_to_the_last_end() -> None:
+    assert index([(-5, 3)], [], [(0, 3), (5, 40)]).extent() == (-5, 45)
+    assert index([], []).extent() is None
+
+
+def test_what_was_indexed_is_not_copied() -> None:
+    start, dur = np.array([0, 5]), np.array([3, 4])
+    found = index_lanes(start, dur, np.zeros(2, np.int32), lanes=1)
+    assert np.shares_memory(found.start_ps, start)
+    assert np.shares_memory(found.dur_ps, dur)
+
+
+def test_spans_of_one_lane_that_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        index([(0, 5), (4, 3)])
+
+
+def test_a_lane_beyond_their_number_is_refused() -> None:
+    one = np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="beyond"):
+        index_lanes(one, one, np.ones(1, np.int32), lanes=1)
+
+
+def test_every_event_and_every_derived_span_stands_on_its_track_once() -> None:
+    profile = blueprint.profile(blueprint.a1())
+    lanes = profile.derived("vm", "trace_lanes")
+    timeline = profile.derived("vm", "trace_timeline")
+    ranges = timeline.tracks.select("begin", "end", "rows").iter_rows()
+    for index, (begin, end, rows) in zip(lanes, ranges, strict=True):
+        assert len(index.edges) == rows + 1
+        items = index.rows + index.first_item
+        assert sorted(items.tolist()) == list(range(begin, end))
+    derived = timeline.tracks["source"].is_null().to_numpy()
+    spans = np.array([len(index.rows) for index in lanes])
+    assert spans[~derived].sum() == profile.table("vm", "events").height
+    assert spans[derived].sum() == timeline.slice_count

@@ -1,0 +1,117 @@
+"""The page of text on literal runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.results.pages import STEP, host_loop, page
+from tests.support.traces import blueprint
+
+from stepscope.cli.progress import Progress
+from stepscope.compose import compose
+from stepscope.report import to_text
+from stepscope.report.page import plain_text
+from stepscope.session import open_profile
+
+
+def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> None:
+    lines = page(blueprint.trace(host_loop())).splitlines()
+    assert lines[0] == "stepscope · run"
+    assert lines[1] == "host vm · CPU only"
+    assert lines[3] == (
+        "The step waits for its data: 30.0 % of the step time, 300 µs a step."
+    )
+    assert lines[4].startswith("Do first: ")
+    assert "150 to 300 µs a step" in lines[4] + lines[5]
+
+
+def test_a_healthy_run_is_told_where_its_time_goes_and_that_no_check_fails() -> None:
+    text = page(blueprint.trace(host_loop(fetch=10)))
+    assert "Most of the step time is host compute (95.0 %). No check fails." in text
+
+
+def test_a_bar_is_as_long_as_its_share() -> None:
+    lines = page(blueprint.trace(host_loop(fetch=480)), width=98).splitlines()
+    bars = {
+        one[2:26].strip(): one.count("█") for one in lines if "█" in one and "%" in one
+    }
+    assert bars["Input"] == bars["Host compute"] == 23
+
+
+def test_a_device_that_kept_silent_leads_the_page() -> None:
+    lines = host_loop()
+    lines.append(("main", "cuLaunchKernel", 500, 5, {"correlation_id": 1}))
+    text = page(blueprint.trace(lines, devices={0: blueprint.A100}))
+    head = text.split("Where the step time went")[0]
+    assert head.splitlines()[3] == "! The device's work is not in this profile."
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in head
+    assert "dcgmi profile --pause" in head
+
+
+def test_a_run_on_the_cpu_is_not_accused_of_silence() -> None:
+    assert "not in this profile" not in page(blueprint.trace(host_loop()))
+
+
+def test_unexplained_time_is_called_so() -> None:
+    lines = [
+        ("main", "train", STEP * number, 990, {"_r": 1, "step_num": number})
+        for number in range(5)
+    ]
+    lines.append(("main", "a/MatMul:MatMul", 0, 10))
+    text = page(blueprint.trace(lines), width=120)
+    assert "belongs to no category; the largest part of it: unexplained." in text
+
+
+def test_a_damaged_file_leads_the_page(shared_profile: Any) -> None:
+    trace = open_profile(shared_profile("corrupt/truncated_60"))
+    document = compose(trace, Progress(stages=9))
+    lines = plain_text(to_text.render(document, width=90)).splitlines()
+    assert lines[3].startswith("! vm: The file is damaged at byte 216,872")
+
+
+def test_without_steps_the_page_says_how_to_mark_them() -> None:
+    text = page(blueprint.trace([("main", "a/MatMul:MatMul", 0, 900)]))
+    assert "No steps: the shares are of the whole recording" in text
+    assert "Mark each training step" in text
+
+
+def test_steps_that_differ_are_drawn_and_named() -> None:
+    lines = host_loop(12)
+    late = [
+        (track, name, start + (20_000 if start >= 5000 else 0), *rest)
+        for track, name, start, *rest in lines
+    ]
+    text = page(blueprint.trace(late))
+    assert "outlier: step 4" in text
+    drawn = next(one for one in text.splitlines() if one.strip().startswith("▁"))
+    assert drawn.strip() == "▁▁▁▁█▁▁▁▁▁▁▁"
+
+
+def test_hosts_stand_side_by_side() -> None:
+    text = page(
+        blueprint.trace(host_loop(fetch=10), host="a"),
+        blueprint.trace(host_loop(fetch=500), host="b"),
+    )
+    rows = text.split("\nHosts\n")[1].splitlines()[1:3]
+    assert [row.split()[0] for row in rows] == ["a", "b"]
+    assert "1.1 %" in rows[0] or "1.0 %" in rows[0]
+    assert "50.0 %" in rows[1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_but_a_command_is_wider_than_the_page(width: int) -> None:
+    for trace in (blueprint.a1(), blueprint.a2(), blueprint.trace(host_loop())):
+        wide = [
+            one
+            for one in page(trace, width=width).splitlines()
+            if len(one) > width and not one.startswith(" " * 6)
+        ]
+        assert wide == []
+
+
+def test_a_reason_stands_once_however_many_values_it_explains() -> None:
+    text = page(blueprint.a2())
+    unseen = text.split("What could not be seen")[1]
+    bullets = [one for one in unseen.splitlines() if one.startswith("  • ")]
+    assert len(bullets) == len(set(bullets))

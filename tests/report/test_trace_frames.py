@@ -1,0 +1,178 @@
+"""Tiles and arrows as frames, read back by a second reader of the written format."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.analysis.trace_viewer.flows import FLOW_COLUMNS, TrackFlows
+from stepscope.analysis.trace_viewer.tiles import SLICE_COLUMNS, TrackSlices
+from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.report.trace_frames import TraceFrame, flow_frame, slice_frame
+from stepscope.serve import frames
+
+#: As docs/formats/trace-tiles.md has them: type → struct's letter and its bytes.
+LETTERS = {
+    "i1": "b",
+    "u1": "B",
+    "i4": "i",
+    "u4": "I",
+    "i8": "q",
+    "f4": "f",
+    "f8": "d",
+    "text": "I",
+}
+INT32 = st.integers(0, 2**31 - 1)
+
+
+def read(data: bytes) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The header's `meta` and the columns, by the page on the format alone."""
+    (length,) = struct.unpack_from("<I", data)
+    assert (4 + length) % 8 == 0
+    header = json.loads(data[4 : 4 + length])
+    assert header["schema"] == 1
+    rows = header["length"]
+    columns: dict[str, list[Any]] = {}
+    for column in header["columns"]:
+        letter = LETTERS[column["type"]]
+        assert column["offset"] % 8 == 0
+        assert column["bytes"] == rows * struct.calcsize(letter)
+        assert column["nulls"] is None
+        values = list(struct.unpack_from(f"<{rows}{letter}", data, column["offset"]))
+        if column["type"] == "text":
+            values = [header["names"][at] for at in values]
+        columns[column["name"]] = values
+    return header["meta"], columns
+
+
+def sent(frame: TraceFrame) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    return read(frames.encode(*frame))
+
+
+def tile(rows: list[tuple[Any, ...]], *, begin_ps: int = 0) -> TrackSlices:
+    return TrackSlices(
+        host="vm",
+        track=3,
+        begin_ps=begin_ps,
+        end_ps=begin_ps + 1024,
+        bucket_ps=1,
+        slices=pl.DataFrame(rows, SLICE_COLUMNS, orient="row"),
+    )
+
+
+def test_a_tile_is_read_back_from_its_bytes() -> None:
+    meta, columns = sent(
+        slice_frame(
+            tile(
+                [
+                    (0, 90, 400, 310, 1, 7, 0, "matmul", 8),
+                    (1, 120, 130, 6, 3, 9, 4, "µ-kernel", 7),
+                ],
+                begin_ps=100,
+            )
+        )
+    )
+    assert meta == {
+        "kind": "slices",
+        "host": "vm",
+        "track": 3,
+        "origin_ps": 100,
+        "end_ps": 1124,
+        "bucket_ps": 1,
+        "categories": list(CATEGORIES),
+    }
+    assert columns == {
+        "start_ps": [-10, 20],
+        "dur_ps": [310, 10],
+        "busy_ps": [310, 6],
+        "row": [0, 1],
+        "count": [1, 3],
+        "item": [7, 9],
+        "first": [0, 4],
+        "name": ["matmul", "µ-kernel"],
+        "category": [8, 7],
+    }
+
+
+def test_an_empty_tile_has_every_column() -> None:
+    _, columns = sent(slice_frame(tile([])))
+    assert set(columns) == {*SLICE_COLUMNS} - {"end_ps"} | {"dur_ps"}
+    assert all(values == [] for values in columns.values())
+
+
+@pytest.mark.parametrize("far", [2**53 + 1, -(2**60)])
+def test_an_origin_that_json_would_round_travels_as_text(far: int) -> None:
+    start = far + 5
+    meta, columns = sent(
+        slice_frame(tile([(0, start, start + 3, 3, 1, 0, 0, "k", 0)], begin_ps=far))
+    )
+    assert meta["origin_ps"] == str(far)
+    # From the origin it is exact, however far off the origin is.
+    assert (columns["start_ps"], columns["dur_ps"]) == ([5], [3])
+
+
+SLICE = st.tuples(
+    st.integers(0, 2000),
+    st.integers(-(2**52), 2**52),
+    st.integers(0, 2**52),
+    st.integers(0, 2**53),
+    st.integers(1, 2**32 - 1),
+    INT32,
+    INT32,
+    st.text(max_size=5),
+    st.integers(0, 9),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(SLICE, max_size=9))
+def test_numbers_and_names_arrive_as_they_are(rows: list[tuple[Any, ...]]) -> None:
+    slices = [(row, start, start + dur, *others) for row, start, dur, *others in rows]
+    _, columns = sent(slice_frame(tile(slices)))
+    order = (
+        *("row", "start_ps", "dur_ps", "busy_ps", "count"),
+        *("item", "first", "name", "category"),
+    )
+    expected = [list(row) for row in rows]
+    assert expected == [
+        list(row) for row in zip(*(columns[name] for name in order), strict=True)
+    ]
+
+
+def test_arrows_are_read_back_from_their_bytes() -> None:
+    arrows = TrackFlows(
+        host="vm",
+        begin_ps=1000,
+        end_ps=2000,
+        count=9,
+        left_out=8,
+        flows=pl.DataFrame(
+            [(4, 1, 70, 990, 0, 0, 12, 1500, 2**62)], FLOW_COLUMNS, orient="row"
+        ),
+    )
+    meta, columns = sent(flow_frame(arrows))
+    assert meta == {
+        "kind": "flows",
+        "host": "vm",
+        "origin_ps": 1000,
+        "end_ps": 2000,
+        "count": 9,
+        "left_out": 8,
+    }
+    assert {name: values[0] for name, values in columns.items()} == {
+        "launch_track": 4,
+        "launch_row": 1,
+        "launch_item": 70,
+        "launch_end_ps": -10,
+        "device_track": 0,
+        "device_row": 0,
+        "device_item": 12,
+        "device_start_ps": 500,
+        "correlation": 2**62,
+    }

@@ -1,0 +1,75 @@
+"""The section on memory: peaks, shares of the capacity, and what runs short."""
+
+from __future__ import annotations
+
+import polars as pl
+from tests.support.results.pages import host_loop, page, section
+from tests.support.traces import blueprint
+from tests.support.traces.memory import Allocator, a3
+
+from stepscope.trace.allocations import ALLOCATIONS
+
+AT = ("peak", "at")
+MORE = "  more: stepscope show memory_profile PATH"
+
+
+def unseen(text: str) -> str:
+    """The last section without its line breaks."""
+    return " ".join(text.split("What could not be seen")[1].split())
+
+
+def test_each_memory_has_its_peak_as_a_share_of_its_capacity() -> None:
+    lines = section(page(a3()), "Memory")
+    assert lines is not None
+    assert lines[0].split() == ["memory", "peak", "of", "capacity", "capacity", *AT]
+    # 620 of 1000 MiB (which are 0.977 GiB), 30 µs after the start.
+    sizes = ["620", "MiB", "62.0", "%", "0.98", "GiB"]
+    assert lines[1].split() == ["GPU_0_bfc", *sizes, "30.0", "µs"]
+    assert lines[2:] == [MORE]
+
+
+def test_a_memory_that_is_nearly_full_is_said_to_be() -> None:
+    pool = Allocator("pool", limit=1000)
+    pool.allocate(1, 1, 970)
+    lines = section(page(blueprint.trace(pool.lines)), "Memory")
+    assert lines is not None
+    assert "  pool: 97.0 % of its capacity is in use at the peak." in lines
+
+
+def test_unknown_capacity_is_a_dash_with_its_reason() -> None:
+    row = {"event": 0, "start_ps": 0, "allocator": "pool", "kind": "allocate"}
+    frame = pl.DataFrame([row | {"heap_bytes": 2048}], schema=ALLOCATIONS.dtypes())
+    text = page(blueprint.substitute(blueprint.a2(), allocations=frame))
+    lines = section(text, "Memory")
+    assert lines is not None
+    assert lines[1].split()[:5] == ["pool", "2.00", "KiB", "–", "–"]
+    assert "(rows.capacity_bytes, rows.peak_capacity_percent)" in unseen(text)
+
+
+def test_unknown_use_is_a_dash_and_no_zero() -> None:
+    row = {"event": 0, "start_ps": 0, "allocator": "pool", "kind": "allocate"}
+    frame = pl.DataFrame([row], schema=ALLOCATIONS.dtypes())
+    text = page(blueprint.substitute(blueprint.a2(), allocations=frame))
+    lines = section(text, "Memory")
+    assert lines is not None
+    assert lines[1].split() == ["pool", "–", "–", "–", "–"]
+    assert "neither the memory in use" in unseen(text)
+
+
+def test_without_allocator_events_the_page_says_how_to_record_them() -> None:
+    text = page(blueprint.trace(host_loop()))
+    assert section(text, "Memory") is None
+    assert "(memory_profile)" in unseen(text)
+
+
+def test_more_memories_than_the_page_has_room_for_are_counted() -> None:
+    lines = []
+    for number in range(11):
+        pool = Allocator(f"pool {number}", limit=1000)
+        pool.allocate(1 + number, 1, 100 + number)
+        lines += pool.lines
+    found = section(page(blueprint.trace(lines)), "Memory")
+    assert found is not None
+    # The fullest first.
+    assert found[1].startswith("  pool 10 ")
+    assert found[-2:] == ["  3 more", MORE]

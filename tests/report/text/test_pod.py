@@ -1,0 +1,117 @@
+"""The page of the workers: what is said of the slowest, and of the clocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.analysis import pod_viewer
+from stepscope.analysis.pod_viewer import Options, PodViewerResult
+from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+from stepscope.report.text import pod as text_pod
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import TraceData
+
+
+def result(*traces: TraceData) -> PodViewerResult:
+    found = pod_viewer.analyse(blueprint.profile(*traces), Options())
+    assert isinstance(found, PodViewerResult)
+    return found
+
+
+def page(found: PodViewerResult, *, width: int = 200, **fields: Any) -> str:
+    shown = msgspec.structs.replace(found, **fields)
+    return text_pod.render(
+        shown, title="Pod viewer", doubts=["Careful."], others=["steps"], width=width
+    )
+
+
+def slowest(**fields: Any) -> SlowestWorker:
+    told: dict[str, Any] = {
+        "host": "b",
+        "device": 0,
+        "by": "collectives",
+        "steps": 3,
+        "of_steps": 4,
+        "waited_for_ms": 2.5,
+        "cause": "input",
+        "excess_ms": {"input": 0.8},
+    }
+    return SlowestWorker(**(told | fields))
+
+
+def test_workers_stand_side_by_side_with_their_breakdown() -> None:
+    text = page(result(blueprint.a1(), blueprint.a5_host_b()))
+    assert "Careful." in text
+    (vm,) = [
+        each for each in text.splitlines() if each.startswith("  vm, device 0  1.0")
+    ]
+    assert vm.split("  ")[-1] == "All others"
+    shares = [each for each in text.splitlines() if each.startswith("  b, device 0")][
+        -1
+    ]
+    # 16-bit 100, 32-bit 110 of 1000 µs; nothing is compiled, so that is no column.
+    assert {"10.0", "11.0", "53.5"} <= set(shares.split())
+    assert "compile" not in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "b, device 0 is the slowest worker, in 3 of 4 steps."),
+        ({}, "the other workers waited 2.50 ms for it, added up."),
+        ({}, "It spends 800 µs a step more on input than the median of the others."),
+        ({"of_steps": 1, "steps": 1}, "the slowest worker, in the one step."),
+        (
+            {"cause": "late_start", "excess_ms": {"late_start": 4.0}},
+            "It begins its steps 4.00 ms later than the median of the others",
+        ),
+        ({"by": "device_work", "waited_for_ms": None}, "Its device works longest."),
+        (
+            {"by": "step_time", "waited_for_ms": None, "device": None, "cause": None},
+            "b is the slowest worker",
+        ),
+    ],
+)
+def test_the_slowest_is_named_with_the_evidence(
+    fields: dict[str, Any], said: str
+) -> None:
+    both = result(blueprint.a1(), blueprint.a5_host_b())
+    assert said in page(both, slowest=slowest(**fields))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("collectives", "to within 7.00 µs"),
+        ("recorded", "nothing tells how well these agree"),
+        ("steps", "to within a step"),
+        ("none", "begins are not compared"),
+    ],
+)
+def test_how_surely_the_hosts_are_compared_is_said(source: str, said: str) -> None:
+    both = result(blueprint.a1(), blueprint.a5_host_b())
+    first, second = both.clocks
+    other = msgspec.structs.replace(second, source=source, doubt_us=7.0)
+    assert said in page(both, clocks=(first, other))
+
+
+def test_one_worker_has_nobody_to_be_compared_with() -> None:
+    text = page(result(blueprint.a1()))
+    assert "There is only one worker" in text
+    assert "clocks" not in text.split("Whole tables")[0]
+
+
+def test_what_is_not_known_is_no_column_but_has_its_reason() -> None:
+    text = page(result(blueprint.a2()))
+    assert "others waited for it" not in text
+    assert "lists no device" in text or "holds no device" in text
+
+
+def test_a_narrow_screen_keeps_the_numbers() -> None:
+    text = page(result(blueprint.a1(), blueprint.a5_host_b()), width=60)
+    assert "1.00 ms" in text

@@ -1,0 +1,57 @@
+"""Kernel modules as Python runs them where nothing was compiled."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+CORE = Path(__file__).resolve().parents[3] / "src" / "stepscope" / "_core"
+#: Module of the package → the name by which it knows a kernel module.
+USERS = {
+    "stepscope.xspace.reading.messages": ("wire", "wire"),
+    "stepscope.xspace.reading.chunks": ("wire", "wire"),
+    "stepscope.xspace.reading.fill": ("kernels", "fill"),
+    "stepscope.xspace.reading.decode": ("wire", "wire"),
+    "stepscope.xspace.reading.pivot": ("kernels", "pivot"),
+    "stepscope.xspace.writing.encode": ("kernels", "encode"),
+    "stepscope.xspace.merging.lines": ("rebase", "rebase"),
+}
+
+
+def uncompiled(name: str) -> ModuleType:
+    """The kernel module run by Python, as on a machine that has no Cython either."""
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", CORE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    import_of = builtins.__import__
+
+    def without_cython(wanted: str, *details: Any) -> Any:
+        if wanted == "cython":
+            raise ImportError(wanted)
+        return import_of(wanted, *details)
+
+    with mock.patch.object(builtins, "__import__", without_cython):
+        spec.loader.exec_module(module)
+    return module
+
+
+_kept = cache(uncompiled)
+
+
+@contextmanager
+def uncompiled_xspace() -> Iterator[None]:
+    """Within it, reading and writing profile messages use the uncompiled kernels."""
+    with ExitStack() as patches:
+        for user, (attribute, name) in USERS.items():
+            patches.enter_context(mock.patch(f"{user}.{attribute}", _kept(name)))
+        yield
