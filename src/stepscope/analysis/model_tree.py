@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.model_options import matches_any
+from stepscope.analysis.patterns import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -101,10 +101,9 @@ def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tr
     for hung in hosts:
         place = _Placing(nodes, hung, view)
         rows, numbers = [], []
-        for row in hung.charges.iter_rows(named=True):
+        counted = whole(hung.charges["type"].fill_null(""), account_types)
+        for row in hung.charges.filter(counted).iter_rows(named=True):
             type_ = row["type"] or ""
-            if not matches_any(account_types, type_):
-                continue
             number = place.node(row)
             if type_:
                 nodes.types[number].add(type_)
