@@ -216,11 +216,38 @@ def test_other_methods_are_refused(attacked: Site, method: str) -> None:
     assert attacked.ask(method, "").status in (404, 405)
 
 
-def test_another_sites_page_is_given_no_data(attacked: Site) -> None:
-    embedded = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
-    assert attacked.ask("GET", "data/tool/overview", embedded).status == 403
-    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    assert attacked.ask("GET", "data/csv/ops", followed).status == 200
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+        {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+        # A frame and a link; both begin work that nobody here asked for.
+        {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+        {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    ],
+)
+def test_another_sites_page_is_given_no_data(
+    attacked: Site, site: str, how: dict[str, str]
+) -> None:
+    for path in ("data/tool/overview", "data/csv/ops", "data/status", "data/runs"):
+        answer = attacked.ask("GET", path, {"Sec-Fetch-Site": site, **how})
+        assert (answer.status, answer.error) == (403, "refused")
+    assert attacked.store.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
+    ],
+)
+def test_our_own_page_programs_and_typed_addresses_are_given_data(
+    attacked: Site, headers: dict[str, str]
+) -> None:
+    assert attacked.ask("GET", "data/tool/overview", headers).status == 200
 
 
 @pytest.mark.parametrize(
@@ -261,6 +288,27 @@ def test_a_body_that_is_too_large_is_refused(attacked: Site) -> None:
         "POST", "data/reload", {"X-Stepscope": "1"}, body=b"x" * 100_000
     )
     assert (answer.status, answer.error) == (413, "too_large")
+
+
+@pytest.mark.parametrize("pattern", ["(.*)*X", "(a|a?)%2BX", "(([a-z/]*)*)*!"])
+@pytest.mark.parametrize("option", ["show_name_regexes", "account_type_regexes"])
+def test_a_pattern_that_never_ends_keeps_nobody_waiting(
+    attacked: Site, option: str, pattern: str
+) -> None:
+    begun = time.monotonic()
+    answer = attacked.get(f"data/tool/model_views?{option}={pattern}")
+    assert answer.status == 200
+    assert attacked.lives
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(", "((a{99}){99}){99}", "a" * 2000])
+def test_a_pattern_that_costs_too_much_or_is_none_is_refused(
+    attacked: Site, pattern: str
+) -> None:
+    answer = attacked.get(f"data/tool/model_views?hide_name_regexes={pattern}")
+    assert (answer.status, answer.error) == (400, "bad_parameter")
+    assert "\n" not in answer.json["error"]["message"]
 
 
 def test_a_body_without_an_end_is_not_read_to_it(attacked: Site) -> None:
