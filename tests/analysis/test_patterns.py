@@ -53,7 +53,7 @@ def test_a_part_of_a_name_can_be_looked_for() -> None:
 def test_what_the_engine_does_not_have_is_one_line_with_the_way_out(
     pattern: str, told: str
 ) -> None:
-    with pytest.raises(BadUsage, match="names: .*") as refused:
+    with pytest.raises(BadUsage, match="names: ") as refused:
         check_pattern(pattern, "names")
     message = str(refused.value)
     assert told in message

@@ -358,6 +358,10 @@ def test_slow_requests_are_ended(logdir: Path) -> None:
         assert site.lives
 
 
+def answering() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "stepscope-answer"]
+
+
 def test_more_slow_connections_than_threads_keep_nobody_out(logdir: Path) -> None:
     limits = Limits(request_s=60, threads=4)
     with running(logdir, limits=limits) as site:
@@ -369,10 +373,7 @@ def test_more_slow_connections_than_threads_keep_nobody_out(logdir: Path) -> Non
         begun = time.monotonic()
         assert all(site.get("data/runs").status == 200 for _ in range(10))
         assert time.monotonic() - begun < 20
-        threads = [
-            one for one in threading.enumerate() if "process_request" in one.name
-        ]
-        assert len(threads) <= limits.threads
+        assert len(answering()) <= limits.threads
         for connection in slow:
             connection.close()
 
@@ -386,30 +387,174 @@ def test_silent_connections_are_ended(logdir: Path, sent: bytes) -> None:
         assert site.lives
 
 
+MUCH = bytes(2**25)
+
+
+def generous(site: Site) -> None:
+    """Give the server an address whose answer no buffer of a connection holds."""
+    assert site.server is not None
+    app = site.server.app
+
+    def answer(environ: Any, start_response: Any) -> Any:
+        if environ["PATH_INFO"] != "/much":
+            return app(environ, start_response)
+        start_response("200 OK", [("Content-Length", str(len(MUCH)))])
+        return [MUCH]
+
+    site.server.app = answer
+
+
+def greedy(site: Site) -> socket.socket:
+    """A client that asks for much and takes nothing."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    connection.connect(("127.0.0.1", site.port))
+    connection.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return connection
+
+
+@pytest.mark.parametrize("kind", ["take nothing", "send half", "send nothing"])
+def test_seventy_clients_that_do_nothing_keep_nobody_out(
+    logdir: Path, kind: str
+) -> None:
+    with running(logdir, limits=Limits(request_s=60, answer_s=60)) as site:
+        generous(site)
+        clients = []
+        for _ in range(70):
+            if kind == "take nothing":
+                clients.append(greedy(site))
+                continue
+            clients.append(socket.create_connection(("127.0.0.1", site.port), 20))
+            if kind == "send half":
+                clients[-1].sendall(b"GET /data/runs HTTP/1.1\r\nHost: loc")
+        begun = time.monotonic()
+        assert all(site.get("data/runs").status == 200 for _ in range(10))
+        assert time.monotonic() - begun < 5
+        # Nor were they dropped: there is room for all.
+        for client in clients:
+            client.settimeout(0)
+            if kind != "take nothing":
+                with pytest.raises(BlockingIOError):
+                    client.recv(1)
+            client.close()
+
+
 def test_a_client_that_takes_nothing_is_left(logdir: Path) -> None:
-    limits = Limits(answer_s=0.5, threads=1)
+    with running(logdir, limits=Limits(answer_s=0.5)) as site:
+        generous(site)
+        with greedy(site) as client:
+            time.sleep(2)
+            # The end of it was never sent.
+            assert len(drained(client)) < len(MUCH)
+
+
+def test_answers_that_nobody_takes_are_bounded_together(logdir: Path) -> None:
+    limits = Limits(held_bytes=3 * len(MUCH), answer_s=60)
+    with running(logdir, limits=limits) as site:
+        generous(site)
+        clients = [greedy(site) for _ in range(6)]
+        assert site.lives
+        time.sleep(1)
+        taken = [len(drained(client)) for client in clients]
+        for client in clients:
+            client.close()
+        assert sum(count > len(MUCH) for count in taken) in (2, 3)
+        # The last ones are served.
+        assert taken[-1] > len(MUCH)
+
+
+@pytest.mark.parametrize("count", [80, 200])
+def test_many_requests_at_once_are_all_answered(logdir: Path, count: int) -> None:
+    with running(logdir) as site:
+        clients = [
+            socket.create_connection(("127.0.0.1", site.port), 30) for _ in range(count)
+        ]
+        for client in clients:
+            client.sendall(
+                b"GET /data/tool/overview HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
+        answers = [drained(client) for client in clients]
+        for client in clients:
+            client.close()
+        statuses = {answer.split(b" ")[1] for answer in answers}
+        assert statuses <= {b"200", b"503"}
+
+
+def test_requests_beyond_those_that_may_wait_are_turned_away(logdir: Path) -> None:
+    limits = Limits(threads=2, waiting=3, connections=20)
     with running(logdir, limits=limits) as site:
         assert site.server is not None
-        app = site.server.app
-        asked = threading.Event()
+        app, go_on = site.server.app, threading.Event()
 
-        def generous(environ: Any, start_response: Any) -> Any:
-            if environ["PATH_INFO"] != "/much":
-                return app(environ, start_response)
-            asked.set()
-            start_response("200 OK", [("Content-Length", str(2**27))])
-            return [bytes(2**27)]
+        def patient(environ: Any, start_response: Any) -> Any:
+            go_on.wait(20)
+            return app(environ, start_response)
 
-        site.server.app = generous
-        with socket.socket() as greedy:
-            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-            greedy.connect(("127.0.0.1", site.port))
-            greedy.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert asked.wait(10)
-            # The one thread is taken until the answer's time is up.
+        site.server.app = patient
+        clients = [
+            socket.create_connection(("127.0.0.1", site.port), 30) for _ in range(15)
+        ]
+        for client in clients:
+            client.sendall(b"GET /data/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        refused = [drained(client) for client in clients[5:]]
+        go_on.set()
+        given = [drained(client) for client in clients[:5]]
+        for client in clients:
+            client.close()
+        assert all(b" 503 " in answer[:20] for answer in refused)
+        assert all(b" 200 " in answer[:20] for answer in given)
+
+
+def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) -> None:
+    with running(logdir) as site:
+        answer = site.raw(
+            b"POST /data/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000"
+            b"\r\n\r\n" + b"x" * 200_000
+        )
+        assert b" 413 " in answer[:20]
+
+
+BUSY = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from stepscope.cli import main
+from stepscope.serve import answers
+
+def endless(*_, **__):
+    # As derivations that are computed side by side: the interpreter waits for them.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(time.sleep, 60).result()
+
+answers.tool = endless
+sys.exit(main(["serve", sys.argv[1], "--port", "0"]))
+"""
+
+
+def test_ctrl_c_ends_the_server_at_once_whatever_runs(logdir: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY, str(logdir)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rpartition(":")[2].strip("/\n"))
+            clients = [
+                socket.create_connection(("127.0.0.1", port), 20) for _ in range(8)
+            ]
+            for client in clients[:4]:
+                client.sendall(
+                    b"GET /data/tool/overview HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                )
+            for client in clients[4:]:
+                client.sendall(b"GET /data/to")
+            time.sleep(1)
             begun = time.monotonic()
-            while site.get("data/status").status != 200:
-                assert time.monotonic() - begun < 10
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+            assert time.monotonic() - begun < 1
+            for client in clients:
+                client.close()
+        finally:
+            process.kill()
 
 
 DAMAGE = {
