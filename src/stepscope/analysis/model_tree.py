@@ -27,6 +27,8 @@ METRICS: Final = (
 NO_SOURCE: Final = "(no source line)"
 #: What has no op type.
 NO_TYPE: Final = "(no type)"
+#: Levels of a path; what is deeper stays one name.
+_DEEPEST: Final = 100
 _COLUMN: Final = {name: place for place, name in enumerate(METRICS)}
 _VARIABLES: Final = (_COLUMN["parameters"], _COLUMN["has_parameters"])
 
@@ -157,7 +159,11 @@ class _Placing:
         if self._view == "graph":
             return self._at(place) if place >= 0 else self._nodes.child(-1, name)
         found = self._at(place)
-        for segment in [one for one in name.split("/") if one] or [name]:
+        segments = [one for one in name.split("/") if one] or [name]
+        if len(segments) > _DEEPEST:
+            # A node repeats its whole path.
+            segments = [*segments[: _DEEPEST - 1], "/".join(segments[_DEEPEST - 1 :])]
+        for segment in segments:
             found = self._nodes.child(found, segment)
         return found
 

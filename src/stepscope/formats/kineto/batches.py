@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.document import Document
 
-__all__ = ["AnyEvent", "Batch", "batches"]
+__all__ = ["LARGEST_EVENT", "AnyEvent", "Batch", "batches"]
 
 #: Long enough that the work between two stretches does not count, short enough that
 #: the objects of one stretch are few beside the columns.
@@ -47,8 +47,10 @@ _STRETCH: Final = 4 * 2**20
 _SHRINK: Final = 8
 #: A stretch up to this is read event by event where the decoder refuses it.
 _SHORT: Final = 8 * 2**10
+#: A larger event is left out: it would be many times as large once it is decoded.
+LARGEST_EVENT: Final = 4 * 2**20
 #: An event that no bracket closes within so many bytes is broken.
-_LARGEST_EVENT: Final = 2**20
+_FURTHEST: Final = 2**20
 
 _BETWEEN: Final = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATORS: Final = re.compile(rb"[\s,]*")
@@ -77,6 +79,7 @@ class Batch:
         start_ns: When each of them starts; `IMPOSSIBLE` where that makes no sense.
         decimals: Some start is told more finely than to the microsecond.
         refused: (Place, beginning) of what stands between and is no event.
+        too_large: Beginnings of events that are left out because of their size.
         lenient: How many could be read only by bending the rules of JSON.
         cut_at: Where the file ends inside an event.
     """
@@ -86,6 +89,7 @@ class Batch:
     start_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     decimals: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
+    too_large: list[str] = field(default_factory=list)
     lenient: int = 0
     cut_at: int | None = None
 
@@ -107,6 +111,14 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
         if at >= document.end or view[at] == _CLOSING:
             return
         stop, following = _boundary(view, at + size, document.end)
+        if stop is None:
+            if size:
+                size //= _SHRINK
+                continue
+            large, at = _large(view, at, document.end)
+            yield large
+            size = _STRETCH
+            continue
         stretch = b"".join((b"[", view[at:stop], b"]"))
         batch = _arguments(stretch) if arguments_only else reading.strictly(stretch)
         if batch is None and size > _SHORT:
@@ -160,10 +172,27 @@ class _Reading:
         return events
 
 
-def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int, int]:
-    """The end of the object that ends next, and the begin of the one behind it."""
-    found = _BETWEEN.search(view, wanted, end) if wanted < end else None
-    return (end, end) if found is None else (found.start() + 1, found.end())
+def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
+    """The end of the object that ends next, and the begin of the one behind it.
+
+    The end is None where none is near enough.
+    """
+    near = min(end, wanted + LARGEST_EVENT)
+    found = _BETWEEN.search(view, wanted, near) if wanted < end else None
+    if found is not None:
+        return found.start() + 1, found.end()
+    return (end, end) if near == end else (None, end)
+
+
+def _large(view: memoryview, at: int, end: int) -> tuple[Batch, int]:
+    """Leave out an event that is too large; the place behind it."""
+    closing = _end_of_event(view, at, end)
+    if closing > at:
+        # It is not that large: what follows is no event.
+        return _one_by_one(view, at, closing, end=end)
+    found = _BETWEEN.search(view, at + LARGEST_EVENT, end)
+    following = end if found is None else found.end()
+    return Batch(too_large=[_one_line(bytes(view[at : at + _EXAMPLE]))]), following
 
 
 def _skip_separators(view: memoryview, at: int, end: int) -> int:
@@ -225,7 +254,7 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
 def _end_of_event(view: memoryview, at: int, end: int) -> int:
     """Where an event ends, as far as can be told; its begin where nothing closes it."""
     # A window that grows: most events are short, and each try reads all of it.
-    for window in (_SHORT, _LARGEST_EVENT):
+    for window in (_SHORT, _FURTHEST):
         last = min(at + window, end)
         # One byte per character, so that places are the same in both.
         stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
@@ -253,7 +282,7 @@ def _odd_event(part: memoryview) -> Event | None:
 
 
 def _is_closed(view: memoryview, at: int, end: int) -> bool:
-    return _ENDS.search(view, at, min(end, at + _LARGEST_EVENT)) is not None
+    return _ENDS.search(view, at, min(end, at + _FURTHEST)) is not None
 
 
 def _with_text(event: ExactEvent) -> Event:
