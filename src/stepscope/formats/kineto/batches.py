@@ -52,6 +52,11 @@ LARGEST_EVENT: Final = 4 * 2**20
 #: An event that no bracket closes within so many bytes is broken.
 _FURTHEST: Final = 2**20
 
+#: Broken events that are looked through so far, and broken places in all: a file with
+#: more of them was made to have them, and what is behind the last one is left out.
+_MOST_FAR: Final = 256
+_MOST_BROKEN: Final = 100_000
+
 _BETWEEN: Final = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATORS: Final = re.compile(rb"[\s,]*")
 _NEXT: Final = re.compile(rb"[,\[]\s*(?=\{)")
@@ -104,7 +109,7 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
             by event has events all the same.
     """
     view = document.view
-    reading = _Reading()
+    reading, patience = _Reading(), _Patience()
     at, size = document.begin, _STRETCH
     while True:
         at = _skip_separators(view, at, document.end)
@@ -115,7 +120,7 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
             if size:
                 size //= _SHRINK
                 continue
-            large, at = _large(view, at, document.end)
+            large, at = _large(view, at, document.end, patience)
             yield large
             size = _STRETCH
             continue
@@ -125,9 +130,17 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
             size = max(size // _SHRINK, _SHORT)
             continue
         if batch is None:
-            batch, following = _one_by_one(view, at, stop, end=document.end)
+            batch, following = _one_by_one(view, at, stop, patience, end=document.end)
         yield batch
         at, size = following, min(size * 2, _STRETCH)
+
+
+class _Patience:
+    """How much work the broken places of a file may still cost."""
+
+    def __init__(self) -> None:
+        self.far = _MOST_FAR
+        self.broken = _MOST_BROKEN
 
 
 class _Reading:
@@ -184,12 +197,14 @@ def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]
     return (end, end) if near == end else (None, end)
 
 
-def _large(view: memoryview, at: int, end: int) -> tuple[Batch, int]:
+def _large(
+    view: memoryview, at: int, end: int, patience: _Patience
+) -> tuple[Batch, int]:
     """Leave out an event that is too large; the place behind it."""
-    closing = _end_of_event(view, at, end)
+    closing = _end_of_event(view, at, end, patience)
     if closing > at:
         # It is not that large: what follows is no event.
-        return _one_by_one(view, at, closing, end=end)
+        return _one_by_one(view, at, closing, patience, end=end)
     found = _BETWEEN.search(view, at + LARGEST_EVENT, end)
     following = end if found is None else found.end()
     return Batch(too_large=[_one_line(bytes(view[at : at + _EXAMPLE]))]), following
@@ -208,7 +223,7 @@ def _arguments(stretch: bytes) -> Batch | None:
 
 
 def _one_by_one(
-    view: memoryview, begin: int, stop: int, *, end: int
+    view: memoryview, begin: int, stop: int, patience: _Patience, *, end: int
 ) -> tuple[Batch, int]:
     """The events of a short stretch, and the place behind the last one.
 
@@ -223,7 +238,7 @@ def _one_by_one(
             # Behind the list of a broken document stands nothing that is an event.
             at = end
             break
-        following = _end_of_event(view, at, end)
+        following = _end_of_event(view, at, end, patience)
         event = _good_event(view[at:following])
         if event is None:
             event = _odd_event(view[at:following])
@@ -231,8 +246,11 @@ def _one_by_one(
         if event is not None:
             events.append(event)
             at = following
-        else:
+        elif patience.broken:
+            patience.broken -= 1
             at = _pass_over(view, at, end, batch)
+        else:
+            batch.cut_at, at = at, end
     start = Microseconds.of([event.ts for event in events])
     batch.events, batch.start_ns = events, start.nanoseconds()
     batch.decimals = not start.whole
@@ -251,10 +269,12 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
     return following
 
 
-def _end_of_event(view: memoryview, at: int, end: int) -> int:
+def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> int:
     """Where an event ends, as far as can be told; its begin where nothing closes it."""
     # A window that grows: most events are short, and each try reads all of it.
     for window in (_SHORT, _FURTHEST):
+        if window == _FURTHEST and not patience.far:
+            break
         last = min(at + window, end)
         # One byte per character, so that places are the same in both.
         stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
@@ -262,6 +282,7 @@ def _end_of_event(view: memoryview, at: int, end: int) -> int:
             return at + stop
         if last == end:
             break
+        patience.far -= window == _FURTHEST
     # It breaks a rule that brackets do not tell, such as a comma before one.
     found = _ENDS.search(view, at, min(end, at + _SHORT))
     return at if found is None else found.end()
