@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
+from stepscope.analysis.patterns import check_pattern
 from stepscope.derive.model.work import View
 from stepscope.errors import BadUsage
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["PRESETS", "SELECTABLE", "Options", "Settings", "matches_any", "settings_of"]
+__all__ = ["PRESETS", "SELECTABLE", "Options", "Settings", "settings_of"]
 
 OrderBy = Literal[
     "name",
@@ -152,19 +149,6 @@ def settings_of(options: Options) -> Settings:
             raise BadUsage.unknown_name("column of model_views", column, SELECTABLE)
     for name in Settings.__struct_fields__:
         if name.endswith("_regexes"):
-            _check(name, getattr(settings, name))
+            for pattern in getattr(settings, name):
+                check_pattern(pattern, name)
     return settings
-
-
-def _check(option: str, patterns: Sequence[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            message = f"{option}: {pattern!r} is no regular expression: {error}"
-            raise BadUsage(message) from error
-
-
-def matches_any(patterns: Sequence[str], text: str) -> bool:
-    """True where a pattern matches the whole text."""
-    return any(re.fullmatch(pattern, text, re.DOTALL) for pattern in patterns)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.options import SELECTABLE, matches_any
+from stepscope.analysis.model_views.options import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
+from stepscope.analysis.patterns import whole
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -82,18 +83,15 @@ def _started(tree: Tree, settings: Settings) -> tuple[list[int], NDArray[np.int6
     """The outermost nodes to start from, and depths below them; 0 is left out."""
     depth = np.zeros(len(tree.parent), np.int64)
     roots = []
-    everything = settings.start_name_regexes == (".*",)
-    trimmed = np.zeros(len(tree.parent), np.bool_)
+    started = _named(tree, settings.start_name_regexes)
+    trimmed = _named(tree, settings.trim_name_regexes)
     for node, parent in enumerate(tree.parent):
-        name = tree.name[node]
-        trimmed[node] = (parent >= 0 and trimmed[parent]) or matches_any(
-            settings.trim_name_regexes, name
-        )
+        trimmed[node] |= parent >= 0 and trimmed[parent]
         if trimmed[node]:
             continue
         if parent >= 0 and depth[parent]:
             depth[node] = depth[parent] + 1
-        elif everything or matches_any(settings.start_name_regexes, name):
+        elif started[node]:
             depth[node] = 1
             roots.append(node)
     return roots, depth
@@ -113,15 +111,17 @@ def _shown(
         ("occurrences", settings.min_occurrence),
     ):
         shown &= tree.value(metric, total=True) >= least
-    if settings.show_name_regexes != (".*",):
-        shown &= _named(tree, settings.show_name_regexes)
-    if settings.hide_name_regexes:
-        shown &= ~_named(tree, settings.hide_name_regexes)
-    return shown
+    return (
+        shown
+        & _named(tree, settings.show_name_regexes)
+        & ~_named(tree, settings.hide_name_regexes)
+    )
 
 
 def _named(tree: Tree, patterns: tuple[str, ...]) -> NDArray[np.bool_]:
-    return np.array([matches_any(patterns, name) for name in tree.name], np.bool_)
+    if patterns == (".*",):
+        return np.ones(len(tree.name), np.bool_)
+    return whole(pl.Series(tree.name, dtype=pl.String), patterns)
 
 
 def _listed(
