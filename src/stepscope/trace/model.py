@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.reading.texts import shortened
 from stepscope.trace.tables import TABLES
-from stepscope.trace.texts import shortened
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.patterns import whole
+from stepscope.analysis.results.patterns import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

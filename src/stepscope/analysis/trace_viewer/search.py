@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.patterns import check_pattern, holding
+from stepscope.analysis.results.patterns import check_pattern, holding
 from stepscope.analysis.trace_viewer.spans import host_timeline
 from stepscope.derive.columns.arrays import handles
 from stepscope.errors import BadUsage

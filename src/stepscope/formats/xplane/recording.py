@@ -19,8 +19,8 @@ from stepscope.formats.xplane.tables.tracks import (
     tracks_of,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.stats import PLACE_TEXT, REF
-from stepscope.trace.texts import Shortening
 from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from stepscope.trace.texts import Shortening
+    from stepscope.trace.reading.texts import Shortening
 
 __all__ = [
     "DeviceColumns",

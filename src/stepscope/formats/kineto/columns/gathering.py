@@ -47,7 +47,7 @@ from stepscope.formats.kineto.json.messages import (
     read_all,
 )
 from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
-from stepscope.trace.texts import Shortening
+from stepscope.trace.reading.texts import Shortening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ from stepscope.formats.kineto.json.lenient import (
     value_end,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.texts import shortened
+from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import LIMIT_BYTES, open_bytes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 import polars as pl
 import pytest
 
-from stepscope.analysis.patterns import check_pattern, holding, whole
+from stepscope.analysis.results.patterns import check_pattern, holding, whole
 from stepscope.errors import BadUsage
 
 NAMES = pl.Series(["dense", "dense_1", "a\nb", "", None], dtype=pl.String)
