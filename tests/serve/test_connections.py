@@ -226,7 +226,7 @@ BUSY = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
 from stepscope.cli import main
-from stepscope.serve import answers
+from stepscope.serve.runs import answers
 
 def endless(*_, **__):
     # As derivations that are computed side by side: the interpreter waits for them.
