@@ -225,7 +225,7 @@ def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) ->
 BUSY = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
-from stepscope.cli import main
+from stepscope.cli.main import main
 from stepscope.serve.runs import answers
 
 def endless(*_, **__):
