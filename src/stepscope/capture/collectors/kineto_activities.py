@@ -31,7 +31,7 @@ _GRADIENT: Final = "fwdbwd"
 _NO_NAME: Final = "unknown"
 _NS_PER_US: Final = 1_000
 #: Most activities that are handed over, and most calls of Python among them: each takes
-#: some 20 µs, and the program waits meanwhile.
+#: some 10 µs and more, for which the program waits.
 _MOST: Final = 500_000
 _MOST_CALLS: Final = 100_000
 _PYTHON_CALL: Final = "python_function"
