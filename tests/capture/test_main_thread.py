@@ -60,17 +60,21 @@ def test_what_interrupts_the_call_reaches_the_program() -> None:
         for _ in range(1000):
             nothing()
 
-    threading.Thread(target=in_main_thread, args=(interrupted,)).start()
-    deadline = time.monotonic() + 10
-    with pytest.raises(KeyboardInterrupt):
+    def wait() -> None:
+        threading.Thread(target=in_main_thread, args=(interrupted,)).start()
+        deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             nothing()
+
+    with pytest.raises(KeyboardInterrupt):
+        wait()
 
 
 def test_an_import_is_not_disturbed() -> None:
     """The module that asks is itself being imported, and waits for the answer."""
     program = """
-import sys, types, threading, time
+import sys, threading, time
+from importlib.machinery import ModuleSpec
 from stepscope.capture.collectors.main_thread import at_safe_point
 found = []
 class Loader:
@@ -81,7 +85,6 @@ class Loader:
         module.whole = True
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        from importlib.machinery import ModuleSpec
         return ModuleSpec(name, Loader()) if name == "slow" else None
 sys.meta_path.insert(0, Finder())
 def look(): found.append(hasattr(sys.modules.get("slow"), "whole"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import threading
 import time
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope._core import recorder
 from stepscope.capture.collectors import python_calls
 
 if TYPE_CHECKING:
