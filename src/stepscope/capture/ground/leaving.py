@@ -108,7 +108,7 @@ class Leaving:
 
     def _take_signal(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            from stepscope.capture.collectors.main_thread import (  # noqa: PLC0415 - arming stays light
+            from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
                 in_main_thread,
             )
 

@@ -157,7 +157,7 @@ class Armed:
 
     def _in_main(self, call: Callable[[], object]) -> None:
         """Have the main thread do it, as long as it comes to it; else do it here."""
-        from stepscope.capture.collectors.main_thread import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
             MAIN_THREAD_S,
             at_safe_point,
         )

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 from stepscope import rundir
 from stepscope._core import recorder
 from stepscope.capture.collectors.broken import BrokenCollector
-from stepscope.capture.collectors.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.run import Run
 from stepscope.capture.recording.under_way import UnderWay
