@@ -21,7 +21,7 @@ import msgspec
 
 import blueprint
 import memory_traces
-from conftest import PROFILES, ROOT
+from conftest import DATA, PROFILES, ROOT
 from xspace_literal import event, line, plane, space
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ COMMITTED = {
     "eager": "tests/data/tf_eager",
     "jax": "tests/data/jax_marked",
 }
-#: Runs that are recorded by others and stand beside the checkout, or nowhere.
-SHARED = {
-    "starved": "gpu_tf/t4_starved",
-    "launch_bound": "gpu_tf/turing_launch_bound",
-    "large": "gpu_tf/v100_large",
-    "sequential_map": "tf_cpu/sequential_map",
-    "requests": "tf_cpu/inference",
+#: Runs that single tests ask for.
+ASKED_FOR = {
+    "sequential_map": DATA / "tf_cpu/sequential_map",
+    "requests": DATA / "tf_cpu/inference",
+}
+#: Runs that are profiles of others, where there are any.
+OF_OTHERS = {
+    "starved": PROFILES / "gpu_tf/t4_starved",
+    "launch_bound": PROFILES / "gpu_tf/turing_launch_bound",
 }
 #: Would run if any name were ever taken for markup.
 MARKUP = '<img src=x onerror="hostile()">'
@@ -100,8 +102,9 @@ def fill(folder: Path) -> None:
     runs: dict[str, dict[str, bytes]] = {}
     for name, where in COMMITTED.items():
         runs[name] = recorded(ROOT / where)
-    for name, where in SHARED.items():
-        runs[name] = recorded(PROFILES / where)
+    for name, place in (ASKED_FOR | OF_OTHERS).items():
+        if place.exists():
+            runs[name] = recorded(place)
     runs["two_hosts"] = {
         "vm.xplane.pb": bytes(blueprint.a1().data),
         "b.xplane.pb": bytes(blueprint.a5_host_b().data),

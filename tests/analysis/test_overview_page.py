@@ -472,6 +472,7 @@ def test_a11_copies_are_input_not_compute(
     assert {key: detail[key] for key in expected} == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.profiles
 def test_a11_input_share_and_idle_time(shared_profile: Callable[[str], Path]) -> None:
     healthy = real(shared_profile("gpu_tf/t4_healthy"))
     starved = real(shared_profile("gpu_tf/t4_starved"))
@@ -484,6 +485,7 @@ def test_a11_input_share_and_idle_time(shared_profile: Callable[[str], Path]) ->
     assert (healthy.bottleneck, starved.bottleneck) == ("both", "host")
 
 
+@pytest.mark.profiles
 def test_two_unrelated_workers_are_shown_side_by_side(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -517,6 +519,7 @@ def test_the_verdict_on_input_is_the_truth_of_the_program(
     assert real(shared_profile(name)).bottleneck == bottleneck
 
 
+@pytest.mark.profiles
 def test_a_file_whose_names_are_lost_claims_nothing_about_the_host(
     shared_profile: Callable[[str], Path],
 ) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from browser_site import SHARED, Server, whole_server, why_no_browser
+from browser_site import Server, whole_server, why_no_browser
 from browser_view import View
-from conftest import ROOT, profile_path
+from conftest import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,15 +103,3 @@ def window(chromium: Any, server: Server) -> Iterator[Callable[..., View]]:
 @pytest.fixture
 def view(window: Callable[..., View]) -> View:
     return window()
-
-
-@pytest.fixture
-def shared_run(server: Server) -> Callable[[str], str]:
-    """A run of those that stand beside the checkout, or a skip that names it."""
-
-    def shared_run(name: str) -> str:
-        profile_path(SHARED[name])
-        assert name in server.runs
-        return name
-
-    return shared_run
