@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +20,11 @@ PROFILES = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 #: One that nobody can open; that it is refused has its own tests.
 REFUSED = "corrupt/utf8_mangled"
 LEFT_OUT = pytest.StashKey[int]()
+
+# The machine may be busy, so no example has a deadline; `make fuzz` looks longer.
+settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile("quick")
 
 
 def profile_path(name: str) -> Path:
