@@ -1,7 +1,7 @@
 """A real `stepscope serve` over several runs, and what it should say.
 
-The numbers that the page must show come from `stepscope show TOOL --format json`, run
-as a program on the same folders.
+The numbers that the page must show come from `stepscope show TOOL --format json` on the
+same folders.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from click.testing import CliRunner
 
 import blueprint
 import memory_traces
 from conftest import DATA, PROFILES, ROOT
+from stepscope.cli import main
 from xspace_literal import event, line, plane, space
 
 if TYPE_CHECKING:
@@ -85,15 +87,11 @@ class Server:
 
 @cache
 def printed(*arguments: str) -> bytes:
-    """What the program prints; each question is asked once."""
-    done = subprocess.run(
-        [sys.executable, "-m", "stepscope", *arguments],
-        capture_output=True,
-        check=False,
-    )
+    """What the command line prints; each question is asked once."""
+    done = CliRunner().invoke(main, arguments)
     # `report` leaves with 1 where a finding is critical.
-    assert done.returncode in {0, 1}, done.stderr.decode()
-    return done.stdout
+    assert done.exit_code in {0, 1}, done.stderr
+    return done.stdout_bytes
 
 
 def fill(folder: Path) -> None:
