@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -316,12 +317,17 @@ def test_the_recording_tells_how_many_parameters_are_exchanged() -> None:
     assert found[0].expected_us is None
 
 
+@cache
+def whole_blueprint(name: str) -> tuple[TraceData, OverviewPageResult]:
+    trace = getattr(blueprint, name)()
+    return trace, page(trace)
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", ["a1", "a2", "a6"])
 def test_a_table_that_is_not_there_never_becomes_a_zero(table: str, name: str) -> None:
     """Whatever was more than 0 is still so, or gone with a reason."""
-    trace = getattr(blueprint, name)()
-    before = page(trace)
+    trace, before = whole_blueprint(name)
     after = run(trace).without(table, DELETED).tool("overview_page")
     if isinstance(after, Unavailable):
         assert after.reason
@@ -355,13 +361,18 @@ def test_a_table_that_is_not_there_never_becomes_a_zero(table: str, name: str) -
 REAL = ("gpu_tf/t4_healthy", "tf_cpu/keras_fit/train", "jax_cpu/annotations")
 
 
+@cache
+def whole_profile(path: Path) -> tuple[ss.ProfileData, OverviewPageResult]:
+    profile = ss.open(path)
+    return profile, profile.tool("overview_page")
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", REAL)
 def test_a_table_deleted_from_a_real_profile_never_becomes_a_zero(
     table: str, name: str, shared_profile: Callable[[str], Path]
 ) -> None:
-    profile = ss.open(shared_profile(name))
-    before = profile.tool("overview_page")
+    profile, before = whole_profile(shared_profile(name))
     after = profile.without(table, DELETED).tool("overview_page")
     if isinstance(after, Unavailable):
         assert after.reason
