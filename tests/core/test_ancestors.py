@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def nearest_label(parents: list[int], labels: list[int], row: int) -> int:
     return max(labels[row], -1)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(forest=forests())
 def test_each_row_gets_the_label_of_its_nearest_labelled_ancestor(
     kernel_forms: Callable[[str], Forms], forest: tuple[list[int], list[int]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def columns(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=ROWS)
 def test_totals_are_the_sums_of_the_lists(
     kernel_forms: Callable[[str], dict[str, ModuleType]],
