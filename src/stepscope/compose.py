@@ -11,6 +11,7 @@ from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import answers
+from stepscope.derive.consistency import consistency
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
@@ -18,6 +19,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
@@ -37,7 +39,7 @@ class Stages(Protocol):
         """Say what is done next; the stage before is finished."""
 
 
-def opened(paths: Sequence[str], shown: Stages) -> ProfileData:
+def opened(paths: Sequence[str], shown: Stages) -> ProfileWithTools:
     """Read the files."""
     shown.stage("Reading")
     return open_profile(*paths)
@@ -80,11 +82,8 @@ def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
 
 
 def _noticed(profile: ProfileData, host: str) -> tuple[QualityNote, ...]:
-    notes = profile.derived(host, "consistency")
-    if isinstance(notes, Unavailable):
-        return ()
-    found: tuple[QualityNote, ...] = notes
-    return found
+    notes = profile.derived(host, consistency)
+    return () if isinstance(notes, Unavailable) else notes
 
 
 def _devices(profile: ProfileData, host: str) -> list[Device]:

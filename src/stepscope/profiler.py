@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.recording.session import Run
     from stepscope.derive.model.work import View
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 
 __all__ = ["ModelView", "Profiler"]
@@ -80,7 +80,7 @@ class Profiler:
         self._options = options
         self._session: Session | None = None
         self._run: Run | None = None
-        self._opened: ProfileData | None = None
+        self._opened: ProfileWithTools | None = None
 
     @contextlib.contextmanager
     def add_step(self, step: int) -> Iterator[None]:
@@ -147,7 +147,7 @@ class Profiler:
         text = to_table.render_unavailable(title, result, width=width)
         return ModelView(text, result)
 
-    def _profile(self) -> ProfileData:
+    def _profile(self) -> ProfileWithTools:
         """The newest recording, read once.
 
         Raises:

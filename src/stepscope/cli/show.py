@@ -83,8 +83,8 @@ def answer(request: Request) -> int:
             trace_file.write(result, asked, request.output)
             return 0
         written = _written(request, tool, profile, result)
-    if written is None:
-        why = result.reason
+    if isinstance(written, Unavailable):
+        why = written.reason
         click.echo(f"stepscope: {tool.name} is not available: {why}", err=True)
         return _NO
     deliver(written, request.output)
@@ -133,7 +133,7 @@ def _written(
     tool: Tool,
     profile: ProfileData,
     result: msgspec.Struct | Unavailable,
-) -> str | bytes | None:
+) -> str | bytes | Unavailable:
     if request.form == "json":
         return to_json.render_envelope(
             to_json.envelope(
@@ -143,7 +143,7 @@ def _written(
     title = f"{tool.title} · {profile.run} · {', '.join(profile.hosts)}"
     if isinstance(result, Unavailable):
         if request.form != "table":
-            return None
+            return result
         return to_table.render_unavailable(title, result, width=page_width())
     found = tables(result)
     name = request.table or getattr(result, "view", None)

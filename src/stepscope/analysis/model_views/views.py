@@ -11,9 +11,11 @@ from stepscope.analysis.model_views.options import Options, Settings, settings_o
 from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
 from stepscope.analysis.model_views.tree import NO_SOURCE, grown
 from stepscope.analysis.ops.rows import NO_ACTIVITY
-from stepscope.derive.model.work import VIEWS, charges_of
+from stepscope.derive.model.work import VIEWS, charges_of, model_charges, model_work
+from stepscope.derive.ops.database import host_ops
+from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     works: dict[str, ModelWork] = {}
     absent: list[Unavailable] = []
     for name in profile.hosts:
-        work = profile.derived(name, "model_work")
+        work = profile.derived(name, model_work)
         if isinstance(work, Unavailable):
             absent.append(work)
         elif not work.sees_host(None) and not work.sees_device(None):
@@ -81,7 +83,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     frames: dict[View, pl.DataFrame] = {}
     spent = known = 0
     charges = [
-        profile.derived(name, "model_charges")
+        present(profile.derived(name, model_charges))
         if row is None and not settings.trainable_only
         else charges_of(works[name], row, trainable_only=settings.trainable_only)
         for name, row in steps.items()
@@ -170,7 +172,7 @@ _NO_TIME: Final = Unavailable(
 
 def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
     """Why nothing is known to have run on a host."""
-    why = profile.derived(host, "host_ops")
+    why = profile.derived(host, host_ops)
     return why if isinstance(why, Unavailable) else _NO_OPS
 
 
@@ -211,7 +213,7 @@ def _step_rows(
     if known:
         message = f"there is no step {step}; there are {known[0]} to {known[-1]}"
         raise BadUsage(message)
-    why = profile.derived(next(iter(works)), "steps")
+    why = profile.derived(next(iter(works)), steps)
     return why if isinstance(why, Unavailable) else _NO_OPS
 
 
@@ -261,7 +263,7 @@ def _missing(
         found.append(_NO_LINES.for_field("code"))
     for name in profile.hosts:
         if name not in works:
-            work = profile.derived(name, "model_work")
+            work = profile.derived(name, model_work)
             why = work if isinstance(work, Unavailable) else _why_nothing(profile, name)
             found.append(why.for_field(f"hosts.{name}"))
     return found

@@ -52,6 +52,7 @@ class Correlation(Frozen, frozen=True):
 
 
 def correlation(
+    *,
     device_activity: pl.DataFrame,
     launches: pl.DataFrame,
     device_timeline: DeviceTimeline,

@@ -39,7 +39,7 @@ class Exposure(Frozen, frozen=True):
     hull_ps: dict[int, int]
 
 
-def exposure(device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
+def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
     """Sweep each device once (spec: tools, section 10: exposed time)."""
     found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
     group_of_op = activity_ops.ops["group"].to_numpy()
