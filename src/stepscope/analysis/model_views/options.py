@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
+from stepscope.analysis.results.patterns import check_pattern
 from stepscope.derive.model.work import View
 from stepscope.errors import BadUsage
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["PRESETS", "SELECTABLE", "Options", "Settings", "matches_any", "settings_of"]
+__all__ = ["PRESETS", "SELECTABLE", "Options", "Settings", "settings_of"]
 
 OrderBy = Literal[
     "name",
@@ -50,8 +47,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         view: The view that is shown first; all of them are in the result.
         preset: Options that go together; each can still be given.
         step: Only what ran in the step with this number.
+        step_name: Only what ran in steps that are marked with this name.
+        last_steps: Only what ran in the last so many steps (of that name).
         max_depth: Nodes no deeper than this; 1 is a root.
         min_micros: Nodes with at least this total time, in µs.
+        min_accelerator_micros: … this total time on devices.
+        min_cpu_micros: … this total time on hosts.
         min_bytes: … that asked for at least so many bytes.
         min_params: … that read at least so many elements of variables.
         min_float_ops: … that did at least so many floating-point operations.
@@ -62,15 +63,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         trim_name_regexes: Not these nodes, and nothing beneath them.
         show_name_regexes: Only these nodes; what is beneath them moves up.
         hide_name_regexes: Not these nodes; likewise.
-        account_displayed_op_only: Totals of what is shown alone.
+        account_displayed_op_only: Totals of what is shown alone, and of what is only
+            deeper than `max_depth`.
+        show_trainable_variables: Also nodes with trained variables, however little
+            they cost, and the column of them; variables that are not trained count in
+            no node.
         select: Columns, by the names in `SELECTABLE`; all where it is left out.
     """
 
     view: View = "scope"
     preset: Preset | None = None
     step: int | None = None
+    step_name: str | None = None
+    last_steps: int | None = None
     max_depth: int | None = None
     min_micros: float | None = None
+    min_accelerator_micros: float | None = None
+    min_cpu_micros: float | None = None
     min_bytes: int | None = None
     min_params: int | None = None
     min_float_ops: int | None = None
@@ -82,6 +91,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     show_name_regexes: tuple[str, ...] | None = None
     hide_name_regexes: tuple[str, ...] | None = None
     account_displayed_op_only: bool | None = None
+    show_trainable_variables: bool | None = None
     select: tuple[str, ...] | None = None
 
 
@@ -90,11 +100,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         trainable_only: Of the variables that the recording describes only those that
-            are trained, as one of the presets has it.
+            are trained, as one of the presets has it, and `show_trainable_variables`.
     """
 
     max_depth: int = 10_000
     min_micros: float = 0.0
+    min_accelerator_micros: float = 0.0
+    min_cpu_micros: float = 0.0
     min_bytes: int = 0
     min_params: int = 0
     min_float_ops: int = 0
@@ -106,6 +118,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     show_name_regexes: tuple[str, ...] = (".*",)
     hide_name_regexes: tuple[str, ...] = ()
     account_displayed_op_only: bool = False
+    show_trainable_variables: bool = False
     select: tuple[str, ...] = tuple(SELECTABLE)
     trainable_only: bool = False
 
@@ -146,25 +159,16 @@ def settings_of(options: Options) -> Settings:
         given = getattr(options, name, None)
         if given is not None:
             chosen[name] = given
+    if chosen.get("show_trainable_variables"):
+        chosen["trainable_only"] = True
+        # Columns stay in their own order, so that a name twice does no harm.
+        chosen["select"] = (*chosen.get("select", tuple(SELECTABLE)), "params")
     settings = Settings(**chosen)
     for column in settings.select:
         if column not in SELECTABLE:
             raise BadUsage.unknown_name("column of model_views", column, SELECTABLE)
     for name in Settings.__struct_fields__:
         if name.endswith("_regexes"):
-            _check(name, getattr(settings, name))
+            for pattern in getattr(settings, name):
+                check_pattern(pattern, name)
     return settings
-
-
-def _check(option: str, patterns: Sequence[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            message = f"{option}: {pattern!r} is no regular expression: {error}"
-            raise BadUsage(message) from error
-
-
-def matches_any(patterns: Sequence[str], text: str) -> bool:
-    """True where a pattern matches the whole text."""
-    return any(re.fullmatch(pattern, text, re.DOTALL) for pattern in patterns)

@@ -29,7 +29,7 @@ _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
     "stepscope.capture.schedule",
     "stepscope.capture.keras",
-    "stepscope.profiler",
+    "stepscope.profiler.recording",
 )
 #: A program that imports nothing we know is watched after so long.
 _WATCH_AFTER_S: Final = 0.2

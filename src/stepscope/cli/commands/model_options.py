@@ -16,8 +16,11 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 #: Option → its value's name and its help.
 _NUMBERS: Final = {
     "step": ("N", "only what ran in this step."),
+    "last_steps": ("N", "only what ran in the last so many steps."),
     "max_depth": ("N", "nodes no deeper than this; 1 is a root."),
     "min_micros": ("US", "nodes with at least this total time."),
+    "min_accelerator_micros": ("US", "nodes with at least this time on devices."),
+    "min_cpu_micros": ("US", "nodes with at least this time on hosts."),
     "min_bytes": ("N", "nodes that asked for at least so much memory."),
     "min_params": ("N", "nodes that read at least so many parameters."),
     "min_float_ops": ("N", "nodes with at least so many operations."),
@@ -44,10 +47,15 @@ def model_options(command: _Command) -> _Command:
             help="model_views: time_and_memory, trainable_variables_parameter or "
             "float_operation.",
         ),
+        click.option(
+            "--step-name",
+            metavar="NAME",
+            help="model_views: only what ran in steps that are marked so.",
+        ),
         *(
             click.option(
                 _flag(name),
-                type=float if name == "min_micros" else int,
+                type=float if metavar == "US" else int,
                 metavar=metavar,
                 help=f"model_views: {text}",
             )
@@ -79,6 +87,12 @@ def model_options(command: _Command) -> _Command:
             is_flag=True,
             default=None,
             help="model_views: totals of what is shown alone.",
+        ),
+        click.option(
+            "--show-trainable-variables",
+            is_flag=True,
+            default=None,
+            help="model_views: also nodes with trained variables, and their column.",
         ),
     ]
     for option in reversed(declared):
