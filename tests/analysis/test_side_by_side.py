@@ -10,12 +10,12 @@ import pytest
 import stepscope
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
-from stepscope.compose import describe, doubts
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import DERIVATIONS
 from stepscope.derive.engine.derivation import declared
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
+from stepscope.report.compose import describe, doubts
 from stepscope.report.plain import plain
 from stepscope.trace.tables import TABLES
 

@@ -8,10 +8,11 @@ from stepscope.cli.commands.report import FORMATS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
-from stepscope.compose import STAGES, compose, opened
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_text
+from stepscope.report.compose import STAGES, compose
 from stepscope.report.page import plain_text
+from stepscope.session import open_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +42,9 @@ def answer(
     if form not in FORMATS:
         raise BadUsage.unknown_name("format", form, FORMATS)
     check_free(output, force=force)
-    with progress(STAGES) as shown:
-        document = compose(opened(paths, shown), shown)
+    with progress(1 + STAGES) as shown:
+        shown.stage("Reading")
+        document = compose(open_profile(*paths), shown)
     if form == "json":
         deliver(to_json.render_document(document), output)
         return 0

@@ -17,14 +17,15 @@ from stepscope.cli.commands.show import FORMATS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import page_width
-from stepscope.compose import LIMITS, describe, doubts, opened
 from stepscope.derive.model.work import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
+from stepscope.report.compose import LIMITS, describe, doubts
 from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
+from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def answer(request: Request) -> int:
     """Run the tool and deliver what it found; the exit status."""
     tool = _checked(request)
     with progress(stages=2) as shown:
-        profile = opened(request.paths, shown)
+        shown.stage("Reading")
+        profile = open_profile(*request.paths)
         asked, options = profile, _options(request, tool)
         if request.hosts:
             profile = profile.select(request.hosts)

@@ -20,13 +20,13 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.class_totals import class_totals
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.device.device_timeline import device_timeline
 from stepscope.derive.device.executions import device_executions
 from stepscope.derive.device.exposure import exposure
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.device.precision import precision
 from stepscope.derive.device.tensor_cores import tensor_cores
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.host.launching_ops import launching_ops

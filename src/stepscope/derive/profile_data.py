@@ -121,14 +121,14 @@ class ProfileData:
             hosts: For which hosts; by default for all.
             readers: Run too, each as soon as what it needs is there.
         """
+        needed = dict.fromkeys(it for reader in readers for it in reader.needs)
+        names = [_name(one) for one in (*wanted, *needed)]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
             for reader in readers:
                 reader.run()
             return
-        needed = dict.fromkeys(it for reader in readers for it in reader.needs)
-        names = [_name(one) for one in (*wanted, *needed)]
         inputs: dict[tuple[str, str] | Reader, set[tuple[str, str]]] = {}
         for trace in traces:
             missing = self._missing(trace.host, names)
@@ -212,9 +212,11 @@ def _name(wanted: Wanted) -> str:
     """What a value is kept by.
 
     Raises:
-        BadUsage: The function is no derivation.
+        BadUsage: The function is no derivation, the name no table.
     """
     if isinstance(wanted, str):
+        if wanted not in TABLES:
+            raise BadUsage.unknown_name("table", wanted, TABLES)
         return wanted
     name = wanted.__name__
     if name not in _BY_NAME or _BY_NAME[name].compute is not wanted:

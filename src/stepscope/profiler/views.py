@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.analysis.model_views import ModelViewsResult
-from stepscope.compose import compose
 from stepscope.derive.model.work import VIEWS
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
 from stepscope.profiler.asked import EVERYTHING, asked, checkers_noted
 from stepscope.report import to_pprof, to_table, to_text
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text, wrapped
 from stepscope.report.text import model as text_model
 from stepscope.unavailable import Unavailable

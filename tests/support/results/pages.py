@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.profile import ProfileWithTools
 from stepscope.cli.progress import Progress
-from stepscope.compose import compose
 from stepscope.report import to_text
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, nullable
-from stepscope.derive.device.device_timeline import device_timeline
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps

@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
-from stepscope.derive.device.device_timeline import device_timeline
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, present

@@ -26,8 +26,8 @@ from stepscope.analysis.framework_op_stats.work import OpWork, op_work
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.device.device_timeline import device_timeline
 from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.trace.devices import DEVICES

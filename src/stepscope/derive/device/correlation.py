@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.device_timeline import DeviceTimeline
+    from stepscope.derive.device.timeline import DeviceTimeline
 
 __all__ = ["Correlation", "correlation"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.device_timeline import DeviceRows, DeviceTimeline
+    from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
 
 __all__ = ["Exposure", "exposure"]
 

@@ -63,7 +63,9 @@ def _read(function: Callable[..., object]) -> Derivation:
     inputs: dict[str, bool] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is not parameter.KEYWORD_ONLY:
-            raise TypeError(f"{name}: its parameter {parameter} is not keyword-only")
+            raise TypeError(
+                f"{name}: its parameter {parameter.name!r} is not keyword-only"
+            )
         if not isinstance(parameter.annotation, str):
             raise TypeError(
                 f"{name}: the annotation of {parameter.name!r} is not kept as text; "

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.advice.signals.collect import DERIVATIONS
 from stepscope.analysis.tools import find_tool, needs
-from stepscope.compose import describe, doubts
+from stepscope.report.compose import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded

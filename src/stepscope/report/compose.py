@@ -1,4 +1,4 @@
-"""From opened paths to what a renderer is given."""
+"""From a profile to what a renderer is given."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
-from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
-__all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts", "opened"]
+__all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts"]
 
 #: Options that say how much of a long table a screen is given; a file is given all.
 LIMITS: Final = frozenset({"points", "most_calls"})
 
-#: Stages that `opened` and `compose` announce.
-STAGES: Final = 3 + len(REPORTED)
+#: Stages that `compose` announces.
+STAGES: Final = 2 + len(REPORTED)
 
 
 class Stages(Protocol):
@@ -37,12 +33,6 @@ class Stages(Protocol):
 
     def stage(self, what: str) -> None:
         """Say what is done next; the stage before is finished."""
-
-
-def opened(paths: Sequence[str], shown: Stages) -> ProfileWithTools:
-    """Read the files."""
-    shown.stage("Reading")
-    return open_profile(*paths)
 
 
 def compose(profile: ProfileData, shown: Stages) -> Document:
