@@ -1,7 +1,8 @@
 """Training loops that stepscope recorded on an H100, against what their programs know.
 
 The profiles under tests/data/gpu are those of `gpu_scenes.py`, with the truth that each
-program wrote beside: its own clocks, the device's, and what it computed and copied.
+program wrote beside: its own clocks, the device's, and what it computed and copied. The
+profile that `stepscope demo` shows lies in the package.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.cli.demo import RECORDED
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 
@@ -45,7 +47,7 @@ STEPS = 8
 def opened(scene: str) -> tuple[ProfileData, dict[str, Any]]:
     folder = DATA / scene
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text("utf-8"))
-    return ss.open(folder), truth
+    return ss.open(RECORDED if scene == RECORDED.name else folder), truth
 
 
 def table(profile: ProfileData, name: str) -> pl.DataFrame:

@@ -354,7 +354,7 @@ def test_file_names_that_are_no_text_are_shown_as_escapes(
 
 SHRINKING = """
 import os, sys
-from stepscope.serve.source import source_of
+from stepscope.serve.runs.source import source_of
 from stepscope.session import open_found
 
 path, how = sys.argv[1:]

@@ -225,8 +225,8 @@ def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) ->
 BUSY = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
-from stepscope.cli import main
-from stepscope.serve import answers
+from stepscope.cli.main import main
+from stepscope.serve.runs import answers
 
 def endless(*_, **__):
     # As derivations that are computed side by side: the interpreter waits for them.

@@ -10,7 +10,7 @@ from tests.support.traces.kineto import complete, frame
 
 from stepscope.errors import BadInput
 from stepscope.formats.kineto.json.batches import LARGEST_EVENT
-from stepscope.trace import texts
+from stepscope.trace.reading import texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

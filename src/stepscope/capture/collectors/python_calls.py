@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.main_thread import in_main_thread
 from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.ground.main_thread import in_main_thread
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -101,11 +101,15 @@ class PythonCallsCollector:
             add_rows(plane, rows, zero_ns=zero, names=self._names)
         return Fragment(space.to_bytes(), len(rows.names))
 
-    def stop(self) -> Collected:
-        """Take the hooks away; calls that have not ended are counted."""
+    def halt(self) -> None:
+        """Take the hooks away."""
         if self._hooks is not None:
             self._warnings += self._hooks.remove()
             self._hooks = None
+
+    def stop(self) -> Collected:
+        """Hand over the last calls; those that have not ended are counted."""
+        self.halt()
         last = self.flush()
         opened = self._calls.open_calls()
         if opened and self._clock is not None:
