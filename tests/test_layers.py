@@ -74,13 +74,16 @@ ROOMS = {
     },
     "capture": {
         "collectors.jax": (
-            "collectors.contract collectors.left_over collectors.levels ground"
+            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.levels ground"
         ),
         "collectors.tensorflow": (
-            "collectors.contract collectors.left_over collectors.levels ground"
+            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.levels ground"
         ),
         "collectors.torch": (
-            "collectors.contract collectors.left_over collectors.levels ground"
+            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.levels ground"
         ),
         "ground": "",
         "launching.injected": "",
