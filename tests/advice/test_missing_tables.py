@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.cli.progress import Progress
-from stepscope.compose import compose
 from stepscope.report import to_json, to_text
+from stepscope.report.compose import compose
 from stepscope.session import open_profile
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable

@@ -111,7 +111,7 @@ def test_commands_name_the_program_as_the_shell_finds_it(tmp_path: Path) -> None
         if shutil.which("stepscope", path=it) is None
     )
     within = f"{script.parent}{os.pathsep}{bare}"
-    asked = "import sys; sys.argv[0] = {!r}; from stepscope.cli.main import demonstrating as it;"  # noqa: E501
+    asked = "import sys; sys.argv[0] = {!r}; from stepscope.cli import demo as it;"
     for path, called in ((bare, str(script)), (within, "stepscope")):
         done = subprocess.run(
             [sys.executable, "-c", asked.format(str(script)) + "print(it._command())"],

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.steps.chosen import Steps
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
 
@@ -34,7 +35,7 @@ def trace_of(folder: Path, file: str = "") -> TraceData:
 
 
 def steps_of(trace: TraceData) -> Steps | Unavailable:
-    found: Steps | Unavailable = blueprint.profile(trace).derived(trace.host, "steps")
+    found: Steps | Unavailable = blueprint.profile(trace).derived(trace.host, steps)
     return found
 
 
@@ -270,8 +271,8 @@ def test_window_and_device_step_time_equal_the_stored_step(
     shared_profile: Shared, name: str, golden_ps: int
 ) -> None:
     trace = trace_of(shared_profile(f"gpu_tf/{name}"))
-    windows = blueprint.profile(trace).derived(trace.host, "windows")
-    row = windows.rows.row(0, named=True)
+    step_windows = blueprint.profile(trace).derived(trace.host, windows)
+    row = step_windows.rows.row(0, named=True)
     assert row["end_ps"] - row["start_ps"] == golden_ps
     assert row["device_step_time_ps"] == golden_ps
 
@@ -281,9 +282,9 @@ def test_step_time_of_two_devices_is_the_longer_stored_span(
     shared_profile: Shared,
 ) -> None:
     trace = trace_of(shared_profile("gpu_tf/xprof_gpu_multi_worker"))
-    windows = blueprint.profile(trace).derived(trace.host, "windows")
-    assert windows.rows["device_step_time_ps"].to_list() == [21_310_352_000]
-    stored = windows.device_spans.drop_nulls("stored_start_ps")
+    step_windows = blueprint.profile(trace).derived(trace.host, windows)
+    assert step_windows.rows["device_step_time_ps"].to_list() == [21_310_352_000]
+    stored = step_windows.device_spans.drop_nulls("stored_start_ps")
     assert stored["device"].to_list() == [4, 6]
     assert stored["device_step_time_ps"].to_list() == [19_865_491_000, 21_310_352_000]
 
@@ -294,8 +295,8 @@ def test_windows_cover_from_the_first_marker_to_the_last_without_a_hole(
 ) -> None:
     trace = trace_of(shared_profile(name))
     profile = blueprint.profile(trace)
-    rows = profile.derived(trace.host, "windows").rows
-    steps = profile.derived(trace.host, "steps").rows
+    rows = profile.derived(trace.host, windows).rows
+    found = profile.derived(trace.host, steps).rows
     assert (rows["end_ps"][:-1] == rows["start_ps"][1:]).all()
-    assert rows["start_ps"].to_list() == steps["start_ps"].to_list()
-    assert rows["end_ps"][-1] == steps["end_ps"][-1]
+    assert rows["start_ps"].to_list() == found["start_ps"].to_list()
+    assert rows["end_ps"][-1] == found["end_ps"][-1]

@@ -94,7 +94,7 @@ def views(rows: list[Row], intervals: pl.DataFrame | None = None) -> list[Memory
         pl.DataFrame(schema=STEP_INTERVALS) if intervals is None else intervals,
         None,
     )
-    replay = memory_replay(table)
+    replay = memory_replay(allocations=table)
     return [MemoryView(table, replay, memory, steps) for memory in replay.memories]
 
 
@@ -102,7 +102,7 @@ def views(rows: list[Row], intervals: pl.DataFrame | None = None) -> list[Memory
 def test_matches_are_those_of_a_dictionary(rows: list[Row]) -> None:
     slow = {row["allocator"]: Slow() for row in rows}
     source = [slow[row["allocator"]].take(at, row) for at, row in enumerate(rows)]
-    replay = memory_replay(frame(rows))
+    replay = memory_replay(allocations=frame(rows))
     found = [None if at < 0 else at for at in replay.source.tolist()]
     assert found == source
     assert [memory.name for memory in replay.memories] == list(slow)

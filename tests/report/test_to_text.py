@@ -9,8 +9,8 @@ from tests.support.results.pages import STEP, host_loop, page
 from tests.support.traces import blueprint
 
 from stepscope.cli.progress import Progress
-from stepscope.compose import compose
 from stepscope.report import to_text
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 

@@ -8,10 +8,11 @@ from stepscope.cli.commands.report import FORMATS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
-from stepscope.compose import STAGES, compose, opened
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_text
+from stepscope.report.compose import STAGES, compose
 from stepscope.report.page import plain_text
+from stepscope.session import open_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,9 @@ def answer(paths: Sequence[str], *, form: str, output: str | None, force: bool) 
 
 def composed(paths: Sequence[str]) -> Document:
     """All that a report says of one profile; how far that is, shown meanwhile."""
-    with progress(STAGES) as shown:
-        return compose(opened(paths, shown), shown)
+    with progress(1 + STAGES) as shown:
+        shown.stage("Reading")
+        return compose(open_profile(*paths), shown)
 
 
 def show(lines: Sequence[Line], output: str | None = None) -> None:

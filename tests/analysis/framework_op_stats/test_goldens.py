@@ -16,6 +16,9 @@ import polars as pl
 import pytest
 
 from stepscope.analysis import framework_op_stats, kernel_stats
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.ops.database import host_ops
 from stepscope.derive.profile_data import ProfileData
 from stepscope.formats.opening import read
 
@@ -77,7 +80,7 @@ def run(request: pytest.FixtureRequest, shared_profile: Callable[[str], Path]) -
 def test_times_and_counts_per_kernel_and_op_are_equal(run: Run) -> None:
     result = kernel_stats.analyse(run.profile, kernel_stats.Options())
     assert isinstance(result, kernel_stats.KernelStatsResult)
-    rows = run.profile.derived(run.host, "kernels").rows
+    rows = run.profile.derived(run.host, kernels).rows
     sums = rows.group_by("kernel_name", "op_name").agg(
         pl.col("count").sum(), pl.col("total_ps").sum()
     )
@@ -94,7 +97,7 @@ def test_times_and_counts_per_kernel_and_op_are_equal(run: Run) -> None:
 
 @pytest.mark.profiles
 def test_kernels_that_use_tensor_cores_are_the_same(run: Run) -> None:
-    rows = run.profile.derived(run.host, "kernels").rows
+    rows = run.profile.derived(run.host, kernels).rows
     uses = dict(rows.select("kernel_name", "uses_tensor_core").iter_rows())
     for row in run.kernels:
         golden = row.get("is_kernel_using_tensor_core", False)
@@ -104,14 +107,14 @@ def test_kernels_that_use_tensor_cores_are_the_same(run: Run) -> None:
 @pytest.mark.profiles
 def test_every_eligible_op_is_eligible_here(run: Run) -> None:
     """The goldens test names only and miss layers of type _FusedConv2D and MatMul."""
-    rows = run.profile.derived(run.host, "kernels").rows
+    rows = run.profile.derived(run.host, kernels).rows
     eligible = {
         (name, op): can
         for name, op, can in rows.select(
             "kernel_name", "op_name", "tensor_core_eligible"
         ).iter_rows()
     }
-    ops = run.profile.derived(run.host, "activity_ops").ops
+    ops = run.profile.derived(run.host, activity_ops).ops
     types = dict(ops.select("name", "type").iter_rows())
     for row in run.kernels:
         op = row.get("op_name", "").removesuffix(UNREAD_TYPE)
@@ -182,7 +185,7 @@ def test_device_idle_time_is_that_of_the_goldens_within_a_thousandth(run: Run) -
 @pytest.mark.profiles
 def test_host_idle_time_is_not_summed_over_threads(run: Run) -> None:
     """The goldens add the idle time of every thread; the hull bounds ours."""
-    ops = run.profile.derived(run.host, "host_ops")
+    ops = run.profile.derived(run.host, host_ops)
     busy = ops.hull_ps - ops.idle_ps
     longest = max(ops.rows["total_ps"].to_list())
     assert longest <= busy <= ops.rows["self_ps"].sum()

@@ -11,6 +11,7 @@ import stepscope
 from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.model.work import VIEWS
+from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ def test_the_roots_of_every_view_hold_all_self_times(
     profile = stepscope.open(shared_profile(name))
     host_ps = device_ps = 0
     for host in profile.hosts:
-        host_ops = profile.derived(host, "host_ops")
-        device_ops = profile.derived(host, "device_ops")
-        if not isinstance(host_ops, Unavailable):
-            host_ps += int(host_ops.rows["self_ps"].sum())
-        if not isinstance(device_ops, Unavailable):
-            device_ps += int(device_ops.rows["total_ps"].sum())
+        on_host = profile.derived(host, host_ops)
+        on_device = profile.derived(host, device_ops)
+        if not isinstance(on_host, Unavailable):
+            host_ps += int(on_host.rows["self_ps"].sum())
+        if not isinstance(on_device, Unavailable):
+            device_ps += int(on_device.rows["total_ps"].sum())
     result = views(profile)
     assert result.total_us == pytest.approx((host_ps + device_ps) / 1e6, rel=1e-12)
     for view in VIEWS:

@@ -12,8 +12,7 @@ from tests.support.traces import blueprint
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.tools import analyse
-from stepscope.derive.profile_data import ProfileData
+from stepscope.analysis.profile import ProfileWithTools
 from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 DELETED = Unavailable(code="NOT_RECORDED", reason="It was deleted.", remedy="Keep it.")
 
 
-def run(*traces: TraceData) -> ProfileData:
-    return ProfileData("run", {trace.host: trace for trace in traces}, analyse=analyse)
+def run(*traces: TraceData) -> ProfileWithTools:
+    return ProfileWithTools("run", {trace.host: trace for trace in traces})
 
 
 def page(*traces: TraceData, **options: Any) -> OverviewPageResult:

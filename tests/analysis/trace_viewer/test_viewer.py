@@ -23,7 +23,7 @@ from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS
 from stepscope.cli.main import main
-from stepscope.compose import describe, doubts
+from stepscope.report.compose import describe, doubts
 from stepscope.report.to_json import envelope
 from stepscope.report.to_trace_json import write_trace
 from stepscope.unavailable import Unavailable

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.intervals.spans import Spans
 from stepscope.formats.opening import read
 from stepscope.trace.hlo_ops import HLO_OPS
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def found_in(trace: TraceData) -> HostOpEvents:
-    events = blueprint.profile(trace).derived(trace.host, "host_op_events")
+    events = blueprint.profile(trace).derived(trace.host, host_op_events)
     assert not isinstance(events, Unavailable)
     return events
 

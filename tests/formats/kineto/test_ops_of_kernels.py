@@ -12,9 +12,12 @@ from tests.support.traces import blueprint
 from tests.support.traces.kineto import by_json, frame, read_file
 
 import stepscope as ss
-from stepscope.derive.device.attribution import NoOp
+from stepscope.derive.consistency import consistency
+from stepscope.derive.device.attribution import NoOp, activity_ops
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.phases.rules import PHASES
+from stepscope.derive.phases.totals import phases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +110,7 @@ def test_kernel_time_has_an_op_or_a_reason(item: str, shared_profile: Shared) ->
     truth = without_op(path)
     profile = blueprint.profile(trace)
     activity = frame(trace, "device_activity")
-    ops = profile.derived(trace.host, "activity_ops")
+    ops = profile.derived(trace.host, activity_ops)
     rows = activity.select("kind", "dur_ps").with_columns(
         reason=pl.Series(ops.no_op.astype(int)),
         named=ops.ops["name"].gather(ops.op) != NO_ANNOTATION,
@@ -128,7 +131,7 @@ def test_kernel_time_has_an_op_or_a_reason(item: str, shared_profile: Shared) ->
     assert found[NoOp.NAMED][1] >= 0.95 * (total - found.get(NoOp.NO_CALL, (0, 0))[1])
     notes = [
         note
-        for note in profile.derived(trace.host, "consistency")
+        for note in profile.derived(trace.host, consistency)
         if note.kind == "kernels_without_op"
     ]
     count = truth["all"][0] - truth["named"][0]
@@ -140,7 +143,7 @@ def test_every_operator_of_a_file_is_an_op(item: str, shared_profile: Shared) ->
     path = next(shared_profile(item).glob("*.json*"))
     trace = read_file(path)
     operators = Counter(it["name"] for it in by_json(path) if it.get("cat") == "cpu_op")
-    found = blueprint.profile(trace).derived(trace.host, "host_op_events")
+    found = blueprint.profile(trace).derived(trace.host, host_op_events)
     names = found.ops["name"].gather(found.op)
     assert dict(names.value_counts().iter_rows()) == dict(operators)
 
@@ -149,7 +152,7 @@ def times_ms(folder: Path) -> dict[str, float]:
     """Phase → its time in all windows of the only trace of a folder."""
     profile = ss.open(folder)
     (host,) = profile.hosts
-    rows = profile.derived(host, "phases").rows
+    rows = profile.derived(host, phases).rows
     return {name: float(rows[f"{name}_ps"].sum()) / 1e9 for name in PHASES}
 
 

@@ -115,7 +115,7 @@ class Armed:
         return heard
 
     def _arrived(self, name: str) -> None:
-        from stepscope.capture.launching.step_sources import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.step_sources.registry import (  # noqa: PLC0415 - arming stays light
             install,
         )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light

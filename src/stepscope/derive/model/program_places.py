@@ -57,7 +57,7 @@ class ProgramPlaces(Frozen, frozen=True):
 
 
 def program_places(
-    events: pl.DataFrame, event_types: pl.DataFrame, nesting: Nesting
+    *, events: pl.DataFrame, event_types: pl.DataFrame, event_nesting: Nesting
 ) -> ProgramPlaces:
     """Find the frames around every event of the same thread.
 
@@ -81,7 +81,8 @@ def program_places(
     ).to_series()
     modules = names["name"].str.extract(_MODULE)
     return ProgramPlaces(
-        _event_places(events, nesting, lines), _event_places(events, nesting, modules)
+        _event_places(events, event_nesting, lines),
+        _event_places(events, event_nesting, modules),
     )
 
 

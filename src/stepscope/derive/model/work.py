@@ -116,9 +116,10 @@ class ModelWork(Frozen, frozen=True):
         )
 
 
-def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
+def model_work(
+    *,
     events: pl.DataFrame,
-    nesting: Nesting,
+    event_nesting: Nesting,
     program_places: ProgramPlaces,
     host_op_events: HostOpEvents | Unavailable,
     execution_costs: ExecutionCosts | Unavailable,
@@ -158,7 +159,7 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
     numbers = () if isinstance(steps, Unavailable) else tuple(steps.rows["step"])
     return ModelWork(
         events=events,
-        nesting=nesting,
+        nesting=event_nesting,
         host=host_op_events,
         costs=execution_costs,
         places=program_places,
@@ -173,9 +174,9 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
     )
 
 
-def model_charges(work: ModelWork) -> dict[View, Hung]:
+def model_charges(*, model_work: ModelWork) -> dict[View, Hung]:
     """What ran in the whole profile, with all variables."""
-    return charges_of(work, None)
+    return charges_of(model_work, None)
 
 
 def charges_of(

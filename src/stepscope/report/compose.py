@@ -1,4 +1,4 @@
-"""From opened paths to what a renderer is given."""
+"""From a profile to what a renderer is given."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import answers
+from stepscope.derive.consistency import consistency
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
-from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
-__all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts", "opened"]
+__all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts"]
 
 #: Options that say how much of a long table a screen is given; a file is given all.
 LIMITS: Final = frozenset({"points", "most_calls"})
 
-#: Stages that `opened` and `compose` announce.
-STAGES: Final = 3 + len(REPORTED)
+#: Stages that `compose` announces.
+STAGES: Final = 2 + len(REPORTED)
 
 
 class Stages(Protocol):
@@ -35,12 +33,6 @@ class Stages(Protocol):
 
     def stage(self, what: str) -> None:
         """Say what is done next; the stage before is finished."""
-
-
-def opened(paths: Sequence[str], shown: Stages) -> ProfileData:
-    """Read the files."""
-    shown.stage("Reading")
-    return open_profile(*paths)
 
 
 def compose(profile: ProfileData, shown: Stages) -> Document:
@@ -80,11 +72,8 @@ def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
 
 
 def _noticed(profile: ProfileData, host: str) -> tuple[QualityNote, ...]:
-    notes = profile.derived(host, "consistency")
-    if isinstance(notes, Unavailable):
-        return ()
-    found: tuple[QualityNote, ...] = notes
-    return found
+    notes = profile.derived(host, consistency)
+    return () if isinstance(notes, Unavailable) else notes
 
 
 def _devices(profile: ProfileData, host: str) -> list[Device]:

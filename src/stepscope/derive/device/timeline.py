@@ -44,7 +44,7 @@ class DeviceTimeline(Frozen, frozen=True):
     row_count: int
 
 
-def device_timeline(device_activity: pl.DataFrame) -> DeviceTimeline:
+def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     """Order activities by start within each device."""
     device = ints(device_activity, "device")
     start_ps = ints(device_activity, "start_ps")
