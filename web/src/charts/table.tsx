@@ -2,11 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
-import type { Cell } from "../data/types";
+import type { Cell } from "../data/made/types";
 import { byName, heading, UNKNOWN } from "../format";
-import { useAround } from "../shell/tool";
-import { Absent, Show } from "../shell/unavailable";
-import { definition, reasonFor } from "../shell/value";
+import { useAround } from "../parts/tool";
+import { Absent, Show } from "../parts/unavailable";
+import { definition, reasonFor } from "../parts/value";
 
 export interface Column {
   name: string;

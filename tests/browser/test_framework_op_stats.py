@@ -33,14 +33,14 @@ def slices(view: View, title: str) -> list[list[str]]:
 
 
 def test_the_columns_are_those_promised(view: View) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     row = view.page.locator("tbody tr").first.locator("td")
     shown = row.evaluate_all("(all) => all.map((each) => each.dataset.column)")
     assert shown == COLUMNS
 
 
 def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     pies = server.show("vector", TOOL)["data"]["pies"]
     told = pies["device_by_type"]["without_idle"]
     shown = slices(view, "On the device, by type")
@@ -52,7 +52,7 @@ def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
 def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
     view: View, server: Server
 ) -> None:
-    view.go("ops", run="loop")
+    view.go("framework_op_stats", run="loop")
     told = server.show("loop", TOOL)
     reasons = {each["field"]: each["reason"] for each in told["missing"]}
     for title, field in (
@@ -66,7 +66,7 @@ def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
 
 
 def test_idle_time_can_be_counted(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     view.page.get_by_label("Include idle time").check()
     view.settle()
     told = server.show("vector", TOOL, "--include-idle")["data"]
@@ -80,7 +80,7 @@ def test_idle_time_can_be_counted(view: View, server: Server) -> None:
 
 
 def test_an_op_opens_by_click_and_by_key(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     row = view.page.locator("tbody tr", has_text="model/dense_1/MatMul")
     row.focus()
     view.page.keyboard.press("Enter")
@@ -97,7 +97,7 @@ def test_an_op_opens_by_click_and_by_key(view: View, server: Server) -> None:
 
 
 def test_rows_sort_and_filter_at_the_server(view: View, server: Server) -> None:
-    view.go("ops", run="keras")
+    view.go("framework_op_stats", run="keras")
     told = server.show("keras", TOOL)["data"]["rows"]
     heading = view.page.get_by_role("button", name="Occurrences")
     heading.click()
@@ -119,7 +119,7 @@ def test_rows_sort_and_filter_at_the_server(view: View, server: Server) -> None:
 
 
 def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     with view.page.expect_download() as download:
         view.page.get_by_role("link", name="Export as CSV").click()
     content = download.value.path().read_bytes()
@@ -127,7 +127,7 @@ def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None
 
 
 def test_columns_can_be_chosen(view: View) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     view.page.get_by_text("Columns", exact=True).click()
     view.page.get_by_label("Rank", exact=True).uncheck()
     view.settle()
