@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tests.support.sites.browser import Server
+from tests.support.sites.serve import put, running
+from tests.support.sites.view import View
+from tests.support.traces import blueprint
+
+from stepscope.serve.runs import cutting
 
 if TYPE_CHECKING:
-    from tests.support.sites.browser import Server
-    from tests.support.sites.view import View
+    from pathlib import Path
+
+    import pytest
 
 TOOL = "framework_op_stats"
 COLUMNS = [
@@ -137,3 +145,27 @@ def test_columns_can_be_chosen(view: View) -> None:
     headings = view.page.locator("thead th").all_inner_texts()
     assert headings[:2] == ["Host or device", "Type"]
     assert row.all_inner_texts()[:2] == ["Device", "MatMul"]
+
+
+def test_a_table_that_the_server_cut_says_so(
+    chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops: list[Any] = [
+        ("main", f"op{at:02d}{'n' * 990}:MatMul", at * 10, 5) for at in range(50)
+    ]
+    put(tmp_path, "many", "vm", bytes(blueprint.trace(ops).data))
+    # Ten names fit into it, and no eleventh.
+    monkeypatch.setattr(cutting.fitting, "__defaults__", (10_900,))
+    with running(tmp_path) as site:
+        server = Server(f"http://127.0.0.1:{site.port}/", tmp_path, {})
+        view = View(chromium.new_context(), server)
+        view.go(TOOL)
+        table = view.page.get_by_role("group", name="ops", exact=True)
+        assert table.locator("tbody tr").count() == 10
+        assert "These are the first 10 rows only" in table.inner_text()
+        assert table.get_by_role("button", name="Show more rows").count() == 0
+        table.get_by_label("Filter ops").fill("op42")
+        table.locator("tbody tr").nth(1).wait_for(state="detached")
+        assert table.locator("tbody tr").count() == 1
+        assert table.locator(".cut").count() == 0
+        assert view.close() == []

@@ -19,6 +19,8 @@ export interface TableAnswer {
   rows: Cell[][];
   unavailable: Unavailable | null;
   missing: Missing[];
+  /** Given where fewer rows came than were asked for. */
+  cut?: Cut[];
 }
 
 /** What the server says when it cannot: one line with the reason and the way out. */
