@@ -2,7 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-import type { Answer, Missing, Refusal, Unavailable } from "../data/client";
+import type { Answer, Refusal } from "../data/client";
+import type { Missing, Unavailable } from "../data/made/types";
 import { work } from "../data/runs";
 
 export function Absent({ what, why }: { what: string; why: Unavailable }) {

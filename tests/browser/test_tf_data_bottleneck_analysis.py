@@ -14,7 +14,7 @@ TOOL = "tf_data_bottleneck_analysis"
 def test_summary_names_the_bottleneck_and_the_remedy(
     view: View, server: Server
 ) -> None:
-    view.go("tfdata", run="keras")
+    view.go("tf_data_bottleneck_analysis", run="keras")
     told = server.show("keras", TOOL)["data"]["summary"]
     said = view.page.get_by_role(
         "region", name="Performance analysis summary"
@@ -26,7 +26,7 @@ def test_summary_names_the_bottleneck_and_the_remedy(
 
 
 def test_the_graph_marks_path_and_bottleneck(view: View, server: Server) -> None:
-    view.go("tfdata", run="keras")
+    view.go("tf_data_bottleneck_analysis", run="keras")
     graph = server.show("keras", TOOL)["data"]["graphs"][0]
     nodes = view.page.locator(".graph .node")
     assert nodes.count() == len(graph["nodes"]) == 5
@@ -46,7 +46,7 @@ def test_the_graph_marks_path_and_bottleneck(view: View, server: Server) -> None
 
 
 def test_a_stage_opens_its_details(view: View, server: Server) -> None:
-    view.go("tfdata", run="keras")
+    view.go("tf_data_bottleneck_analysis", run="keras")
     node = next(
         each
         for each in server.show("keras", TOOL)["data"]["graphs"][0]["nodes"]
@@ -58,7 +58,7 @@ def test_a_stage_opens_its_details(view: View, server: Server) -> None:
 
 
 def test_another_call_can_be_chosen(view: View, server: Server) -> None:
-    view.go("tfdata", run="keras")
+    view.go("tf_data_bottleneck_analysis", run="keras")
     view.page.get_by_label("Rank").fill("2")
     view.page.keyboard.press("Tab")
     view.settle()
@@ -72,7 +72,7 @@ def test_another_call_can_be_chosen(view: View, server: Server) -> None:
 
 
 def test_a_program_without_tf_data_says_why(view: View, server: Server) -> None:
-    view.go("tfdata", run="jax")
+    view.go("tf_data_bottleneck_analysis", run="jax")
     why = server.show("jax", TOOL)["unavailable"]
     said = view.page.locator(".absent").inner_text()
     assert why["reason"] in said

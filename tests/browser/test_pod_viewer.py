@@ -15,7 +15,7 @@ TOOL = "pod_viewer"
 
 
 def test_one_column_for_each_worker_of_the_step(view: View, server: Server) -> None:
-    view.go("pod", run="two_hosts", step="103")
+    view.go("pod_viewer", run="two_hosts", step="103")
     steps = server.show("two_hosts", TOOL)["data"]["steps"]
     step = next(each for each in steps if each["step"] == 103)
     columns = view.page.get_by_role("list", name="One column for each worker")
@@ -26,7 +26,7 @@ def test_one_column_for_each_worker_of_the_step(view: View, server: Server) -> N
 
 
 def test_the_card_follows_the_pointer(view: View, server: Server) -> None:
-    view.go("pod", run="two_hosts", step="103")
+    view.go("pod_viewer", run="two_hosts", step="103")
     steps = server.show("two_hosts", TOOL)["data"]["steps"]
     workers = next(each for each in steps if each["step"] == 103)["workers"]
     card = view.page.get_by_role("region", name="Breakdown of the worker")
@@ -45,7 +45,7 @@ def test_the_card_follows_the_pointer(view: View, server: Server) -> None:
 
 
 def test_the_slider_steps_over_real_step_numbers(view: View, server: Server) -> None:
-    view.go("pod", run="two_hosts", step="103")
+    view.go("pod_viewer", run="two_hosts", step="103")
     view.page.get_by_role("slider", name="Step").focus()
     view.page.keyboard.press("ArrowRight")
     assert view.fragment["step"] == "104"
@@ -56,5 +56,5 @@ def test_the_slider_steps_over_real_step_numbers(view: View, server: Server) -> 
 
 
 def test_one_worker_is_told_that_it_is_alone(view: View) -> None:
-    view.go("pod", run="vector")
+    view.go("pod_viewer", run="vector")
     assert "One worker was recorded" in view.page.locator("main").inner_text()

@@ -4,10 +4,10 @@ import { useEffect, useState } from "preact/hooks";
 import { Tree, type TreeNode } from "../charts/tree";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { ModelViewsResult, Row } from "../data/types";
+import type { ModelViewsResult, Row } from "../data/made/types";
 import { heading, ms, number, percent } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 const VIEWS: Record<string, string> = {
@@ -27,7 +27,7 @@ const COLUMNS = ["occurrences", "total_us", "self_us", "total_device_us", "perce
 
 type View = "scope" | "graph" | "op" | "code";
 
-export function Model() {
+export function ModelViews() {
   const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
   const { preset, sort, find, at, step } = state.value;
   const options = {
@@ -127,7 +127,7 @@ function Filled(props: { data: ModelViewsResult; view: View; options: Record<str
 }
 
 function chooseScope(path: string): void {
-  location.hash = link({ page: "ops", scope: path });
+  location.hash = link({ page: "framework_op_stats", scope: path });
 }
 
 function node(row: Row): TreeNode {

@@ -1,4 +1,4 @@
-import type { Doubt } from "../data/client";
+import type { Doubt } from "../data/made/types";
 
 /** What the capture lost, in one line that unfolds. */
 export function Quality({ doubts }: { doubts: Doubt[] }) {

@@ -1,9 +1,9 @@
 // One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
 import { DataTable } from "../charts/table";
-import type { OpDetailResult } from "../data/types";
+import type { OpDetailResult } from "../data/made/types";
 import { byName, number, percent } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, state } from "../state/url";
 
 const DOMINANT: Record<string, string> = {

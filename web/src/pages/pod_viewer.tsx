@@ -5,13 +5,13 @@ import { Breakdown } from "../charts/bars";
 import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/types";
+import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
 import { heading, ms, number, percent } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, state } from "../state/url";
 
-export function Pod() {
+export function PodViewer() {
   return (
     <ToolPage tool="pod_viewer" what="every step across all workers, and the worker that makes the others wait">
       {(data) => (

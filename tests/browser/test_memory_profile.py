@@ -13,7 +13,7 @@ OF = "memories.GPU_0_bfc"
 
 
 def test_the_six_fields_of_known_allocations(view: View) -> None:
-    view.go("memory", run="allocator")
+    view.go("memory_profile", run="allocator")
     values = view.values()
     assert view.page.get_by_label("Memory ID").input_value() == "GPU_0_bfc"
     assert values[f"{OF}.allocations"] == ("4", "4")
@@ -28,7 +28,7 @@ def test_the_six_fields_of_known_allocations(view: View) -> None:
 
 
 def test_what_was_alive_at_the_peak(view: View, server: Server) -> None:
-    view.go("memory", run="allocator")
+    view.go("memory_profile", run="allocator")
     told = server.show("allocator", TOOL)["data"]
     name = f"{OF}.breakdown"
     assert view.check_tables(told, TOOL) == {name: 4}
@@ -38,7 +38,7 @@ def test_what_was_alive_at_the_peak(view: View, server: Server) -> None:
 
 
 def test_the_timeline_is_drawn_and_clickable(view: View, server: Server) -> None:
-    view.go("memory", run="keras")
+    view.go("memory_profile", run="keras")
     plot = view.page.locator(".series canvas")
     assert (
         plot.evaluate(
@@ -69,7 +69,7 @@ def test_the_timeline_is_drawn_and_clickable(view: View, server: Server) -> None
 
 
 def test_every_memory_can_be_chosen(view: View, server: Server) -> None:
-    view.go("memory", run="keras")
+    view.go("memory_profile", run="keras")
     told = server.show("keras", TOOL)["data"]
     chosen = view.page.get_by_label("Memory ID")
     offered = chosen.locator("option").all_inner_texts()
@@ -81,7 +81,7 @@ def test_every_memory_can_be_chosen(view: View, server: Server) -> None:
 
 
 def test_a_run_without_allocations_says_why(view: View, server: Server) -> None:
-    view.go("memory", run="jax")
+    view.go("memory_profile", run="jax")
     why = server.show("jax", TOOL)["unavailable"]
     said = view.page.locator(".absent").inner_text()
     assert why["reason"] in said

@@ -6,11 +6,11 @@ import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import { address, useAnswer } from "../data/client";
 import { STATUS_WORDS, type FindingsAnswer } from "../data/findings";
-import type { OverviewPageResult } from "../data/types";
+import type { OverviewPageResult } from "../data/made/types";
 import { byName, gib, heading, ms, number, percent } from "../format";
-import { ToolPage, useAround } from "../shell/tool";
-import { Show } from "../shell/unavailable";
-import { reasonFor, Value } from "../shell/value";
+import { ToolPage, useAround } from "../parts/tool";
+import { Show } from "../parts/unavailable";
+import { reasonFor, Value } from "../parts/value";
 import { join, link } from "../state/url";
 
 const SOURCES: Record<string, string> = {
@@ -20,7 +20,7 @@ const SOURCES: Record<string, string> = {
   period: "the repetition of the work",
 };
 
-export function Overview() {
+export function OverviewPage() {
   return (
     <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
       {(data) => (
@@ -53,7 +53,7 @@ function Apart({ data }: { data: OverviewPageResult }) {
       <ul>
         {data.by_host.map(({ host, summary }) => (
           <li key={host}>
-            <a href={link({ page: "overview", hosts: join([host]) })}>{host}</a>:{" "}
+            <a href={link({ page: "overview_page", hosts: join([host]) })}>{host}</a>:{" "}
             {ms(summary.step_time_ms.mean)} a step, input {percent(summary.input_percent)}
           </li>
         ))}
@@ -95,7 +95,7 @@ function Cards({ data }: { data: OverviewPageResult }) {
       </li>
       <li>
         <h2>Input</h2>
-        <Value field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input" })}>Input pipeline</a>}>
+        <Value field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>}>
           {percent(data.input_percent)}
         </Value>
       </li>
@@ -152,7 +152,7 @@ function Recommendations() {
             {findings.slice(0, 3).map((each) => (
               <li key={each.id}>
                 <b>{STATUS_WORDS[each.status]}:</b>{" "}
-                <a href={link({ page: "findings" })}>{each.words.headline ?? each.title}</a>
+                <a href={link({ page: "findings" })}>{each.words.headline}</a>
                 {each.words.gain && ` Gain: ${each.words.gain}.`}
               </li>
             ))}
@@ -219,7 +219,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
           { name: "tensor_core_used" },
         ]}
       />
-      <a href={link({ page: "ops" })}>All operations</a>
+      <a href={link({ page: "framework_op_stats" })}>All operations</a>
     </section>
   );
 }

@@ -2,8 +2,8 @@
 import { createContext, type ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 
-import { useTool, type Envelope, type Missing, type Options } from "../data/client";
-import type { Results } from "../data/types";
+import { useTool, type Options, type ToolAnswer } from "../data/client";
+import type { Missing, Results } from "../data/made/types";
 import { Absent, MissingFields, Show } from "./unavailable";
 
 interface Around {
@@ -23,7 +23,7 @@ export function ToolPage<T extends keyof Results>(props: {
   /** What would be here, for a profile that lacks it. */
   what: string;
   options?: Options;
-  children: (data: Results[T], envelope: Envelope<Results[T]>) => ComponentChildren;
+  children: (data: Results[T], envelope: ToolAnswer<Results[T]>) => ComponentChildren;
 }) {
   const options = props.options ?? {};
   const answer = useTool(props.tool, options);

@@ -31,7 +31,7 @@ OP_COLUMNS = [
 
 
 def test_the_three_sections(view: View, server: Server) -> None:
-    view.go("input", run="keras")
+    view.go("input_pipeline_analyzer", run="keras")
     told = server.show("keras", TOOL)["data"]
     page = view.page
     summary = page.get_by_role("region", name="Summary", exact=True)
@@ -47,7 +47,7 @@ def test_the_three_sections(view: View, server: Server) -> None:
 
 
 def test_input_op_statistics_unfold(view: View, server: Server) -> None:
-    view.go("input", run="keras")
+    view.go("input_pipeline_analyzer", run="keras")
     table = view.page.get_by_role("group", name="input ops", exact=True)
     columns = table.locator("tbody tr").first.locator("td")
     names = columns.evaluate_all("(all) => all.map((each) => each.dataset.column)")
@@ -59,7 +59,7 @@ def test_input_op_statistics_unfold(view: View, server: Server) -> None:
 
 
 def test_waiting_against_working_has_two_parts(view: View, server: Server) -> None:
-    view.go("input", run="vector")
+    view.go("input_pipeline_analyzer", run="vector")
     view.page.get_by_label("Parts shown").select_option("waiting")
     step = server.show("vector", TOOL)["data"]["steps"][3]
     column = view.page.locator("g.column").nth(3)

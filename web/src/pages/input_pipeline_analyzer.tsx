@@ -3,13 +3,13 @@ import { Columns } from "../charts/columns";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
-import type { InputPipelineResult, InputStep } from "../data/types";
+import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { heading, ms, number, percent, us } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
-export function InputPipeline() {
+export function InputPipelineAnalyzer() {
   return (
     <ToolPage tool="input_pipeline_analyzer" what="how much of the step waits for input, and where the input's time goes">
       {(data) => (
@@ -41,7 +41,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
       {data.bottleneck_iterator && (
         <p>
           The slowest stage is <code>{data.bottleneck_iterator}</code>.{" "}
-          <a href={link({ page: "tfdata" })}>See it in the graph</a>
+          <a href={link({ page: "tf_data_bottleneck_analysis" })}>See it in the graph</a>
         </p>
       )}
       {data.next_steps.length > 0 && (

@@ -13,7 +13,7 @@ TOOL = "inference_profile"
 
 def test_latencies_and_requests(view: View, server: Server) -> None:
     run = "requests"
-    view.go("inference", run=run)
+    view.go("inference_profile", run=run)
     told = server.show(run, TOOL)["data"]
     fields = view.check_values(told)
     assert {"request_count", "latency_ms.p99", "throughput_per_s"} <= fields
@@ -27,13 +27,13 @@ def test_latencies_and_requests(view: View, server: Server) -> None:
 
 
 def test_all_requests_can_be_shown(view: View) -> None:
-    view.go("inference", run="requests")
+    view.go("inference_profile", run="requests")
     view.click("button", "Show more rows")
     table = view.page.get_by_role("group", name="requests", exact=True)
     assert table.locator("tbody tr").count() == 120
 
 
 def test_a_training_run_says_why(view: View, server: Server) -> None:
-    view.go("inference", run="loop")
+    view.go("inference_profile", run="loop")
     why = server.show("loop", TOOL)["unavailable"]
     assert why["reason"] in view.page.locator(".absent").inner_text()

@@ -20,7 +20,7 @@ def names(view: View) -> list[str]:
 
 
 def test_scopes_unfold_and_fold_by_keyboard(view: View) -> None:
-    view.go("model", run="vector")
+    view.go("model_views", run="vector")
     assert "In all 2.72 ms of self time" in view.page.locator("main").inner_text()
     shown = names(view)
     assert {"model", "model/dense", "model/dense_1"} <= set(shown)
@@ -37,7 +37,7 @@ def test_scopes_unfold_and_fold_by_keyboard(view: View) -> None:
 
 @pytest.mark.parametrize("by", ["scope", "graph", "op", "code"])
 def test_every_view_has_the_tool_s_rows(by: str, view: View, server: Server) -> None:
-    view.go("model", run="vector", view=by)
+    view.go("model_views", run="vector", view=by)
     data = server.show("vector", TOOL)["data"]
     assert view.check_values(data)
     roots = [row["name"] for row in data[by] if row["parent"] is None]
@@ -49,17 +49,17 @@ def test_every_view_has_the_tool_s_rows(by: str, view: View, server: Server) -> 
 
 
 def test_a_scope_leads_to_its_ops(view: View) -> None:
-    view.go("model", run="vector")
+    view.go("model_views", run="vector")
     view.page.get_by_role("button", name="model/dense", exact=True).click()
     view.settle()
-    assert view.fragment["page"] == "ops"
+    assert view.fragment["page"] == "framework_op_stats"
     assert view.fragment["scope"] == "model/dense"
     said = view.page.get_by_role("region", name="Op in detail").inner_text()
     assert "model/dense" in said
 
 
 def test_names_can_be_chosen_by_pattern(view: View) -> None:
-    view.go("model", run="vector", view="graph")
+    view.go("model_views", run="vector", view="graph")
     view.page.get_by_label("Names with (pattern)").fill("dense_1")
     view.page.keyboard.press("Enter")
     view.settle()

@@ -2,14 +2,14 @@
 import { Graph as Drawing } from "../charts/graph";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/types";
+import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
 import { ms, number, us } from "../format";
-import { open } from "../shell/drawer";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { open } from "../parts/details";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, state } from "../state/url";
 
-export function TfData() {
+export function TfDataBottleneckAnalysis() {
   const { host, pipe, rank } = state.value;
   return (
     <ToolPage

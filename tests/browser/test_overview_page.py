@@ -28,7 +28,7 @@ VECTOR = {
 
 
 def test_the_step_of_a_known_trace(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     values = view.values()
     parts = {
         field.removeprefix("breakdown_ms."): float(exact or "nan")
@@ -46,7 +46,7 @@ def test_the_step_of_a_known_trace(view: View) -> None:
 
 
 def test_all_promised_parts_are_there(view: View, server: Server) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     page = view.page
     for region in ("Performance summary", "Run environment", "Op placement"):
         assert page.get_by_role("region", name=region).is_visible()
@@ -61,7 +61,7 @@ def test_all_promised_parts_are_there(view: View, server: Server) -> None:
 
 
 def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     column = view.page.get_by_role("listitem", name=re.compile("^step 103:"))
     under = view.page.locator(".columns .under")
     column.focus()
@@ -73,7 +73,7 @@ def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None
 
 
 def test_heights_are_as_the_times(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     column = view.page.get_by_role("listitem", name=re.compile("^step 103:"))
     heights = drawn_heights(column)
     scale = heights["other"] / VECTOR["other"]
@@ -82,7 +82,7 @@ def test_heights_are_as_the_times(view: View) -> None:
 
 
 def test_a_number_explains_itself(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     view.page.locator("[data-field=input_percent]").click()
     details = view.page.get_by_role("complementary", name="Details")
     said = details.inner_text()
@@ -96,7 +96,7 @@ def test_a_number_explains_itself(view: View) -> None:
 
 
 def test_one_host_can_be_chosen(view: View, server: Server) -> None:
-    view.go("overview", run="two_hosts")
+    view.go("overview_page", run="two_hosts")
     both = view.values()["breakdown_ms.device_compute_32"][0]
     view.picker("Hosts").select_option("b")
     view.settle()

@@ -28,7 +28,7 @@ PROMISED = {
 
 
 def test_a_known_kernel(view: View) -> None:
-    view.go("kernels", run="vector")
+    view.go("kernel_stats", run="vector")
     row = view.page.locator("tbody tr", has_text="ampere_sgemm_32x32")
     cells = dict(
         row.locator("td").evaluate_all(
@@ -49,7 +49,7 @@ def test_a_known_kernel(view: View) -> None:
 
 
 def test_the_pie_names_what_the_tool_names(view: View, server: Server) -> None:
-    view.go("kernels", run="vector")
+    view.go("kernel_stats", run="vector")
     told = server.show("vector", TOOL)["data"]["pie"]
     shown = [
         item.inner_text().split("\n") for item in view.page.locator(".slices li").all()
@@ -58,7 +58,7 @@ def test_the_pie_names_what_the_tool_names(view: View, server: Server) -> None:
 
 
 def test_rows_by_kernel_and_op(view: View, server: Server) -> None:
-    view.go("kernels", run="vector")
+    view.go("kernel_stats", run="vector")
     view.page.get_by_label("One row").select_option("by_pair")
     view.settle()
     told = server.show("vector", TOOL)["data"]
@@ -67,7 +67,7 @@ def test_rows_by_kernel_and_op(view: View, server: Server) -> None:
 
 
 def test_a_run_without_a_device_says_why(view: View, server: Server) -> None:
-    view.go("kernels", run="loop")
+    view.go("kernel_stats", run="loop")
     why = server.show("loop", TOOL)["unavailable"]
     panel = view.page.locator(".absent")
     assert panel.get_attribute("data-code") == why["code"]

@@ -4,13 +4,13 @@ import { useMemo, useState } from "preact/hooks";
 import { Series, type Line } from "../charts/series";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { Memory as MemoryOf, MemoryProfileResult, Row } from "../data/types";
+import type { Memory, MemoryProfileResult, Row } from "../data/made/types";
 import { gib, inGib, ms, number, percent } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, state } from "../state/url";
 
-export function Memory() {
+export function MemoryProfile() {
   const at = state.value.at;
   const chosen = state.value.mem;
   // An instant belongs to one memory.
@@ -67,7 +67,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
   );
 }
 
-function Summary({ id, memory }: { id: string; memory: MemoryOf }) {
+function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
   const { peak } = memory;
   return (
@@ -137,7 +137,7 @@ function Line({ field, title, exact, shown }: Shown) {
   );
 }
 
-function Timeline({ id, memory }: { id: string; memory: MemoryOf }) {
+function Timeline({ id, memory }: { id: string; memory: Memory }) {
   const rows = memory.timeline;
   const [under, point] = useState<number | null>(null);
   const { times, lines } = useMemo(() => series(rows), [rows]);

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tests.support.sites.browser import Server
+from tests.support.sites.serve import put, running
+from tests.support.sites.view import View
+from tests.support.traces import blueprint
+
+from stepscope.serve.runs import cutting
 
 if TYPE_CHECKING:
-    from tests.support.sites.browser import Server
-    from tests.support.sites.view import View
+    from pathlib import Path
+
+    import pytest
 
 TOOL = "framework_op_stats"
 COLUMNS = [
@@ -33,14 +41,14 @@ def slices(view: View, title: str) -> list[list[str]]:
 
 
 def test_the_columns_are_those_promised(view: View) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     row = view.page.locator("tbody tr").first.locator("td")
     shown = row.evaluate_all("(all) => all.map((each) => each.dataset.column)")
     assert shown == COLUMNS
 
 
 def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     pies = server.show("vector", TOOL)["data"]["pies"]
     told = pies["device_by_type"]["without_idle"]
     shown = slices(view, "On the device, by type")
@@ -52,7 +60,7 @@ def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
 def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
     view: View, server: Server
 ) -> None:
-    view.go("ops", run="loop")
+    view.go("framework_op_stats", run="loop")
     told = server.show("loop", TOOL)
     reasons = {each["field"]: each["reason"] for each in told["missing"]}
     for title, field in (
@@ -66,7 +74,7 @@ def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
 
 
 def test_idle_time_can_be_counted(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     view.page.get_by_label("Include idle time").check()
     view.settle()
     told = server.show("vector", TOOL, "--include-idle")["data"]
@@ -80,7 +88,7 @@ def test_idle_time_can_be_counted(view: View, server: Server) -> None:
 
 
 def test_an_op_opens_by_click_and_by_key(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     row = view.page.locator("tbody tr", has_text="model/dense_1/MatMul")
     row.focus()
     view.page.keyboard.press("Enter")
@@ -97,7 +105,7 @@ def test_an_op_opens_by_click_and_by_key(view: View, server: Server) -> None:
 
 
 def test_rows_sort_and_filter_at_the_server(view: View, server: Server) -> None:
-    view.go("ops", run="keras")
+    view.go("framework_op_stats", run="keras")
     told = server.show("keras", TOOL)["data"]["rows"]
     heading = view.page.get_by_role("button", name="Occurrences")
     heading.click()
@@ -119,7 +127,7 @@ def test_rows_sort_and_filter_at_the_server(view: View, server: Server) -> None:
 
 
 def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     with view.page.expect_download() as download:
         view.page.get_by_role("link", name="Export as CSV").click()
     content = download.value.path().read_bytes()
@@ -127,7 +135,7 @@ def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None
 
 
 def test_columns_can_be_chosen(view: View) -> None:
-    view.go("ops", run="vector")
+    view.go("framework_op_stats", run="vector")
     view.page.get_by_text("Columns", exact=True).click()
     view.page.get_by_label("Rank", exact=True).uncheck()
     view.settle()
@@ -137,3 +145,27 @@ def test_columns_can_be_chosen(view: View) -> None:
     headings = view.page.locator("thead th").all_inner_texts()
     assert headings[:2] == ["Host or device", "Type"]
     assert row.all_inner_texts()[:2] == ["Device", "MatMul"]
+
+
+def test_a_table_that_the_server_cut_says_so(
+    chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops: list[Any] = [
+        ("main", f"op{at:02d}{'n' * 990}:MatMul", at * 10, 5) for at in range(50)
+    ]
+    put(tmp_path, "many", "vm", bytes(blueprint.trace(ops).data))
+    # Ten names fit into it, and no eleventh.
+    monkeypatch.setattr(cutting.fitting, "__defaults__", (10_900,))
+    with running(tmp_path) as site:
+        server = Server(f"http://127.0.0.1:{site.port}/", tmp_path, {})
+        view = View(chromium.new_context(), server)
+        view.go(TOOL)
+        table = view.page.get_by_role("group", name="ops", exact=True)
+        assert table.locator("tbody tr").count() == 10
+        assert "These are the first 10 rows only" in table.inner_text()
+        assert table.get_by_role("button", name="Show more rows").count() == 0
+        table.get_by_label("Filter ops").fill("op42")
+        table.locator("tbody tr").nth(1).wait_for(state="detached")
+        assert table.locator("tbody tr").count() == 1
+        assert table.locator(".cut").count() == 0
+        assert view.close() == []

@@ -2,8 +2,8 @@
 import { LargestPie } from "../charts/pies";
 import { DataTable, type Column } from "../charts/table";
 import { ms, number } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 const COLUMNS: Column[] = [
@@ -27,7 +27,7 @@ const COLUMNS: Column[] = [
 
 const TABLES: Record<string, string> = { rows: "by kernel, op and geometry", by_pair: "by kernel and op" };
 
-export function Kernels() {
+export function KernelStats() {
   const table = state.value.by && state.value.by in TABLES ? state.value.by : "rows";
   return (
     <ToolPage tool="kernel_stats" what="every GPU kernel with its time, geometry and Tensor Core use">
@@ -71,7 +71,7 @@ export function Kernels() {
             caption="kernels"
             {...(table === "rows" && { columns: COLUMNS })}
             onChoose={(row) => {
-              if (row.op_name) location.hash = link({ page: "ops", op: String(row.op_name) });
+              if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
             }}
           />
         </>

@@ -1,16 +1,16 @@
 // Inference: how long requests took, by batch size, and what the slow ones waited for.
 import { DataTable } from "../charts/table";
-import type { InferenceProfileResult, Latency } from "../data/types";
+import type { InferenceProfileResult, Latency } from "../data/made/types";
 import { heading, ms, number } from "../format";
-import { ToolPage } from "../shell/tool";
-import { Value } from "../shell/value";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
 
 const PERCENTILES: [keyof Latency, string][] = [
   ["mean", "Average"], ["p50", "50th percentile"], ["p90", "90th percentile"],
   ["p95", "95th percentile"], ["p99", "99th percentile"], ["max", "Longest"],
 ];
 
-export function Inference() {
+export function InferenceProfile() {
   return (
     <ToolPage tool="inference_profile" what="the latency of every request, by batch size, and what slow requests waited for">
       {(data) => (

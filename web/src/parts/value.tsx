@@ -1,10 +1,10 @@
 // A number that explains itself: its definition and its inputs, or why it is not there.
 import type { ComponentChildren } from "preact";
 
-import { DEFINITIONS } from "../data/definitions";
-import type { Missing } from "../data/client";
+import { DEFINITIONS } from "../data/made/definitions";
+import type { Missing } from "../data/made/types";
 import { UNKNOWN } from "../format";
-import { open } from "./drawer";
+import { open } from "./details";
 import { useAround } from "./tool";
 
 interface Props {

@@ -1,12 +1,12 @@
 // Op stats: shares of self time on host and device, and one row for each op.
 import { LargestPie } from "../charts/pies";
 import { DataTable, type Column } from "../charts/table";
-import type { FrameworkOpStatsResult, Pie } from "../data/types";
+import type { FrameworkOpStatsResult, Pie } from "../data/made/types";
 import { ms, number } from "../format";
-import { ToolPage, useAround } from "../shell/tool";
-import { reasonFor, Value } from "../shell/value";
+import { ToolPage, useAround } from "../parts/tool";
+import { reasonFor, Value } from "../parts/value";
 import { change, state } from "../state/url";
-import { OpDetail } from "./op";
+import { OpDetail } from "./op_detail";
 
 const COLUMNS: Column[] = [
   "rank", "host_or_device", "type", "name", "occurrences", "total_time_us", "avg_time_us",
@@ -21,7 +21,7 @@ const PIES: [keyof FrameworkOpStatsResult["pies"], string][] = [
   ["device_by_op", "On the device, by op"],
 ];
 
-export function Ops() {
+export function FrameworkOpStats() {
   const idle = state.value.idle === "true";
   if (state.value.op ?? state.value.scope) return <OpDetail />;
   return (

@@ -5,6 +5,14 @@ export type Cell = string | number | boolean | null;
 /** A line of a table; its columns stand in the tool's documentation. */
 export type Row = Record<string, Cell | Record<string, Cell> | Cell[]>;
 
+export interface Action {
+  cause: string;
+  framework: string;
+  text: string;
+  env: string | null;
+  code: string | null;
+}
+
 export interface AnyDevice {
   breakdown_ms: Record<string, number>;
   device_execution_percent: number | null;
@@ -64,6 +72,11 @@ export interface Cause {
   untested_us: number | null;
 }
 
+export interface CauseShare {
+  cause: string;
+  share_percent: number;
+}
+
 export interface Clock {
   host: string;
   source: string;
@@ -95,6 +108,21 @@ export interface ConsumerWait {
   longest_ms: number;
 }
 
+export interface Cut {
+  table: string;
+  rows: number;
+  given: number;
+}
+
+export interface Device {
+  host: string;
+  device: number;
+  type: string;
+  name: string | null;
+  compute_capability: string | null;
+  activities: number;
+}
+
 export interface DeviceEntry {
   host: string;
   device: number;
@@ -106,6 +134,16 @@ export interface DeviceEntry {
   used: boolean;
 }
 
+export interface Doubt {
+  host: string | null;
+  kind: string;
+  severity: string;
+  scope: string;
+  message: string;
+  count: number | null;
+  remedy: string | null;
+}
+
 export interface Eager {
   host_percent: number | null;
   device_percent: number | null;
@@ -114,6 +152,65 @@ export interface Eager {
 export interface Edge {
   consumer: string;
   producer: string;
+}
+
+export interface Envelope {
+  schema: number;
+  tool: string;
+  profile: Profile;
+  unavailable: Unavailable | null;
+  missing: Missing[];
+  quality: Doubt[];
+  inputs: Record<string, unknown>;
+  data: unknown | null;
+}
+
+export interface Evidence {
+  host: string;
+  device: number | null;
+  track: string | null;
+  start_ps: number | string;
+  end_ps: number | string;
+  ops: string[];
+  frame: string | null;
+}
+
+export interface Fact {
+  name: string;
+  value: number | null;
+  unit: string;
+  note: string | null;
+}
+
+export interface Finding {
+  id: string;
+  title: string;
+  stage: number;
+  status: "fail" | "pass" | "cannot_tell" | "not_applicable";
+  severity: "info" | "warn" | "critical";
+  confidence: number;
+  value: number | null;
+  unit: string;
+  share_percent: number | null;
+  ms_per_step: number | null;
+  threshold: Threshold | null;
+  steps_hit: number | null;
+  steps_clean: number | null;
+  devices: string[];
+  causes: CauseShare[];
+  because: string[];
+  facts: Fact[];
+  evidence: Evidence[];
+  inputs: string[];
+  unavailable: Unavailable | null;
+  note: string | null;
+  confirm: string | null;
+  refute: string | null;
+  saving_ms: Saving | null;
+  floors: string[];
+  actions: Action[];
+  explained_by: string | null;
+  after_stage: number | null;
 }
 
 export interface FrameworkOpStatsResult {
@@ -156,7 +253,7 @@ export interface HostEntry {
   file: string;
   format: string;
   file_bytes: number;
-  start_unix_ns: number | null;
+  start_unix_ns: number | null | string;
   duration_ms: number | null;
   events: number | null;
   host_tracer_level: number | null;
@@ -474,6 +571,12 @@ export interface PrecisionShares {
   kernels_total_count: number;
 }
 
+export interface Profile {
+  run: string;
+  hosts: string[];
+  devices: Device[];
+}
+
 export interface QualityNote {
   kind: string;
   severity: string;
@@ -493,6 +596,11 @@ export interface RunEnvironment {
   devices: DeviceEntry[];
   captures: HostEntry[];
   dropped_events: number | null;
+}
+
+export interface Saving {
+  low: number;
+  high: number;
 }
 
 export interface Settings {
@@ -622,6 +730,13 @@ export interface TfDataBottleneckAnalysisResult {
   stages: Row[];
 }
 
+export interface Threshold {
+  value: number;
+  unit: string;
+  source: string;
+  meaning: string;
+}
+
 export interface TopOp {
   rank: number;
   host_or_device: string;
@@ -650,6 +765,12 @@ export interface TraceViewerResult {
   one_clock: boolean | null;
   start_ms: number | null;
   end_ms: number | null;
+}
+
+export interface Unavailable {
+  code: string;
+  reason: string;
+  remedy: string;
 }
 
 export interface Worker {
