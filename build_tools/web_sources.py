@@ -2,8 +2,9 @@
 
     python build_tools/web_sources.py
 
-Types and definitions come from the results' structs, colours and legends from the one
-colour table: the page repeats nothing by hand. A test holds them together.
+Types and definitions come from the results' structs, links of findings from the rules,
+colours and legends from the one colour table: the page repeats nothing by hand. A test
+holds them together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
-from stepscope.analysis.tools import TOOLS
+from stepscope.advice.registry import RULES
+from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
 from stepscope.unavailable import Unavailable
@@ -48,6 +50,7 @@ def sources() -> dict[Path, str]:
         WEB / "data" / "categories.ts": _categories(),
         WEB / "data" / "types.ts": _types(results),
         WEB / "data" / "definitions.ts": _definitions(results),
+        WEB / "data" / "rules.ts": _rules(),
     }
 
 
@@ -202,6 +205,20 @@ def attribute_sentences(docstring: str) -> dict[str, str]:
         elif line.strip():
             break
     return about
+
+
+def _rules() -> str:
+    """The pages of the tools that show the numbers behind each rule."""
+    lines = [
+        f"// {MADE}",
+        "",
+        "/** Rule → pages where the numbers behind it stand. */",
+        "export const RULE_PAGES: Record<string, string[]> = {",
+    ]
+    for rule in RULES:
+        pages = (_quoted(find_tool(tool).aliases[0]) for tool in rule.pages)
+        lines.append(f"  {_quoted(rule.id)}: [{', '.join(pages)}],")
+    return "\n".join([*lines, "};", ""])
 
 
 def _tokens() -> str:

@@ -1,22 +1,11 @@
 // The checklist: every rule's verdict, what it costs, what to change and how to refute it.
 import { address, useAnswer } from "../data/client";
 import { STATUS_SIGNS, STATUS_WORDS, type Action, type Finding, type FindingsAnswer } from "../data/findings";
+import { RULE_PAGES } from "../data/rules";
 import { ms, number, percent } from "../format";
 import { Show } from "../shell/unavailable";
 import { change, link, state } from "../state/url";
-
-/** Where the numbers behind a rule's topic stand. */
-const PLACES: Record<string, { page: string; title: string }[]> = {
-  input: [
-    { page: "input", title: "Input pipeline" },
-    { page: "tfdata", title: "tf.data" },
-  ],
-  launch: [
-    { page: "overview", title: "Overview" },
-    { page: "kernels", title: "Kernels" },
-  ],
-  amp: [{ page: "kernels", title: "Kernels" }],
-};
+import { PAGES } from "./index";
 
 export function Findings() {
   const answer = useAnswer<FindingsAnswer>(address("findings"));
@@ -110,16 +99,17 @@ function Actions({ actions }: { actions: Action[] }) {
   );
 }
 
+/** Where the numbers behind a rule stand. */
 function Links({ finding }: { finding: Finding }) {
-  const places = PLACES[finding.id.split(".")[0]!] ?? [];
+  const places = (RULE_PAGES[finding.id] ?? []).flatMap((name) => PAGES.filter((page) => page.name === name));
   if (places.length === 0) return null;
   return (
     <p>
       Evidence:{" "}
       {places.map((each, index) => (
-        <span key={each.page}>
+        <span key={each.name}>
           {index > 0 && " · "}
-          <a href={link({ page: each.page })}>{each.title}</a>
+          <a href={link({ page: each.name })}>{each.title}</a>
         </span>
       ))}
     </p>
