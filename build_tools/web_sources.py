@@ -3,8 +3,8 @@
     python build_tools/web_sources.py
 
 Types and definitions come from the structs of what the server answers, short names from
-the tools, colours and legends from the one colour table: the page repeats nothing by
-hand. A test holds them together.
+the tools, links of findings from the rules, colours and legends from the one colour
+table: the page repeats nothing by hand. A test holds them together.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.finding import Finding
+from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.report.document import Envelope
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
@@ -58,6 +59,7 @@ def sources() -> dict[Path, str]:
         MADE_DATA / "types.ts": _types(results),
         MADE_DATA / "definitions.ts": _definitions(results),
         MADE_DATA / "tools.ts": _tools(),
+        MADE_DATA / "rules.ts": _rules(),
     }
 
 
@@ -239,6 +241,20 @@ def _tools() -> str:
         *(f"  [{_quoted(short)}, {_quoted(name)}]," for short, name in names),
     ]
     return "\n".join([*lines, "]);", ""])
+
+
+def _rules() -> str:
+    """The pages of the tools that show the numbers behind each rule."""
+    lines = [
+        f"// {MADE}",
+        "",
+        "/** Rule → pages where the numbers behind it stand. */",
+        "export const RULE_PAGES: Record<string, string[]> = {",
+    ]
+    for rule in RULES:
+        pages = ", ".join(map(_quoted, rule.pages))
+        lines.append(f"  {_quoted(rule.id)}: [{pages}],")
+    return "\n".join([*lines, "};", ""])
 
 
 def _tokens() -> str:

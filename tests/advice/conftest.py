@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.advice.signals.model import (
-    DeviceSignals,
-    InputSignals,
-    LaunchSignals,
-    PrecisionSignals,
-    Signals,
-    StepSeries,
-)
+from stepscope.advice.signals.device import DeviceSignals, device_signals
+from stepscope.advice.signals.input import InputSignals
+from stepscope.advice.signals.launch import LaunchSignals
+from stepscope.advice.signals.precision import PrecisionSignals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.signal import Signal, Signals
+from stepscope.advice.signals.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 MS = 1_000_000_000
 US = 1_000_000
 NOT_RECORDED = Unavailable(code="NOT_RECORDED", reason="Not here.", remedy="Record.")
+RECORDED = DeviceSignals(recorded="recorded", compute_capability=((8, 0),))
 
 
 def series(
@@ -90,16 +90,10 @@ def precision_of(**fields: Any) -> PrecisionSignals:
     )
 
 
-def signals_of(**fields: Any) -> Signals:
-    return Signals(
-        **{
-            "device": DeviceSignals(recorded="recorded", compute_capability=((8, 0),)),
-            "input": NOT_RECORDED,
-            "launch": NOT_RECORDED,
-            "precision": NOT_RECORDED,
-            **fields,
-        }
-    )
+def signals_of(given: Mapping[Signal[Any], Any]) -> Signals:
+    """These signals on a recorded device; all others were not recorded."""
+    values = {device_signals: RECORDED, record_grade: 1.0, **given}
+    return Signals(lambda signal: values.get(signal, NOT_RECORDED))
 
 
 @pytest.fixture(name="series")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from stepscope.advice.rules.amp_share import evaluate
-from stepscope.advice.signals.model import DeviceSignals
+from stepscope.advice.signals.device import DeviceSignals, device_signals
+from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.thresholds import THRESHOLDS
 
 US = 1_000_000
@@ -27,7 +28,9 @@ def device(*capability: tuple[int, int] | None) -> DeviceSignals:
 def test_products_in_float32_fail_with_the_gain_of_the_guide(
     signals_of: Any, precision_of: Any
 ) -> None:
-    finding = evaluate(signals_of(precision=precision_of(**ALL_WIDE)), THRESHOLDS)
+    finding = evaluate(
+        signals_of({precision_signals: precision_of(**ALL_WIDE)}), THRESHOLDS
+    )
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.value == 0.0
     assert finding.saving_ms is not None
@@ -37,7 +40,7 @@ def test_products_in_float32_fail_with_the_gain_of_the_guide(
 
 
 def test_bfloat16_products_pass(signals_of: Any, precision_of: Any) -> None:
-    finding = evaluate(signals_of(precision=precision_of()), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: precision_of()}), THRESHOLDS)
     assert (finding.status, finding.value) == ("pass", 100.0)
 
 
@@ -45,7 +48,12 @@ def test_hardware_without_the_units_is_not_applicable(
     signals_of: Any, precision_of: Any
 ) -> None:
     finding = evaluate(
-        signals_of(device=device((6, 1)), precision=precision_of(**ALL_WIDE)),
+        signals_of(
+            {
+                device_signals: device((6, 1)),
+                precision_signals: precision_of(**ALL_WIDE),
+            }
+        ),
         THRESHOLDS,
     )
     assert finding.status == "not_applicable"
@@ -55,7 +63,10 @@ def test_an_unknown_capability_is_no_evidence_of_absence(
     signals_of: Any, precision_of: Any
 ) -> None:
     finding = evaluate(
-        signals_of(device=device(None), precision=precision_of(**ALL_WIDE)), THRESHOLDS
+        signals_of(
+            {device_signals: device(None), precision_signals: precision_of(**ALL_WIDE)}
+        ),
+        THRESHOLDS,
     )
     assert finding.status == "fail"
 
@@ -72,7 +83,12 @@ def test_the_type_offered_is_one_the_hardware_has(
     unexpected: str,
 ) -> None:
     finding = evaluate(
-        signals_of(device=device(capability), precision=precision_of(**ALL_WIDE)),
+        signals_of(
+            {
+                device_signals: device(capability),
+                precision_signals: precision_of(**ALL_WIDE),
+            }
+        ),
         THRESHOLDS,
     )
     code = " ".join(action.code or "" for action in finding.actions)
@@ -81,7 +97,7 @@ def test_the_type_offered_is_one_the_hardware_has(
 
 
 def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:
-    signals = signals_of(device=DeviceSignals(recorded="host_only"))
+    signals = signals_of({device_signals: DeviceSignals(recorded="host_only")})
     assert evaluate(signals, THRESHOLDS).status == "not_applicable"
 
 
@@ -89,7 +105,7 @@ def test_unknown_types_of_a_third_of_the_work_cannot_tell(
     signals_of: Any, precision_of: Any
 ) -> None:
     found = precision_of(**ALL_WIDE, eligible_unknown_ps=1_800 * US)
-    finding = evaluate(signals_of(precision=found), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert finding.unavailable.code == "NO_SHAPES"
@@ -103,21 +119,27 @@ def test_unknown_types_that_could_flip_the_verdict_cannot_tell(
         narrow_ps=2_500 * US,
         eligible_unknown_ps=900 * US,
     )
-    assert evaluate(signals_of(precision=found), THRESHOLDS).status == "cannot_tell"
+    assert (
+        evaluate(signals_of({precision_signals: found}), THRESHOLDS).status
+        == "cannot_tell"
+    )
 
 
 def test_kernels_without_ops_cannot_tell(signals_of: Any, precision_of: Any) -> None:
     found = precision_of(
         eligible_ps=0, eligible_narrow_ps=0, narrow_ps=0, undecided_ps=9_000 * US
     )
-    assert evaluate(signals_of(precision=found), THRESHOLDS).status == "cannot_tell"
+    assert (
+        evaluate(signals_of({precision_signals: found}), THRESHOLDS).status
+        == "cannot_tell"
+    )
 
 
 def test_tf32_lowers_the_verdict_to_information(
     signals_of: Any, precision_of: Any
 ) -> None:
     found = precision_of(**ALL_WIDE, eligible_tf32_ps=5_000 * US)
-    finding = evaluate(signals_of(precision=found), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "info")
     assert finding.note == "tf32"
 
@@ -128,14 +150,14 @@ def test_little_eligible_work_is_information_only(
     found = precision_of(
         **{**ALL_WIDE, "wide_per_step_ps": MS // 2}, eligible_ps=500 * US
     )
-    finding = evaluate(signals_of(precision=found), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "info")
     assert finding.note == "share_of_all"
 
 
 def test_no_eligible_work_has_no_share(signals_of: Any, precision_of: Any) -> None:
     found = precision_of(eligible_ps=0, eligible_narrow_ps=0, narrow_ps=0)
-    finding = evaluate(signals_of(precision=found), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
     assert (finding.status, finding.value) == ("pass", None)
 
 
@@ -145,7 +167,7 @@ def test_without_steps_the_share_stands_and_no_saving_is_promised(
     found = precision_of(
         **{**ALL_WIDE, "wide_per_step_ps": None}, step_ps=None, steps=0
     )
-    finding = evaluate(signals_of(precision=found), THRESHOLDS)
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
     assert finding.status == "fail"
     assert finding.saving_ms is None
     assert finding.ms_per_step is None

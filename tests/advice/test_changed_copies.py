@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.session import open_profile
 
@@ -165,7 +164,7 @@ def fewer_kernels(data: bytes) -> bytes:
 
 
 def verdicts(path: Path) -> dict[str, Any]:
-    found = evaluate(collect(open_profile(path), THRESHOLDS))
+    found = evaluate(signals_of(open_profile(path), THRESHOLDS))
     return {one.id: one for one in found}
 
 

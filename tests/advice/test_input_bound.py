@@ -6,7 +6,8 @@ from typing import Any
 
 from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.input_bound import evaluate
-from stepscope.advice.signals.model import DeviceSignals
+from stepscope.advice.signals.device import DeviceSignals, device_signals
+from stepscope.advice.signals.input import input_signals
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -18,7 +19,7 @@ def test_a_device_idle_while_the_host_fetches_is_input_bound(
     signals_of: Any, input_of: Any, series: Any
 ) -> None:
     one = series([3.0] * 12, part="fetch", step_ms=13.0)
-    finding = evaluate(signals_of(input=input_of(one)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert round(finding.share_percent, 1) == 23.1
     assert finding.ms_per_step == 3.0
@@ -33,7 +34,7 @@ def test_fetches_on_a_prefetch_thread_are_no_waiting(
 ) -> None:
     one = series([0.0] * 12, part="fetch")
     found = input_of(one, hidden_fetch_ps={"vm:0": (40.0 * US,) * 12})
-    finding = evaluate(signals_of(input=found), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: found}), THRESHOLDS)
     assert (finding.status, finding.note) == ("pass", None)
     assert finding.value == 0.0
     assert finding.actions == ()
@@ -44,7 +45,7 @@ def test_slow_fetches_under_a_busy_device_pass_with_a_hint(
 ) -> None:
     one = series([0.0] * 12, part="fetch")
     found = input_of(one, hidden_fetch_ps={"vm:0": (6.0 * MS,) * 12})
-    finding = evaluate(signals_of(input=found), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: found}), THRESHOLDS)
     assert (finding.status, finding.severity) == ("pass", "info")
     assert finding.note == "hidden"
     assert finding.actions
@@ -56,7 +57,8 @@ def test_slow_fetches_in_a_few_steps_are_no_habit(
     one = series([0.0] * 12, part="fetch")
     means = (6.0 * MS,) * 9 + (10.0 * US,) * 3
     finding = evaluate(
-        signals_of(input=input_of(one, hidden_fetch_ps={"vm:0": means})), THRESHOLDS
+        signals_of({input_signals: input_of(one, hidden_fetch_ps={"vm:0": means})}),
+        THRESHOLDS,
     )
     assert (finding.status, finding.note) == ("pass", None)
 
@@ -72,7 +74,7 @@ def test_exposed_copies_of_the_batch_count_and_get_their_own_remedy(
         unknown_ps=(0,) * 12,
         working_ps=(5 * MS,) * 12,
     )
-    finding = evaluate(signals_of(input=input_of(one)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
     assert finding.status == "fail"
     assert finding.causes == (CauseShare(cause="transfer", share_percent=20.0),)
     assert {action.cause for action in finding.actions} == {"transfer"}
@@ -82,7 +84,7 @@ def test_one_step_never_exceeds_a_warning(
     signals_of: Any, input_of: Any, series: Any
 ) -> None:
     one = series([62.0], part="fetch", step_ms=100.0)
-    finding = evaluate(signals_of(input=input_of(one)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.note == "few_steps"
     assert finding.confidence == 0.5
@@ -93,7 +95,7 @@ def test_a_large_effect_in_few_steps_is_critical_and_a_middling_one_is_not(
 ) -> None:
     def severity(share: float) -> str:
         one = series([share] * 4, part="fetch", step_ms=100.0)
-        return evaluate(signals_of(input=input_of(one)), THRESHOLDS).severity
+        return evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS).severity
 
     assert (severity(35.0), severity(25.0)) == ("critical", "warn")
 
@@ -102,7 +104,7 @@ def test_the_effect_must_show_in_most_steps(
     signals_of: Any, input_of: Any, series: Any
 ) -> None:
     one = series([1.0] * 6 + [0.0] * 5, part="fetch")
-    finding = evaluate(signals_of(input=input_of(one)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
     assert finding.status == "pass"
     assert (finding.steps_hit, finding.steps_clean) == (6, 11)
 
@@ -111,7 +113,10 @@ def test_tiny_times_are_no_finding_whatever_their_share(
     signals_of: Any, input_of: Any, series: Any
 ) -> None:
     one = series([0.09] * 12, part="fetch", step_ms=0.5)
-    assert evaluate(signals_of(input=input_of(one)), THRESHOLDS).status == "pass"
+    assert (
+        evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS).status
+        == "pass"
+    )
 
 
 def test_unrecorded_fetches_beside_unknown_time_cannot_tell(
@@ -119,7 +124,7 @@ def test_unrecorded_fetches_beside_unknown_time_cannot_tell(
 ) -> None:
     one = series([0.0] * 12, part="fetch", device=None, unknown_ps=(6 * MS,) * 12)
     finding = evaluate(
-        signals_of(input=input_of(one, consumer_recorded=False)), THRESHOLDS
+        signals_of({input_signals: input_of(one, consumer_recorded=False)}), THRESHOLDS
     )
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
@@ -132,14 +137,14 @@ def test_little_unknown_time_cannot_hide_a_finding(
 ) -> None:
     one = series([0.0] * 12, part="fetch", device=None, unknown_ps=(MS // 3,) * 12)
     finding = evaluate(
-        signals_of(input=input_of(one, consumer_recorded=False)), THRESHOLDS
+        signals_of({input_signals: input_of(one, consumer_recorded=False)}), THRESHOLDS
     )
     assert finding.status == "pass"
 
 
 def test_absent_signals_cannot_tell_for_their_own_reason(signals_of: Any) -> None:
     why = Unavailable(code="CORRUPT", reason="Torn.", remedy="Copy it again.")
-    finding = evaluate(signals_of(input=why), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: why}), THRESHOLDS)
     assert (finding.status, finding.unavailable) == ("cannot_tell", why)
 
 
@@ -147,7 +152,7 @@ def test_without_steps_there_is_no_share_of_the_step(
     signals_of: Any, input_of: Any, series: Any
 ) -> None:
     one = series([900.0], part="fetch", step_ms=1000.0, step_confidence=0.0)
-    finding = evaluate(signals_of(input=input_of(one)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert finding.unavailable.code == "NO_STEPS"
@@ -160,7 +165,10 @@ def test_a_silent_device_may_pass_but_never_fail(
 
     def judged(effect_ms: float) -> Any:
         one = series([effect_ms] * 12, part="fetch", device=None)
-        return evaluate(signals_of(device=silent, input=input_of(one)), THRESHOLDS)
+        return evaluate(
+            signals_of({device_signals: silent, input_signals: input_of(one)}),
+            THRESHOLDS,
+        )
 
     assert judged(0.1).status == "pass"
     assert judged(5.0).status == "cannot_tell"
@@ -172,7 +180,7 @@ def test_the_busiest_device_is_judged_and_the_others_are_listed(
 ) -> None:
     idle = series([9.0] * 12, part="fetch", device=1, working_ps=(MS,) * 12)
     busy = series([0.1] * 12, part="fetch", device=0, working_ps=(9 * MS,) * 12)
-    finding = evaluate(signals_of(input=input_of(idle, busy)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(idle, busy)}), THRESHOLDS)
     assert finding.status == "pass"
     assert finding.devices == ("vm:0", "vm:1")
 
@@ -182,7 +190,7 @@ def test_without_devices_the_host_that_waits_most_is_judged(
 ) -> None:
     first = series([0.8] * 12, part="fetch", device=None, host="a")
     second = series([2.9] * 12, part="fetch", device=None, host="b")
-    finding = evaluate(signals_of(input=input_of(first, second)), THRESHOLDS)
+    finding = evaluate(signals_of({input_signals: input_of(first, second)}), THRESHOLDS)
     assert finding.devices == ("b", "a")
     assert round(finding.share_percent) == 29
 
@@ -194,7 +202,7 @@ def test_times_three_times_as_long_change_no_share(
         one = series(
             [3.0 * scale] * 12, part="fetch", step_ms=13.0 * scale, device=None
         )
-        return evaluate(signals_of(input=input_of(one)), THRESHOLDS)
+        return evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
 
     once, thrice = judged(1), judged(3)
     assert thrice.share_percent == once.share_percent
@@ -207,6 +215,6 @@ def test_the_order_of_devices_changes_nothing(
 ) -> None:
     one = series([3.0] * 12, part="fetch", device=0)
     two = series([1.0] * 12, part="fetch", device=1, working_ps=(MS,) * 12)
-    forward = evaluate(signals_of(input=input_of(one, two)), THRESHOLDS)
-    backward = evaluate(signals_of(input=input_of(two, one)), THRESHOLDS)
+    forward = evaluate(signals_of({input_signals: input_of(one, two)}), THRESHOLDS)
+    backward = evaluate(signals_of({input_signals: input_of(two, one)}), THRESHOLDS)
     assert forward == backward

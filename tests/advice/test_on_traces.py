@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.derive.step_time.blame import blame
 from stepscope.derive.step_time.breakdown import breakdown
@@ -136,7 +136,7 @@ def findings(
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)
-    return {one.id: one for one in evaluate(collect(profile, THRESHOLDS))}
+    return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
 
 
 def test_no_rule_fails_on_the_clean_bases() -> None:
@@ -295,9 +295,9 @@ def test_a_listed_device_without_activity_is_a_silent_one() -> None:
     found = findings(lines)
     assert {one.status for one in found.values()} == {"cannot_tell"}
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    signals = collect(profile, THRESHOLDS)
-    assert signals.device.recorded == "silent"
-    assert "GPU:0" in (signals.device.sign or "")
+    signals = signals_of(profile, THRESHOLDS)
+    assert signals.of(device_signals).recorded == "silent"
+    assert "GPU:0" in (signals.of(device_signals).sign or "")
 
 
 def test_ops_on_the_host_and_no_sign_of_a_device_is_a_run_on_the_host() -> None:
@@ -311,7 +311,7 @@ def test_ops_on_the_host_and_no_sign_of_a_device_is_a_run_on_the_host() -> None:
         )
     ]
     profile = blueprint.profile(blueprint.trace(lines))
-    found = {one.id: one for one in evaluate(collect(profile, THRESHOLDS))}
+    found = {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
     assert {name: one.status for name, one in found.items()} == {
         "input.bound": "fail",
         "launch.delay": "not_applicable",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.session import open_profile
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 @cache
 def findings(path: Path) -> dict[str, Finding]:
     profile = open_profile(path)
-    return {one.id: one for one in evaluate(collect(profile, THRESHOLDS))}
+    return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
 
 
 @pytest.mark.parametrize("name", ["healthy", "xla", "keras_fit"])

@@ -17,8 +17,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.breakdown import breakdown
@@ -156,7 +155,7 @@ def test_the_starved_model_is_called_input_bound(
     profile = ss.open(logdir)
     (finding,) = (
         found
-        for found in evaluate(collect(profile, THRESHOLDS))
+        for found in evaluate(signals_of(profile, THRESHOLDS))
         if found.id == "input.bound"
     )
     assert finding.status == "fail"

@@ -17,8 +17,7 @@ import pytest
 from tests.support.programs.frameworks import check_every_tool, steps_of, xprof_events
 
 import stepscope as ss
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.cli.demo import RECORDED
 from stepscope.derive.steps.chosen import steps
@@ -142,7 +141,7 @@ def test_every_launch_of_a_launch_bound_loop_is_counted() -> None:
 @pytest.mark.parametrize("scene", [*TROUBLES, *WITHOUT_TROUBLE])
 def test_findings_name_the_trouble_that_was_built_in(scene: str) -> None:
     profile, _ = opened(scene)
-    findings = evaluate(collect(profile, THRESHOLDS))
+    findings = evaluate(signals_of(profile, THRESHOLDS))
     failed = {found.id for found in findings if found.status == "fail"}
     if scene in TROUBLES:
         assert TROUBLES[scene] in failed

@@ -1,4 +1,4 @@
-"""From signals to the ordered list of findings (spec: advice, A8)."""
+"""From a profile to the ordered list of findings (spec: advice, A8)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,34 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.registry import RULES
+from stepscope.advice.signals.signal import Signals
 from stepscope.advice.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.model import Signals
     from stepscope.advice.thresholds import Thresholds
+    from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["evaluate", "staged"]
+__all__ = ["DERIVATIONS", "evaluate", "signals_of", "staged"]
+
+#: What the rules' signals ask of each host, beside what these need themselves.
+DERIVATIONS: Final = tuple(
+    dict.fromkeys(
+        needed for rule in RULES for signal in rule.reads for needed in signal.needs
+    )
+)
 
 #: A later stage is worth going to first when its bound is this many times the sum of
 #: the current stage's.
 _OVERRIDE: Final = 2.0
+
+
+def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Signals:
+    """What rules may ask of a profile; each is absent for a stated reason."""
+    profile.prepare(DERIVATIONS)
+    return Signals(lambda signal: signal.compute(profile, thresholds))
 
 
 def evaluate(

@@ -122,14 +122,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         steps_clean: Steps that were judged.
         devices: `host:device`, most affected first.
         causes: The effect by cause, largest first.
-        because: Stable words for why the effect arises: "slow_host", "small_work",
-            "drained_queue".
+        because: The rule's stable words for why the effect arises, such as
+            "small_work".
         facts: Other numbers worth showing.
         evidence: At most three ranges, largest first.
         inputs: What the verdict was read from.
         unavailable: Why the rule cannot tell.
         note: Stable word for what qualifies the verdict: "noisy", "borderline",
-            "hidden", "no_fetch", "few_steps", "share_of_all", "tf32"; of a pass whose
+            "few_steps", or one of the rule's own, such as "hidden"; of a pass whose
             value is beyond the threshold "short" (too little time a step to be a
             finding) or "seldom" (too few steps show it).
         confirm: How to confirm the verdict.

@@ -1,4 +1,4 @@
-"""Rules: one file each, signals in, a finding out. Listed in the guides' order."""
+"""Rules: one file and one line each, in the guides' order."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""What a rule is: a stable name, its place in the guides' order, and one function."""
+"""What a rule is: one function, what it reads, what it says, and where to look."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.model import Signals
+    from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.advice.thresholds import Thresholds
+    from stepscope.advice.words import Words
 
 __all__ = ["Rule"]
 
@@ -24,9 +25,15 @@ class Rule(NamedTuple):
             and run.
         title: What is the matter when it fails.
         evaluate: Signals and thresholds to a finding; reads nothing else.
+        reads: The signals that it asks for.
+        words: What is said of its findings.
+        pages: Tools that show the numbers behind it, the most telling first.
     """
 
     id: str
     stage: int
     title: str
     evaluate: Callable[[Signals, Thresholds], Finding]
+    reads: tuple[Signal[Any], ...]
+    words: Words
+    pages: tuple[str, ...]

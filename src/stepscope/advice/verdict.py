@@ -19,7 +19,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.signals.model import StepSeries
+    from stepscope.advice.signals.step_series import StepSeries
     from stepscope.advice.thresholds import Threshold, Thresholds
 
 __all__ = ["Verdict", "busiest", "judge", "median_interval", "worst"]

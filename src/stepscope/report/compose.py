@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import answers
@@ -40,13 +40,13 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
     shown.stage("Working out")
     found = answers(profile, REPORTED, begun=lambda tool: shown.stage(tool.title))
     shown.stage("Findings")
-    signals = collect(profile, THRESHOLDS)
+    signals = signals_of(profile, THRESHOLDS)
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
         findings=evaluate(signals),
         quality=doubts(profile),
-        silent_device=signals.device.sign,
+        silent_device=signals.of(device_signals).sign,
         frameworks=seen(profile),
     )
 

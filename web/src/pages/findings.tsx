@@ -2,22 +2,11 @@
 import { address, useAnswer } from "../data/client";
 import { STATUS_SIGNS, STATUS_WORDS, type FindingsAnswer, type ToldFinding } from "../data/findings";
 import type { Action } from "../data/made/types";
+import { RULE_PAGES } from "../data/made/rules";
 import { ms, number, percent } from "../format";
 import { Show } from "../parts/unavailable";
 import { change, link, state } from "../state/url";
-
-/** Where the numbers behind a rule's topic stand. */
-const PLACES: Record<string, { page: string; title: string }[]> = {
-  input: [
-    { page: "input_pipeline_analyzer", title: "Input pipeline" },
-    { page: "tf_data_bottleneck_analysis", title: "tf.data" },
-  ],
-  launch: [
-    { page: "overview_page", title: "Overview" },
-    { page: "kernel_stats", title: "Kernels" },
-  ],
-  amp: [{ page: "kernel_stats", title: "Kernels" }],
-};
+import { titleOf } from "./titles";
 
 export function Findings() {
   const answer = useAnswer<FindingsAnswer>(address("findings"));
@@ -105,16 +94,17 @@ function Actions({ actions }: { actions: Action[] }) {
   );
 }
 
+/** Where the numbers behind a rule stand. */
 function Links({ finding }: { finding: ToldFinding }) {
-  const places = PLACES[finding.id.split(".")[0]!] ?? [];
+  const places = RULE_PAGES[finding.id] ?? [];
   if (places.length === 0) return null;
   return (
     <p>
       Evidence:{" "}
-      {places.map((each, index) => (
-        <span key={each.page}>
+      {places.map((page, index) => (
+        <span key={page}>
           {index > 0 && " · "}
-          <a href={link({ page: each.page })}>{each.title}</a>
+          <a href={link({ page })}>{titleOf(page)}</a>
         </span>
       ))}
     </p>

@@ -11,6 +11,7 @@ import { ModelViews } from "./model_views";
 import { OverviewPage } from "./overview_page";
 import { PodViewer } from "./pod_viewer";
 import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
+import { TITLES } from "./titles";
 
 export interface Page {
   /** That of its tool, or `findings`. */
@@ -21,14 +22,14 @@ export interface Page {
 }
 
 export const PAGES: Page[] = [
-  { name: "findings", title: "Findings", group: "Summary", view: Findings },
-  { name: "overview_page", title: "Overview", group: "Summary", view: OverviewPage },
-  { name: "framework_op_stats", title: "Op stats", group: "Time", view: FrameworkOpStats },
-  { name: "kernel_stats", title: "Kernels", group: "Time", view: KernelStats },
-  { name: "input_pipeline_analyzer", title: "Input pipeline", group: "Time", view: InputPipelineAnalyzer },
-  { name: "tf_data_bottleneck_analysis", title: "tf.data", group: "Time", view: TfDataBottleneckAnalysis },
-  { name: "model_views", title: "Model views", group: "Time", view: ModelViews },
-  { name: "inference_profile", title: "Inference", group: "Time", view: InferenceProfile },
-  { name: "memory_profile", title: "Memory profile", group: "Memory", view: MemoryProfile },
-  { name: "pod_viewer", title: "Pod viewer", group: "Cluster", view: PodViewer },
+  { name: "findings", title: TITLES.findings, group: "Summary", view: Findings },
+  { name: "overview_page", title: TITLES.overview_page, group: "Summary", view: OverviewPage },
+  { name: "framework_op_stats", title: TITLES.framework_op_stats, group: "Time", view: FrameworkOpStats },
+  { name: "kernel_stats", title: TITLES.kernel_stats, group: "Time", view: KernelStats },
+  { name: "input_pipeline_analyzer", title: TITLES.input_pipeline_analyzer, group: "Time", view: InputPipelineAnalyzer },
+  { name: "tf_data_bottleneck_analysis", title: TITLES.tf_data_bottleneck_analysis, group: "Time", view: TfDataBottleneckAnalysis },
+  { name: "model_views", title: TITLES.model_views, group: "Time", view: ModelViews },
+  { name: "inference_profile", title: TITLES.inference_profile, group: "Time", view: InferenceProfile },
+  { name: "memory_profile", title: TITLES.memory_profile, group: "Memory", view: MemoryProfile },
+  { name: "pod_viewer", title: TITLES.pod_viewer, group: "Cluster", view: PodViewer },
 ];

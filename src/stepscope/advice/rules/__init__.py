@@ -1,1 +1,1 @@
-"""Rules: one file each, signals in, a finding out."""
+"""Rules: one file each, signals in, a finding out, and the words for it."""

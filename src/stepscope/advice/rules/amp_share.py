@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.precision import precision_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.model import PrecisionSignals, Signals
+    from stepscope.advice.signals.precision import PrecisionSignals
+    from stepscope.advice.signals.signal import Signals
     from stepscope.advice.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -57,6 +62,24 @@ _CONFIRM: Final = (
     "Switch one run to mixed precision and measure the step; compare the loss curves."
 )
 _REFUTE: Final = "If the step does not get shorter, these kernels wait for memory."
+_SHARE: Final = ("Of the work that could run in 16 bit, {value} does.",)
+_COST: Final = ("In 32 bit it takes {ms_per_step} of kernel time a step.",)
+_WORDS: Final = Words(
+    texts={
+        ("fail", None): (_SHARE, _COST),
+        ("fail", "tf32"): (
+            _SHARE,
+            _COST,
+            ("Much of the rest runs as TF32 on the same units.",),
+        ),
+        ("fail", "share_of_all"): (
+            _SHARE,
+            _COST,
+            ("It is a small part of the device's time.",),
+        ),
+        ("pass", None): ((*_SHARE, "No kernel does work that could run in 16 bit."),),
+    },
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
@@ -64,7 +87,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     excluded = _not_applicable(signals, thresholds)
     if excluded is not None:
         return excluded
-    found = signals.precision
+    found = signals.of(precision_signals)
     if isinstance(found, Unavailable):
         return _without("cannot_tell", found)
     unseen = _unseen(found, thresholds)
@@ -74,7 +97,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
-    device = signals.device
+    device = signals.of(device_signals)
     if device.recorded == "host_only":
         return _without(
             "not_applicable",
@@ -179,7 +202,7 @@ def _measured(
         status=status,
         severity=severity,
         note=note,
-        confidence=min(signals.record_grade, 1 - unknown / 100),
+        confidence=min(signals.of(record_grade), 1 - unknown / 100),
         value=_share(found.eligible_narrow_ps, found.eligible_ps),
         share_percent=None if wide is None or step is None else _share(wide, step),
         ms_per_step=None if wide is None else wide / PS_PER_MS,
@@ -208,7 +231,9 @@ def _saving(found: PrecisionSignals, thresholds: Thresholds) -> Saving | None:
 
 
 def _actions(signals: Signals) -> tuple[Action, ...]:
-    known = [one for one in signals.device.compute_capability if one is not None]
+    known = [
+        one for one in signals.of(device_signals).compute_capability if one is not None
+    ]
     narrow = "bfloat16" if known and min(known) >= _BFLOAT16_CAPABILITY else "float16"
     return tuple(action for action in _ACTIONS if action.cause in ("any", narrow))
 
@@ -253,4 +278,12 @@ def _share(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-RULE: Final = Rule(_ID, _STAGE, _TITLE, evaluate)
+RULE: Final = Rule(
+    id=_ID,
+    stage=_STAGE,
+    title=_TITLE,
+    evaluate=evaluate,
+    reads=(device_signals, precision_signals, record_grade),
+    words=_WORDS,
+    pages=("kernel_stats",),
+)

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.input import input_signals
+from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import Verdict, busiest, judge, worst
+from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.model import InputSignals, Signals, StepSeries
+    from stepscope.advice.signals.input import InputSignals
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.step_series import StepSeries
     from stepscope.advice.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -80,11 +86,31 @@ _REFUTE: Final = (
     "Run with one synthetic batch repeated: if the step takes as long, the input is "
     "not what it waits for."
 )
+_NO_FETCH: Final = (
+    "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
+    "for by other work."
+)
+_HIDDEN: Final = (
+    "But fetches find no batch ready ({mean_fetch} each): they stay hidden only as "
+    "long as the device is the slower one."
+)
+_WORDS: Final = Words(
+    passed="data arrives in time",
+    texts={
+        **WAITING,
+        ("pass", "no_fetch"): ((_NO_FETCH,),),
+        ("pass", "hidden"): (*WAITING["pass", None], (_HIDDEN,)),
+    },
+    causes={
+        "fetch": "fetching the batch",
+        "transfer": "copying the batch to the device",
+    },
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which nothing but the arrival of data was waited for."""
-    found = signals.input
+    found = signals.of(input_signals)
     if isinstance(found, Unavailable):
         return _cannot_tell(found)
     series = _judged(found)
@@ -103,7 +129,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         critical=thresholds.input_critical,
         thresholds=thresholds,
     )
-    if signals.device.recorded == "silent" and verdict.status == "fail":
+    if signals.of(device_signals).recorded == "silent" and verdict.status == "fail":
         return _cannot_tell(_device_unseen(signals, verdict))
     return _finding(signals, found, series, verdict, thresholds)
 
@@ -135,7 +161,7 @@ def _finding(
         status=status,
         severity=verdict.severity,
         note=_note(found, verdict, hidden=hidden),
-        confidence=min(verdict.confidence, signals.record_grade),
+        confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.typical_percent,
         share_percent=verdict.share_percent,
         ms_per_step=saving,
@@ -229,7 +255,7 @@ def _fetches_unseen(verdict: Verdict) -> Unavailable:
 
 
 def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
-    cause = signals.device.reason
+    cause = signals.of(device_signals).reason
     return Unavailable(
         code=cause.code if cause else "NO_DEVICE_EVENTS",
         reason=f"The host waits for data in {verdict.share_percent:.0f} % of the step, "
@@ -244,4 +270,12 @@ def _cannot_tell(why: Unavailable) -> Finding:
     )
 
 
-RULE: Final = Rule(_ID, _STAGE, _TITLE, evaluate)
+RULE: Final = Rule(
+    id=_ID,
+    stage=_STAGE,
+    title=_TITLE,
+    evaluate=evaluate,
+    reads=(device_signals, input_signals, record_grade),
+    words=_WORDS,
+    pages=("input_pipeline_analyzer", "tf_data_bottleneck_analysis"),
+)

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Status
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.launch import launch_signals
+from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import Verdict, busiest, judge
+from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.model import LaunchSignals, Signals, StepSeries
+    from stepscope.advice.signals.launch import LaunchSignals
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.step_series import StepSeries
     from stepscope.advice.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -68,11 +74,23 @@ _REFUTE: Final = (
     "Double the batch: if the step takes twice as long, launches are not what it "
     "waits for."
 )
+_WORDS: Final = Words(
+    passed="launches keep up with the device",
+    texts=WAITING,
+    causes={
+        "latency": "launches on their way",
+        "launch_call": "the launching code",
+        "python": "Python between launches",
+        "slow_host": "each launch call takes the host long",
+        "small_work": "kernels are shorter than two launches",
+        "drained_queue": "waiting for results empties the queue",
+    },
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the idle time inside steps that ends with a late launch."""
-    if signals.device.recorded == "host_only":
+    if signals.of(device_signals).recorded == "host_only":
         return _without(
             "not_applicable",
             Unavailable(
@@ -81,7 +99,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 remedy="Nothing to do.",
             ),
         )
-    found = signals.launch
+    found = signals.of(launch_signals)
     if isinstance(found, Unavailable):
         return _without("cannot_tell", found)
     if found.graph_percent >= _GRAPH_SHARE:
@@ -114,7 +132,7 @@ def _finding(
         status=verdict.status,
         severity=verdict.severity,
         note=verdict.note,
-        confidence=min(verdict.confidence, signals.record_grade),
+        confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.typical_percent,
         share_percent=verdict.share_percent,
         ms_per_step=effect if stepped else None,
@@ -212,4 +230,12 @@ def _without(status: Status, why: Unavailable) -> Finding:
     )
 
 
-RULE: Final = Rule(_ID, _STAGE, _TITLE, evaluate)
+RULE: Final = Rule(
+    id=_ID,
+    stage=_STAGE,
+    title=_TITLE,
+    evaluate=evaluate,
+    reads=(device_signals, launch_signals, record_grade),
+    words=_WORDS,
+    pages=("overview_page", "kernel_stats"),
+)

@@ -6,26 +6,49 @@ anywhere. A program that uses a device whose work was not recorded is told apart
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
 import polars as pl
 
-from stepscope.advice.signals.model import DeviceSignals
+from stepscope.advice.signals.signal import signal
 from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["collect"]
+__all__ = ["DeviceSignals", "Recorded", "device_signals"]
 
+#: What a profile says about accelerators: their work was recorded; the program used
+#: one but its work was not recorded; nothing points at one and ops ran on the host; no
+#: sign either way.
+Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Allocators of device memory carry the device in their name.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
 #: Pinned host memory is allocated for copies to a device, but also without one.
 _HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
 
 
-def collect(profile: ProfileData) -> DeviceSignals:
+class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about the accelerators of the program.
+
+    Attributes:
+        recorded: See `Recorded`.
+        sign: What points at a device whose work was not recorded.
+        compute_capability: Of each device that did work; null where not recorded.
+        reason: Why device work is absent; null where it is recorded.
+    """
+
+    recorded: Recorded
+    sign: str | None = None
+    compute_capability: tuple[tuple[int, int] | None, ...] = ()
+    reason: Unavailable | None = None
+
+
+@signal(breakdown)
+def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
     """Look at every host; a device recorded anywhere counts for the run."""
     reasons: list[Unavailable] = []
     capabilities: list[tuple[int, int] | None] = []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.advice.finding import Evidence
 from stepscope.advice.signals.clean_steps import (
     JudgedRows,
     StepBasis,
@@ -14,8 +16,9 @@ from stepscope.advice.signals.clean_steps import (
     excess_ps,
     step_basis,
 )
-from stepscope.advice.signals.model import InputSignals, StepSeries
 from stepscope.advice.signals.ranges import host_ranges
+from stepscope.advice.signals.signal import signal
+from stepscope.advice.signals.step_series import StepSeries
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
@@ -26,10 +29,10 @@ from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Evidence
+    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["collect"]
+__all__ = ["InputSignals", "input_signals"]
 
 #: Device work other than waiting for other devices (spec: advice, A2: d*).
 _WORKING = (
@@ -45,10 +48,33 @@ _WORKING = (
 _UNTOLD = ("unattributed_ps", "between_steps_ps", "python_ps")
 
 
-def collect(
-    profile: ProfileData, *, compile_percent: float
+class InputSignals(msgspec.Struct, frozen=True, kw_only=True):
+    """How long steps wait for their data.
+
+    Attributes:
+        series: One per device (per host without devices); parts "fetch" (a step
+            thread waits for its batch) and "transfer" (the batch is copied while the
+            device computes nothing).
+        consumer_recorded: Fetches of batches were recorded at all.
+        mean_fetch_ps: By label of a series: mean duration of the fetches in each
+            clean step that has some.
+        hidden_fetch_ps: The part of it during which the device was busy.
+        evidence: The longest waits of each series, by its label.
+    """
+
+    series: tuple[StepSeries, ...]
+    consumer_recorded: bool
+    mean_fetch_ps: dict[str, tuple[float, ...]] = {}
+    hidden_fetch_ps: dict[str, tuple[float, ...]] = {}
+    evidence: dict[str, tuple[Evidence, ...]] = {}
+
+
+@signal(breakdown)
+def input_signals(
+    profile: ProfileData, thresholds: Thresholds
 ) -> InputSignals | Unavailable:
     """Every device's waiting in every clean step; per host where there is no device."""
+    compile_percent = thresholds.dirty_compile.value
     series: list[StepSeries] = []
     fetches: dict[str, tuple[float, ...]] = {}
     hidden: dict[str, tuple[float, ...]] = {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Evidence
 from stepscope.advice.signals.clean_steps import clean_rows, excess_ps, step_basis
-from stepscope.advice.signals.model import LaunchSignals, StepSeries
 from stepscope.advice.signals.ranges import SHOWN, event_label
+from stepscope.advice.signals.signal import signal
+from stepscope.advice.signals.step_series import StepSeries
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.step_time.blame import blame
@@ -21,22 +23,53 @@ from stepscope.unavailable import Unavailable, present
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.blame import DeviceBlame
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["collect"]
+__all__ = ["LaunchSignals", "launch_signals"]
 
 #: Cause of the signal → cause of blame.
 _PARTS: Final = {"latency": "latency", "launch_call": "launch", "python": "python"}
 
 
-def collect(
-    profile: ProfileData, *, compile_percent: float
+class LaunchSignals(msgspec.Struct, frozen=True, kw_only=True):
+    """How long devices wait for launches inside a step.
+
+    Attributes:
+        series: One per device; parts "latency", "launch_call" and "python".
+        latency_ps: Median from a launch call to its kernel on an idle device.
+        latency_samples: Launches that the latency rests on; 0 where it is assumed.
+        median_kernel_ps: Median duration of a kernel.
+        median_call_ps: Median duration of a launch call.
+        kernels_per_step: Mean number of kernels in a step; null without steps.
+        drained_percent: Share of the starved intervals that a synchronisation
+            precedes.
+        graph_percent: Share of device time replayed from graphs without a row for
+            each of their nodes.
+        evidence: The longest starved intervals of each series, by its label.
+    """
+
+    series: tuple[StepSeries, ...]
+    latency_ps: int
+    latency_samples: int
+    median_kernel_ps: int
+    median_call_ps: int | None
+    kernels_per_step: float | None
+    drained_percent: float | None
+    graph_percent: float
+    evidence: dict[str, tuple[Evidence, ...]] = {}
+
+
+@signal(blame, breakdown)
+def launch_signals(
+    profile: ProfileData, thresholds: Thresholds
 ) -> LaunchSignals | Unavailable:
     """Every device's starved time in every clean step."""
+    compile_percent = thresholds.dirty_compile.value
     series: list[StepSeries] = []
     evidence: dict[str, tuple[Evidence, ...]] = {}
     drained: list[pl.Series] = []

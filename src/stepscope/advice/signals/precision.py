@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Evidence, Fact
 from stepscope.advice.signals.clean_steps import clean_rows, step_basis
-from stepscope.advice.signals.model import PrecisionSignals
 from stepscope.advice.signals.ranges import SHOWN, event_label
+from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.precision import PrecisionEvidence, precision
@@ -24,9 +25,10 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["collect"]
+__all__ = ["PrecisionSignals", "precision_signals"]
 
 #: A library's kernels for convolutions in single precision say so by their prefix
 #: alone; the same prefix with `fp16` is their narrow form (spec: advice, rule 6.1).
@@ -78,10 +80,58 @@ class _Kernels(Frozen, frozen=True):
         return int(self.dur_ps[chosen].sum())
 
 
-def collect(
-    profile: ProfileData, *, compile_percent: float
+class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
+    """Device time of compute kernels by element type, over the whole profile.
+
+    Eligible work is work that units for narrow types could do. Times are sums over
+    kernels in ps.
+
+    Attributes:
+        compute_ps: All compute kernels.
+        narrow_ps: Of them, in 16 bit or narrower.
+        eligible_ps: Eligible kernels.
+        eligible_narrow_ps: Of them, in 16 bit or narrower.
+        eligible_tf32_ps: Of them, in TF32.
+        eligible_unknown_ps: Of them, of unknown type.
+        undecided_ps: Kernels of which eligibility is unknown.
+        wide_per_step_ps: Eligible 32-bit time per step on the busiest device; null
+            without steps.
+        step_confidence: 0 to 1; 0 without steps.
+        step_ps: Median step on that device; null without steps.
+        steps: Clean steps behind the two numbers above.
+        kernels: Number of compute kernels.
+        narrow_kernels: Of them, in 16 bit or narrower.
+        evidence_percent: Kind of evidence → share of the eligible time it decided.
+        largest: Eligible 32-bit ops with their times in µs, largest first.
+        devices: `host:device` of each device with compute kernels.
+        evidence: The longest eligible 32-bit kernels.
+    """
+
+    compute_ps: int
+    narrow_ps: int
+    eligible_ps: int
+    eligible_narrow_ps: int
+    eligible_tf32_ps: int
+    eligible_unknown_ps: int
+    undecided_ps: int
+    wide_per_step_ps: int | None
+    step_confidence: float
+    step_ps: int | None
+    steps: int
+    kernels: int
+    narrow_kernels: int
+    evidence_percent: dict[str, float] = {}
+    largest: tuple[Fact, ...] = ()
+    devices: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@signal(breakdown, tensor_cores)
+def precision_signals(
+    profile: ProfileData, thresholds: Thresholds
 ) -> PrecisionSignals | Unavailable:
     """Add up kernels of all hosts; the time per step is that of the busiest device."""
+    compile_percent = thresholds.dirty_compile.value
     found: list[_Kernels] = []
     reasons: list[Unavailable] = []
     for host in profile.hosts:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.report.words.names import (
-    CAUSE_WORDS,
-    listed,
-    ms,
-    percent,
-    range_ms,
-    sentence,
-    us,
-)
-from stepscope.units import PS_PER_MS
+from stepscope.advice.registry import RULES
+from stepscope.report.words.names import listed, ms, percent, range_ms, us
+from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from stepscope.advice.finding import Action, Evidence, Finding
+    from stepscope.advice.words import Words
 
 __all__ = [
     "evidence_words",
@@ -32,11 +26,22 @@ __all__ = [
 #: A typical step that differs by more than this from the mean is told beside it.
 _NOTABLE: Final = 0.25
 
-_PASSED: Final = {
-    "input.bound": "data arrives in time",
-    "launch.delay": "launches keep up with the device",
-    "amp.share": "the work that could run in 16 bit does",
+#: Numbers of a finding and its facts, by unit.
+_UNITS: Final[dict[str, Callable[[float], str]]] = {
+    "us": us,
+    "ms": ms,
+    "percent": percent,
+    "count": "{:,.0f}".format,
+    "ratio": "{:g}".format,
 }
+#: What they are held against: numbers that somebody chose.
+_LIMITS: Final[dict[str, Callable[[float], str]]] = {
+    "percent": "{:g} %".format,
+    "ps": duration_text,
+    "count": "{:g}".format,
+    "ratio": "{:g}".format,
+}
+_WORDS: Final = {rule.id: rule.words for rule in RULES}
 
 
 def headline(finding: Finding) -> str:
@@ -49,129 +54,88 @@ def headline(finding: Finding) -> str:
         return (
             f"Cannot tell whether {finding.title}. {why.reason if why else ''}".strip()
         )
-    words = _WORDS.get(finding.id, _effect)
-    return words(finding)
+    words = _WORDS[finding.id]
+    plain = words.texts[finding.status, None]
+    text = words.texts.get((finding.status, finding.note), plain)
+    known = _known(finding, words)
+    told = [_first(alternatives, known) for alternatives in text]
+    return " ".join(sentence for sentence in told if sentence is not None)
 
 
-def _effect(finding: Finding) -> str:
-    if finding.status == "pass" and finding.note in _NO_FINDING:
-        return _NO_FINDING[finding.note](finding)
-    if finding.status == "pass":
-        told = f"{_PASSED.get(finding.id, 'nothing found')}: {_passed(finding)}"
-        return f"{sentence(told)}{_overall(finding)}"
-    size = _size(finding)
-    return f"{sentence(f'{finding.title}: {size}')}{_typical(finding)}"
+class _Told(NamedTuple):
+    """A number in words; a placeholder may bring a word of its own for zero."""
+
+    text: str
+    is_zero: bool = False
+
+    def __format__(self, word_for_zero: str) -> str:
+        return word_for_zero if self.is_zero and word_for_zero else self.text
 
 
-def _size(finding: Finding) -> str:
-    parts = []
-    if finding.share_percent is not None:
-        whole = "the step time" if finding.ms_per_step is not None else "the time"
-        parts.append(f"{percent(finding.share_percent)} of {whole}")
-    if finding.ms_per_step is not None:
-        parts.append(f"{ms(finding.ms_per_step)} a step")
-    return ", ".join(parts)
+def _first(alternatives: tuple[str, ...], known: Mapping[str, _Told]) -> str | None:
+    """The first alternative whose names are all known, as a sentence."""
+    for template in alternatives:
+        try:
+            text = template.format_map(known)
+        except KeyError:
+            continue
+        return text[:1].upper() + text[1:]
+    return None
 
 
-def _typical(finding: Finding) -> str:
-    """Says so where rare steps make the mean."""
+def _known(finding: Finding, words: Words) -> dict[str, _Told]:
+    """What the names in a rule's texts stand for, as far as it is known."""
+    numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
+    numbers += [
+        ("value", finding.value, finding.unit),
+        ("share_percent", finding.share_percent, "percent"),
+        ("ms_per_step", finding.ms_per_step, "ms"),
+        ("typical", _typical(finding), "percent"),
+        ("overall", _overall(finding), "percent"),
+    ]
+    limit = finding.threshold
+    texts = {
+        "title": finding.title,
+        "passed": words.passed,
+        "threshold": None if limit is None else _LIMITS[limit.unit](limit.value),
+        "steps_hit": finding.steps_hit,
+        "steps_clean": finding.steps_clean,
+    }
+    return {
+        **{
+            name: _Told(_UNITS[unit](value), is_zero=value == 0)
+            for name, value, unit in numbers
+            if value is not None
+        },
+        **{name: _Told(str(text)) for name, text in texts.items() if text is not None},
+    }
+
+
+def _typical(finding: Finding) -> float | None:
+    """The value where rare steps make the mean another one."""
     value, share = finding.value, finding.share_percent
     if value is None or share is None or abs(value - share) <= _NOTABLE * share:
-        return ""
-    return f" In a typical step it is {percent(value)}."
+        return None
+    return value
 
 
-def _passed(finding: Finding) -> str:
-    value = "nothing" if not finding.value else percent(finding.value)
-    limit = finding.threshold.value if finding.threshold else None
-    held = "" if limit is None else f" (a matter from {limit:g} % on)"
-    return f"waiting takes {value} of a typical step{held}"
-
-
-def _overall(finding: Finding) -> str:
-    """Says so where a few steps wait so long that all of them together show it."""
+def _overall(finding: Finding) -> float | None:
+    """The share of all time where it reaches the threshold."""
     share, limit = finding.share_percent, finding.threshold
     if share is None or limit is None or share < limit.value:
-        return ""
-    return f" Over all steps it is {percent(share)}: a few of them wait long."
-
-
-def _short(finding: Finding) -> str:
-    """A large share of steps that are short: why it is no finding all the same."""
-    times = {fact.name: fact.value for fact in finding.facts}
-    effect, least = times.get("typical_effect"), times.get("smallest_effect")
-    size = "too little time" if effect is None else us(effect)
-    held = "" if least is None else f" (a matter from {us(least)} on)"
-    return (
-        f"Waiting takes only {size} of a typical step{held}. It is "
-        f"{percent(finding.value or 0.0)} of it because the steps are so short."
-    )
-
-
-def _seldom(finding: Finding) -> str:
-    """A large median that fewer steps show than a finding needs."""
-    return (
-        f"Waiting is seen in only {finding.steps_hit} of {finding.steps_clean} steps, "
-        "too few to call it the rule. Where it is seen it is long: "
-        f"{percent(finding.value or 0.0)} of a typical step."
-    )
-
-
-#: Note of a pass whose value is beyond the threshold → what is said of it.
-_NO_FINDING: Final[dict[str, Callable[[Finding], str]]] = {
-    "short": _short,
-    "seldom": _seldom,
-}
-
-
-def _input(finding: Finding) -> str:
-    if finding.note == "no_fetch":
-        return (
-            "No fetch of a batch was recorded, and a typical step is almost wholly "
-            "accounted for by other work."
-        )
-    if finding.note != "hidden":
-        return _effect(finding)
-    fetch = next((one.value for one in finding.facts if one.name == "mean_fetch"), None)
-    slow = "" if fetch is None else f" ({us(fetch)} each)"
-    return (
-        f"{_effect(finding)} But fetches find no batch ready{slow}: they stay hidden "
-        "only as long as the device is the slower one."
-    )
-
-
-def _amp(finding: Finding) -> str:
-    if finding.value is None:
-        return "No kernel does work that could run in 16 bit."
-    if finding.status == "pass":
-        return f"Of the work that could run in 16 bit, {percent(finding.value)} does."
-    cost = ""
-    if finding.ms_per_step is not None:
-        cost = f" In 32 bit it takes {ms(finding.ms_per_step)} of kernel time a step."
-    extra = {
-        "tf32": " Much of the rest runs as TF32 on the same units.",
-        "share_of_all": " It is a small part of the device's time.",
-    }.get(finding.note or "", "")
-    return (
-        f"Of the work that could run in 16 bit, {percent(finding.value)} does.{cost}"
-        f"{extra}"
-    )
-
-
-_WORDS: Final[dict[str, Callable[[Finding], str]]] = {
-    "input.bound": _input,
-    "amp.share": _amp,
-}
+        return None
+    return share
 
 
 def reasons(finding: Finding) -> str | None:
     """Where the effect comes from."""
+    words = _WORDS[finding.id].causes
     parts = [
-        f"{CAUSE_WORDS.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
+        f"{words.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
         for cause in finding.causes
     ]
     causes = listed(parts)
-    because = listed([CAUSE_WORDS.get(one, one) for one in finding.because])
+    because = listed([words.get(one, one) for one in finding.because])
     found = [part for part in (causes, because) if part]
     return "; ".join(found) if found else None
 

@@ -8,7 +8,6 @@ from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 __all__ = [
     "CATEGORY_NAMES",
-    "CAUSE_WORDS",
     "DETAIL_NAMES",
     "INPUT_CATEGORY_NAMES",
     "SOURCE_WORDS",
@@ -54,16 +53,6 @@ DETAIL_NAMES: Final = {
         "python": "Python",
         "unattributed": "unexplained",
     },
-}
-CAUSE_WORDS: Final = {
-    "fetch": "fetching the batch",
-    "transfer": "copying the batch to the device",
-    "latency": "launches on their way",
-    "launch_call": "the launching code",
-    "python": "Python between launches",
-    "slow_host": "each launch call takes the host long",
-    "small_work": "kernels are shorter than two launches",
-    "drained_queue": "waiting for results empties the queue",
 }
 SOURCE_WORDS: Final = {
     "marker": "from the program's step markers",

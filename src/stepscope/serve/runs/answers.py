@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.engine import evaluate
-from stepscope.advice.signals.collect import collect
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.errors import BadUsage
@@ -168,7 +167,7 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Every finding as a record, and in words."""
     view = opened.view(hosts)
     opened.working.stage("Findings")
-    found = evaluate(collect(view.profile, THRESHOLDS))
+    found = evaluate(signals_of(view.profile, THRESHOLDS))
     frameworks = seen(view.profile)
     told: list[Plain] = [
         {**_record(one), "words": _words(one, frameworks)} for one in found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.signals.collect import DERIVATIONS
+from stepscope.advice.engine import DERIVATIONS
 from stepscope.analysis.tools import find_tool, needs
 from stepscope.report.compose import describe, doubts
 from stepscope.report.tables import tables

@@ -1,0 +1,25 @@
+"""How far the record itself can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.signals.signal import signal
+
+if TYPE_CHECKING:
+    from stepscope.advice.thresholds import Thresholds
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["record_grade"]
+
+#: What a flaw of the record takes from the trust in a verdict: the gravest counts.
+_GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
+
+
+@signal()
+def record_grade(profile: ProfileData, _: Thresholds) -> float:
+    """1 where the record shows no flaw, less where it does."""
+    notes = (
+        note for host in profile.hosts for note in profile.trace(host).quality_notes()
+    )
+    return min((_GRADES[note.severity] for note in notes), default=1.0)

@@ -1,0 +1,78 @@
+"""What a rule declares beside its function is true of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepscope.advice.engine import signals_of
+from stepscope.advice.finding import Finding
+from stepscope.advice.registry import RULES
+from stepscope.advice.signals.signal import Signal, Signals
+from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.analysis.tools import TOOLS
+from stepscope.session import open_profile
+
+if TYPE_CHECKING:
+    from stepscope.advice.rule import Rule
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "gpu"
+#: Names that stand for something in the texts of every rule.
+NAMES = {"passed", "typical", "overall", *Finding.__struct_fields__}
+every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+
+
+@pytest.fixture(name="measured", scope="module")
+def _measured() -> Signals:
+    """A recording that every rule can judge."""
+    return signals_of(open_profile(str(DATA / "torch_input_bound")))
+
+
+@every_rule
+def test_a_rule_asks_for_the_signals_that_it_declares(
+    rule: Rule, measured: Signals
+) -> None:
+    asked = set()
+
+    def value_of(wanted: Signal[Any]) -> Any:
+        asked.add(wanted)
+        return measured.of(wanted)
+
+    finding = rule.evaluate(Signals(value_of), THRESHOLDS)
+    assert finding.status in {"fail", "pass"}
+    assert asked <= set(rule.reads)
+
+
+@every_rule
+def test_texts_name_what_a_finding_has(rule: Rule, measured: Signals) -> None:
+    facts = {fact.name for fact in rule.evaluate(measured, THRESHOLDS).facts}
+    named = {
+        name
+        for text in rule.words.texts.values()
+        for alternatives in text
+        for one in alternatives
+        for _, name, _, _ in Formatter().parse(one)
+        if name is not None
+    }
+    assert named <= NAMES | facts
+
+
+@every_rule
+def test_every_note_may_go_without_a_text_of_its_own(rule: Rule) -> None:
+    assert {("fail", None), ("pass", None)} <= rule.words.texts.keys()
+
+
+@every_rule
+def test_every_cause_that_is_found_has_words(rule: Rule, measured: Signals) -> None:
+    finding = rule.evaluate(measured, THRESHOLDS)
+    found = {*(cause.cause for cause in finding.causes), *finding.because}
+    assert found <= rule.words.causes.keys()
+
+
+@every_rule
+def test_the_numbers_behind_a_rule_are_shown_by_a_tool(rule: Rule) -> None:
+    assert rule.pages
+    assert set(rule.pages) <= {tool.name for tool in TOOLS}

@@ -1,0 +1,18 @@
+// What the navigation and links call each page.
+export const TITLES = {
+  findings: "Findings",
+  overview_page: "Overview",
+  framework_op_stats: "Op stats",
+  kernel_stats: "Kernels",
+  input_pipeline_analyzer: "Input pipeline",
+  tf_data_bottleneck_analysis: "tf.data",
+  model_views: "Model views",
+  inference_profile: "Inference",
+  memory_profile: "Memory profile",
+  pod_viewer: "Pod viewer",
+} as const;
+
+/** The title of a page, by its name. */
+export function titleOf(name: string): string {
+  return (TITLES as Record<string, string>)[name] ?? name;
+}
