@@ -26,7 +26,7 @@ print(",".join(loaded))
 """
 HELP = """
 from click.testing import CliRunner
-from stepscope.cli import main
+from stepscope.cli.main import main
 result = CliRunner().invoke(main, {arguments!r})
 assert result.exit_code == 0, result.output
 """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import stepscope
+from stepscope.analysis.tools import TOOLS
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 
@@ -137,22 +139,48 @@ def test_capture_imports_frameworks_when_they_are_used(path: Path) -> None:
     assert imported_at_once(path) & (FRAMEWORKS | {"grpc", "polars"}) == set()
 
 
-def test_a_tool_imports_no_other_tool() -> None:
-    tools = {
-        path.stem
-        for path in (SOURCE / "analysis").glob("*.py")
-        if "def analyse(" in path.read_text(encoding="utf-8")
-        and path.stem != "__init__"
-    }
-    assert tools
-    crossings = {
-        (tool, name)
-        for tool in tools
-        for name in imported_modules(SOURCE / "analysis" / f"{tool}.py")
-        for other in tools - {tool}
-        if name.startswith(f"stepscope.analysis.tools.{other}")
-    }
+#: Rooms of `analysis`, low to high. One imports from itself and from those before it,
+#: those of the tools only from the rooms before all tools.
+_BELOW_TOOLS = ("results", "steps", "ops")
+_TOOL_ROOMS = tuple(tool.name for tool in TOOLS)
+_ABOVE_TOOLS = ("compat_tensorflow", "tools")
+
+
+def test_a_tool_imports_no_other_tool_and_nothing_above_it() -> None:
+    order = (*_BELOW_TOOLS, *_TOOL_ROOMS, *_ABOVE_TOOLS)
+    crossings = set()
+    for path in (SOURCE / "analysis").rglob("*.py"):
+        room = path.relative_to(SOURCE / "analysis").with_suffix("").parts[0]
+        if room == "__init__":
+            continue
+        allowed = {*order[: order.index(room)], room}
+        if room in _TOOL_ROOMS:
+            allowed = {*_BELOW_TOOLS, room}
+        crossings |= {
+            (room, name)
+            for name in imported_modules(path)
+            if name.startswith("stepscope.analysis.")
+            and name.split(".")[2] not in allowed
+        }
     assert crossings == set()
+
+
+def file_imports(folder: Path) -> dict[str, set[str]]:
+    """Module → modules of the folder that it imports, for type checkers too."""
+    modules = {
+        ".".join(("stepscope", *path.relative_to(SOURCE).with_suffix("").parts)): path
+        for path in folder.rglob("*.py")
+    }
+    names = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    return {name: imported_modules(path) & names.keys() for name, path in names.items()}
+
+
+def test_no_files_of_analysis_import_each_other_in_a_circle() -> None:
+    sorter = TopologicalSorter(file_imports(SOURCE / "analysis"))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
 
 
 def test_rules_read_signals_only() -> None:

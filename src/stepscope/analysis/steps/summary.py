@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,6 +37,7 @@ __all__ = [
     "AnyDevice",
     "Step",
     "StepSummary",
+    "StepTimes",
     "bottleneck_of",
     "empty_summary",
     "step_list",
@@ -143,6 +144,20 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     idle_percent: float | None
     any_device: AnyDevice | None
     bottleneck: str
+
+
+class StepTimes(NamedTuple):
+    """The steps of a run with their summary.
+
+    Attributes:
+        steps: Every step of every host.
+        summary: Of all of them.
+        missing: Why fields of either are null.
+    """
+
+    steps: tuple[Step, ...]
+    summary: StepSummary
+    missing: tuple[Missing, ...]
 
 
 def step_list(host: HostSteps) -> tuple[Step, ...]:
