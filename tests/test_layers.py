@@ -21,6 +21,7 @@ BASE = {
     "hardware",
     "rundir",
     "remedies",
+    "thresholds",
     "unavailable",
     "xspace",
     "_core",

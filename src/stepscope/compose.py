@@ -9,10 +9,10 @@ import msgspec
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import answers
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
 from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from stepscope.advice.rules.amp_share import evaluate
 from stepscope.advice.signals.model import DeviceSignals
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000
 MS = 1_000_000_000

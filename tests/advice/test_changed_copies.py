@@ -13,8 +13,8 @@ import pytest
 
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

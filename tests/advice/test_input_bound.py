@@ -7,7 +7,7 @@ from typing import Any
 from stepscope.advice.finding import Cause, Saving
 from stepscope.advice.rules.input_bound import evaluate
 from stepscope.advice.signals.model import DeviceSignals
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000

@@ -15,7 +15,7 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

@@ -19,7 +19,7 @@ from tests.support.programs.frameworks import interpreter
 import stepscope as ss
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from tests.support.programs.frameworks import check_every_tool, steps_of, xprof_
 import stepscope as ss
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

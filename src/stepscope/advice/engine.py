@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.rules.registry import RULES
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.model import Signals
-    from stepscope.advice.thresholds import Thresholds
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["evaluate", "staged"]
 

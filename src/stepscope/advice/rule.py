@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.model import Signals
-    from stepscope.advice.thresholds import Thresholds
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["Rule"]
 

@@ -11,7 +11,7 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.model import PrecisionSignals, Signals
-    from stepscope.advice.thresholds import Thresholds
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
 

@@ -13,7 +13,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.model import InputSignals, Signals, StepSeries
-    from stepscope.advice.thresholds import Thresholds
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
 

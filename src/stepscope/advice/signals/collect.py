@@ -9,8 +9,8 @@ from stepscope.advice.signals import input as input_
 from stepscope.advice.signals.model import Signals
 
 if TYPE_CHECKING:
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["DERIVATIONS", "collect"]
 

@@ -16,10 +16,7 @@ from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, resul
 from stepscope.analysis.input_pipeline_analyzer.host_side import host_side
 from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
 from stepscope.analysis.steps.measured_hosts import measured_run
-from stepscope.analysis.steps.summary import (
-    HIGHLY_INPUT_BOUND_PERCENT,
-    MODERATELY_INPUT_BOUND_PERCENT,
-)
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -98,9 +95,9 @@ def _word(input_percent: float, unexplained_percent: float) -> str:
         input_percent: Share of the steps that is input.
         unexplained_percent: Share that has no class.
     """
-    if input_percent >= HIGHLY_INPUT_BOUND_PERCENT:
+    if input_percent >= THRESHOLDS.input_critical.value:
         return "HIGHLY"
-    if input_percent >= MODERATELY_INPUT_BOUND_PERCENT:
+    if input_percent >= THRESHOLDS.input_warn.value:
         return "MODERATELY"
     return "POTENTIALLY" if unexplained_percent >= _POTENTIALLY_PERCENT else "NOT"
 

@@ -29,6 +29,7 @@ from stepscope.analysis.ops.rows import (
 )
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -78,9 +79,6 @@ OP_ROWS: Final[dict[str, pl.DataType]] = {
     "source": pl.String(),
 }
 _SLICES: Final = 10
-#: An op that runs so often per step, and so briefly, costs more to launch than to run.
-_MANY_PER_STEP: Final = 50
-_LATENCIES: Final = 2
 _IDLE: Final = "IDLE"
 #: Calls that are listed unless all are asked for; their number is always told.
 _MOST_CALLS: Final = 1000
@@ -258,8 +256,12 @@ def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
     """Many short kernels per step; null on the host and without steps."""
     if not step_count:
         return pl.lit(None, pl.Boolean)
-    many = pl.col("occurrences") / step_count >= _MANY_PER_STEP
-    short = pl.col("total_ps") / pl.col("activities") < _LATENCIES * latency_ps
+    runs, latencies = (
+        THRESHOLDS.small_op_runs.value,
+        THRESHOLDS.small_op_latencies.value,
+    )
+    many = pl.col("occurrences") / step_count >= runs
+    short = pl.col("total_ps") / pl.col("activities") < latencies * latency_ps
     return pl.when(pl.col("activities").is_not_null()).then(many & short)
 
 

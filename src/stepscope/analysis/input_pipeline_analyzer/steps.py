@@ -12,8 +12,9 @@ from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEVICE_ROWS",
-    "SLOW_WAIT_PS",
     "BetweenSteps",
     "ConsumerWait",
     "InputStep",
@@ -35,9 +35,6 @@ __all__ = [
     "device_rows",
     "input_steps",
 ]
-
-#: A batch that is ready takes less (spec: tools, section 18).
-SLOW_WAIT_PS: Final = 50 * PS_PER_US
 
 #: Columns of the table of devices.
 DEVICE_ROWS: Final[dict[str, pl.DataType]] = {
@@ -273,7 +270,7 @@ def consumer_wait(
         exposed_ms=exposed / PS_PER_MS,
         hidden_ms=(total - exposed) / PS_PER_MS if hides else None,
         waits=len(every),
-        slow_waits=int((every > SLOW_WAIT_PS).sum()),
+        slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),
         longest_ms=int(every.max(initial=0)) / PS_PER_MS,
     ), () if hides else (_NO_DEVICE_TO_HIDE.for_field(_HIDDEN),)
 

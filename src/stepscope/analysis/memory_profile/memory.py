@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.analysis.memory_profile.rows import MemoryView
@@ -20,14 +21,6 @@ __all__ = [
     "facts_of",
     "passed_thresholds",
 ]
-
-#: Free memory in pieces matters from these shares on: of the free memory that is not
-#: in one piece, and of the capacity that is free (spec: tools, section 13).
-_FRAGMENTED: Final = 0.20
-_WORTH_HAVING: Final = 0.10
-#: Shares of the capacity in use at the peak.
-_NEARLY_FULL: Final = 0.92
-_FULL: Final = 0.97
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,30 +157,31 @@ def passed_thresholds(
         return ()
     found = []
     used = peak.memory_in_use_bytes / capacity
-    if used >= _NEARLY_FULL:
-        critical = used >= _FULL
+    nearly, full = THRESHOLDS.memory_warn.value, THRESHOLDS.memory_critical.value
+    if used >= nearly:
+        critical = used >= full
         found.append(
             MemoryWarning(
                 kind="near_capacity",
                 severity="critical" if critical else "warning",
                 value=used,
-                threshold=_FULL if critical else _NEARLY_FULL,
+                threshold=full if critical else nearly,
             )
         )
     divided, free = peak.fragmentation, peak.free_bytes
     if (
         divided is not None
-        and divided >= _FRAGMENTED
+        and divided >= THRESHOLDS.fragmented.value
         # Pieces of what is hardly there are of no use together either.
         and free is not None
-        and free >= _WORTH_HAVING * capacity
+        and free >= THRESHOLDS.worth_defragmenting.value * capacity
     ):
         found.append(
             MemoryWarning(
                 kind="fragmentation",
                 severity="warning",
                 value=divided,
-                threshold=_FRAGMENTED,
+                threshold=THRESHOLDS.fragmented.value,
             )
         )
     return tuple(found)

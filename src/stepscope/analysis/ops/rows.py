@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS, ENOUGH_SAMPLES
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
@@ -59,9 +59,6 @@ _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     reason="nothing tells which step any device activity belongs to.",
     remedy="Record launch calls as well: host tracer on, in the process that launches.",
 )
-#: Fewer waits than this make no typical one; the guide's 20 µs stands in.
-_ENOUGH_WAITS: Final = 30
-_USUAL_LATENCY_PS: Final = 20 * PS_PER_US
 
 
 class Side(Frozen, frozen=True):
@@ -164,8 +161,8 @@ def launch_latency_ps(profile: ProfileData) -> float:
         if not isinstance(correlation, Unavailable):
             waits.append(correlation.latency_ps[correlation.queue_empty])
     everything = np.concatenate(waits) if waits else np.empty(0, np.int64)
-    if len(everything) < _ENOUGH_WAITS:
-        return float(_USUAL_LATENCY_PS)
+    if len(everything) < ENOUGH_SAMPLES:
+        return float(ASSUMED_LATENCY_PS)
     return float(np.median(everything))
 
 

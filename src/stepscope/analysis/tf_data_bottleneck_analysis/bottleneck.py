@@ -24,6 +24,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
     suggestion_for,
 )
 from stepscope.errors import BadUsage
+from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
@@ -99,9 +100,7 @@ WAIT_ROWS: Final[dict[str, pl.DataType]] = {
 }
 
 #: A call that lasts longer did not find its element ready (spec: tools, section 15).
-_SLOW_PS: Final = 50 * PS_PER_US
-#: From here on a step counts as bound by input (spec: tools, section 18).
-_LIMITING_PERCENT: Final = 5.0
+_SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
 #: Verdict → what it means.
 _TEXTS: Final = {
@@ -360,7 +359,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     else:
         fields["exposed_wait_ms_per_step"] = wait.ms_per_step
         fields["exposed_wait_percent"] = wait.percent
-        fields["limits_steps"] = wait.percent >= _LIMITING_PERCENT
+        fields["limits_steps"] = wait.percent >= THRESHOLDS.input_warn.value
     fields["bottleneck"] = _bottleneck(worst)
     advice = _suggestion(worst)
     if advice is not None:

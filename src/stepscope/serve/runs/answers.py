@@ -9,7 +9,6 @@ import msgspec
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.compose import LIMITS, compose
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
@@ -21,6 +20,7 @@ from stepscope.report.words import findings as finding_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import cut
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
