@@ -9,7 +9,6 @@ colour table: the page repeats nothing by hand. A test holds them together.
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import types
 import typing
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
@@ -176,32 +176,13 @@ def _defined(
 ) -> Iterator[tuple[str, str]]:
     if struct.__name__ in above:
         return
-    about = attribute_sentences(struct.__doc__ or "")
+    about = field_sentences(struct)
     for field in msgspec.structs.fields(struct):
         path = f"{prefix}{field.encode_name}"
         if field.encode_name in about:
             yield path, about[field.encode_name]
         for inner in _structs_in(field.type):
             yield from _defined(inner, f"{path}.", (*above, struct.__name__))
-
-
-def attribute_sentences(docstring: str) -> dict[str, str]:
-    """Names and texts of an `Attributes:` section."""
-    _, found, section = inspect.cleandoc(docstring).partition("Attributes:\n")
-    if not found:
-        return {}
-    about: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        head = re.match(r"    ([\w, ]+): (.*)", line)
-        if head:
-            names = [name.strip() for name in head[1].split(",")]
-            about |= dict.fromkeys(names, head[2])
-        elif line.startswith("        "):
-            about |= {name: f"{about[name]} {line.strip()}" for name in names}
-        elif line.strip():
-            break
-    return about
 
 
 def _tokens() -> str:

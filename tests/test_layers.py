@@ -142,7 +142,7 @@ def test_capture_imports_frameworks_when_they_are_used(path: Path) -> None:
 
 #: Rooms of `analysis`, low to high. One imports from itself and from those before it,
 #: those of the tools only from the rooms before all tools.
-_BELOW_TOOLS = ("results", "steps", "ops")
+_BELOW_TOOLS = ("results", "options", "steps", "ops")
 _TOOL_ROOMS = tuple(tool.name for tool in TOOLS)
 _ABOVE_TOOLS = ("compat_tensorflow", "tools")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.capture.ground.annotate import StepTrace
 from stepscope.capture.recording.session import Session
-from stepscope.derive.model.work import VIEWS
+from stepscope.derive.model.view_names import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.report import to_table
 from stepscope.report.text import model as text_model
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.recording.session import Run
-    from stepscope.derive.model.work import View
+    from stepscope.derive.model.view_names import View
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 

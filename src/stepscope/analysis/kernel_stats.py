@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.options.kernel_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, launch_dimensions
 from stepscope.unavailable import Missing, Unavailable
@@ -106,18 +107,6 @@ _REASONS: Final[dict[str, Unavailable]] = {
         remedy="Measure the kernels with a counter of matrix instructions.",
     ),
 }
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        op: Only kernels of the op with this name.
-        scope: Only kernels of ops whose name begins with this path; not with `op`.
-    """
-
-    op: str | None = None
-    scope: str | None = None
 
 
 class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):

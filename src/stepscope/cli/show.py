@@ -18,7 +18,7 @@ from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import page_width
 from stepscope.compose import LIMITS, describe, doubts, opened
-from stepscope.derive.model.work import VIEWS
+from stepscope.derive.model.view_names import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
 from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
@@ -126,7 +126,7 @@ def _options(request: Request, tool: Tool) -> dict[str, object]:
     if not tool.compat:
         chosen.pop(COMPAT, None)
     if request.form in _EXPORTS:
-        chosen |= dict.fromkeys(LIMITS.intersection(known))
+        chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
     return chosen
 
 

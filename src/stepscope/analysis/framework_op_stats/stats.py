@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 import polars as pl
 
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult, op_detail
@@ -28,6 +27,7 @@ from stepscope.analysis.ops.rows import (
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.options.framework_op_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
@@ -80,8 +80,6 @@ OP_ROWS: Final[dict[str, pl.DataType]] = {
 }
 _SLICES: Final = 10
 _IDLE: Final = "IDLE"
-#: Calls that are listed unless all are asked for; their number is always told.
-_MOST_CALLS: Final = 1000
 
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
@@ -99,22 +97,6 @@ _NO_UNITS: Final = Unavailable(
     reason="the names of the kernels do not tell whether they use Tensor Cores.",
     remedy="Measure the kernels with a counter of matrix instructions.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        include_idle: Give idle time rows of its own, and count it in percentages.
-        op: Only the op with this name, and its calls in detail.
-        scope: Only ops whose name begins with this path, likewise; not with `op`.
-        most_calls: How many calls of them to list at most; none for all.
-    """
-
-    include_idle: bool = False
-    op: str | None = None
-    scope: str | None = None
-    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = _MOST_CALLS
 
 
 def analyse(

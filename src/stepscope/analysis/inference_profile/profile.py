@@ -21,6 +21,7 @@ from stepscope.analysis.inference_profile.latency import (
     latency_of,
     nearest_rank,
 )
+from stepscope.analysis.options.inference_profile import Options
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
 from stepscope.derive.columns.arrays import ints
@@ -68,18 +69,6 @@ _NO_SPAN: Final = Unavailable(
     reason="The requests take no time at all, so there is no rate.",
     remedy="Record some complete requests.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        name: Only requests of this name; empty for all.
-    """
-
-    host: str = ""
-    name: str = ""
 
 
 class BatchSize(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     InputStep,
     between_steps,
 )
+from stepscope.analysis.options.input_pipeline_analyzer import Options
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.steps.measured_hosts import (
     MeasuredRun,
@@ -37,20 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["HostInput", "InputPipelineResult", "Options", "analyse", "result_of"]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        marker: Only the steps of this marker name (train, test, …).
-        exclude_flags: Leave windows with one of these flags out of the statistics.
-    """
-
-    host: str = ""
-    marker: str = ""
-    exclude_flags: tuple[str, ...] = ()
 
 
 class HostInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.analysis.options.memory_profile import Options
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -56,31 +57,12 @@ SUMMARY_ROWS: Final[dict[str, pl.DataType]] = {
     "unmatched_deallocations": pl.Int64(),
     "address_reuse": pl.Int64(),
 }
-#: Points of a timeline that a screen can tell apart (spec: tools, section 13).
-_POINTS: Final = 2000
-#: The last time, in ms, that picoseconds can count.
-_LAST_MS: Final = 9.2e9
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no allocation and no deallocation.",
     remedy="Record a program whose allocator reports: TensorFlow on GPU or CPU, JAX on "
     "AMD GPUs or TPUs, PyTorch with profile_memory=True.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        memory: Only the memory with this id.
-        points: Most points of a timeline; none for every event, as in an export.
-        at_ms: Take the breakdown after the last event by this time, in ms, instead
-            of at the peak.
-    """
-
-    memory: str | None = None
-    points: Annotated[int, msgspec.Meta(ge=3)] | None = _POINTS
-    at_ms: Annotated[float, msgspec.Meta(ge=0, le=_LAST_MS)] | None = None
 
 
 class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.options import SELECTABLE, matches_any
+from stepscope.analysis.model_views.settings import SELECTABLE, matches_any
 from stepscope.analysis.model_views.tree import METRICS, summed
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.options import Settings
+    from stepscope.analysis.model_views.settings import Settings
     from stepscope.analysis.model_views.tree import Tree
 
 __all__ = ["VIEW_ROWS", "view_rows"]

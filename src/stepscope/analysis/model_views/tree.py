@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.model_views.options import matches_any
+from stepscope.analysis.model_views.settings import matches_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.model.work import Hung, View
+    from stepscope.derive.model.view_names import View
+    from stepscope.derive.model.work import Hung
 
 __all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Tree", "grown", "summed"]
 

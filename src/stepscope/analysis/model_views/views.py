@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.model_views.options import Options, Settings, settings_of
 from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
+from stepscope.analysis.model_views.settings import Settings, settings_of
 from stepscope.analysis.model_views.tree import NO_SOURCE, grown
 from stepscope.analysis.ops.rows import NO_ACTIVITY
-from stepscope.derive.model.work import VIEWS, charges_of
+from stepscope.analysis.options.model_views import Options
+from stepscope.derive.model.view_names import VIEWS
+from stepscope.derive.model.work import charges_of
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.derive.model.work import ModelWork, View
+    from stepscope.derive.model.view_names import View
+    from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["VIEW_ROWS", "ModelViewsResult", "Options", "analyse"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import polars as pl
 
+from stepscope.analysis.options.overview_page import Options
 from stepscope.analysis.overview_page.environment import RunEnvironment, run_environment
 from stepscope.analysis.overview_page.ops import (
     Collective,
@@ -57,25 +58,6 @@ __all__ = [
     "analyse",
     "page_of",
 ]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        marker: Only the steps of this marker name (train, test, …).
-        exclude_flags: Leave windows with one of these flags out of the statistics.
-        parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; left out, that of the recording's description of the model.
-        bandwidth_gib_per_s: Between devices, likewise.
-    """
-
-    host: str = ""
-    marker: str = ""
-    exclude_flags: tuple[str, ...] = ()
-    parameters: int | None = None
-    bandwidth_gib_per_s: float | None = None
 
 
 class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.options.pod_viewer import Options
 from stepscope.analysis.pod_viewer.collectives import (
     WorkerCollectives,
     worker_collectives,
@@ -64,17 +65,6 @@ _INTERCHANGE: Final = {
 
 #: Sources of clocks that nothing checks: who began late could be an error of them.
 _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        hosts: Only the workers of these hosts; empty for all. What is said of them
-            still takes all hosts into account: whom they waited for, say.
-    """
-
-    hosts: tuple[str, ...] = ()
 
 
 def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavailable:

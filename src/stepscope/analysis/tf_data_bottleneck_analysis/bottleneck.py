@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
 
+from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -131,21 +132,6 @@ _NO_PARAMETERS: Final = Unavailable(
     reason="the stages say nothing of their parallelism and buffers.",
     remedy="Record with a newer release of the framework, at host tracer level 2.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        pipeline: Only graphs of the pipelines of this name (`Host:0`, `Device:1`, …);
-            empty for all.
-        rank: Which call a graph shows, by latency; 0 is the slowest of its pipeline.
-    """
-
-    host: str = ""
-    pipeline: str = ""
-    rank: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):

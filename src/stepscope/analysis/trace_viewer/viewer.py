@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.options.trace_viewer import Options
 from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN
@@ -56,10 +57,6 @@ TRACE_SECTIONS: Final[dict[str, pl.DataType]] = {
     "tracks": pl.Int64(),
     "spans": pl.Int64(),
 }
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole trace is shown; there is nothing to choose."""
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
