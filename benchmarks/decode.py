@@ -48,7 +48,7 @@ EVENT_COLUMNS = 3
 MEMORY = """
 import sys
 from pathlib import Path
-from stepscope.xspace import decode
+from stepscope.xspace.reading.decode import decode
 def peak():
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):

@@ -2,6 +2,7 @@
 
     python benchmarks/overhead.py [--pairs 5] [--steps 100] [--write docs/overhead.md]
     python benchmarks/overhead.py --gpu [--python torch=/path/to/python]...
+    python benchmarks/overhead.py --stops [--write docs/overhead.md]
 
 Each training loop runs in fresh processes, with and without stepscope in turn, and who
 goes first changes from pair to pair; a pair's ratio is what the recording costs. The
@@ -13,7 +14,8 @@ over and said. Annotations are measured beside an empty context manager in the s
 process, in blocks that take turns.
 
 With `--gpu` the loops of JAX and PyTorch run on this machine's GPU, with more rows, and
-nothing else is measured.
+nothing else is measured. With `--stops` what `stop` takes is measured, and nothing
+else.
 """
 
 import argparse
@@ -74,6 +76,9 @@ STRETCHES = (
     *("without the framework's profiler, wall", "without it, CPU"),
     *("start, ms", "stop, ms", "KiB a step"),
 )
+STOPS = ("loop", "`python_tracer_level`", "stop, ms", "CPU, ms", "file, KiB")
+#: A recording of so many steps, the default of `stepscope run`, as often.
+STOPPED_STEPS, STOPPED = 10, 3
 #: Of a NumPy loop there is no other profiler.
 NO_OWN = ("numpy",)
 #: Processes whose stretches are recorded in turn.
@@ -89,10 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--write", type=Path, metavar="PAGE")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--stops", action="store_true")
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PYTHON")
     options = parser.parse_args(arguments)
     pythons = dict(it.split("=", 1) for it in options.python)
     lines = [machine(), ""]
+    if options.stops:
+        os.environ.update(NO_GPU)
+        lines += [*stop_table(pythons), "", f"Load after: {os.getloadavg()[0]:.2f}."]
+        return _told("\n".join(lines), options.write, "stops")
     if options.gpu:
         words, sizes, section = GPU_LOOPS, GPU_BATCHES, "overhead on a GPU"
     else:
@@ -108,10 +118,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.gpu:
         lines += memory_lines()
     lines += [f"Load after the end: {os.getloadavg()[0]:.2f}."]
-    text = "\n".join(lines)
+    return _told("\n".join(lines), options.write, section)
+
+
+def _told(text: str, page: Path | None, section: str) -> int:
     sys.stdout.write(text + "\n")
-    if options.write is not None:
-        replace_section(options.write, section, text)
+    if page is not None:
+        replace_section(page, section, text)
     return 0
 
 
@@ -261,6 +274,26 @@ def _measured_loop(asked: Loop, python: str, pairs: int) -> Measured:
             stretched = ("stretches", *step, folder, str(asked.steps))
             turns.append(measured(python, *stretched))
     return Measured(asked, sides, turns)
+
+
+def stop_table(pythons: Mapping[str, str]) -> list[str]:
+    """What `stop` takes after some steps, with and without every Python call."""
+    rows = []
+    for framework, named in LOOPS.items():
+        python = pythons.get(framework) or interpreter(framework)
+        for level in ("0", "1") if python is not None else ():
+            found = []
+            for _ in range(STOPPED):
+                with tempfile.TemporaryDirectory() as folder:
+                    given = (framework, level, folder, str(STOPPED_STEPS))
+                    found.append(measured(str(python), "stop", *given))
+            ms, cpu, size = (
+                statistics.median(one[key] for one in found)
+                for key in ("stop_s", "stop_cpu_s", "file_bytes")
+            )
+            figures = (f"{1000 * ms:.0f}", f"{1000 * cpu:.0f}", f"{size / KIB:.0f}")
+            rows.append((named, level, *figures))
+    return _table(STOPS, rows)
 
 
 def memory_lines() -> list[str]:

@@ -5,11 +5,12 @@
     overhead_program.py stored
     overhead_program.py loop numpy|jax|torch|tensorflow BATCHES SIDE LOGDIR STEPS
     overhead_program.py stretches numpy|jax|torch|tensorflow BATCHES LOGDIR STEPS
+    overhead_program.py stop numpy|jax|torch|tensorflow LEVEL LOGDIR STEPS
 
 A step takes BATCHES times the rows. `stretches` records some stretches of one loop and
 others not; a SIDE is `with`, `without` or `own`, the framework's own profiler alone;
-the last two do not import stepscope. Runs in an environment that has the framework,
-with stepscope's `src` on the path.
+the last two do not import stepscope. `stop` records at a tracer level of Python. Runs
+in an environment that has the framework, with stepscope's `src` on the path.
 """
 
 import contextlib
@@ -225,6 +226,26 @@ def stretches(step: Step, logdir: Path, steps: int) -> Figures:
     return {name: 100 * (statistics.median(it) - 1) for name, it in slowed.items()}
 
 
+def stop(step: Step, level: int, logdir: Path, steps: int) -> Figures:
+    """What ending a recording takes, and what it leaves."""
+    ss: Any = importlib.import_module("stepscope")
+    options = ss.ProfilerOptions(python_tracer_level=level)
+    # The first recording sets frameworks up.
+    for folder in ("first", "measured"):
+        ss.start(logdir / folder, options)
+        for number in range(steps):
+            with ss.StepTrace(number):
+                step()
+        began, used = time.perf_counter(), time.process_time()
+        run = ss.stop()
+        took = time.perf_counter() - began, time.process_time() - used
+    return {
+        "stop_s": took[0],
+        "stop_cpu_s": took[1],
+        "file_bytes": float(run.path.stat().st_size),
+    }
+
+
 def _stretch(
     ss: Any, step: Step, steps: int, logdir: Path, options: Any
 ) -> tuple[float, float]:
@@ -410,6 +431,9 @@ def main() -> int:
         framework, batches, logdir, steps = arguments
         step = warm_step(framework, int(batches))
         found = stretches(step, Path(logdir), int(steps))
+    elif what == "stop":
+        framework, level, logdir, steps = arguments
+        found = stop(warm_step(framework, 1), int(level), Path(logdir), int(steps))
     else:
         framework, batches, side, logdir, steps = arguments
         step = warm_step(framework, int(batches))

@@ -64,8 +64,8 @@ for tool in sys.argv[2:]:
 STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
-from stepscope.analysis import answers
-from stepscope.analysis.trace_tiles import catalogue, window
+from stepscope.analysis.tools import answers
+from stepscope.analysis.trace_viewer.tiles import catalogue, window
 from stepscope.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame

@@ -48,7 +48,8 @@ MAY_IMPORT = {
     "cli": BASE
     | {"trace", "formats", "derive", "analysis", "advice", "report", "session"}
     | {"compose", "serve", "capture"},
-    "profiler": BASE | {"capture", "derive", "analysis", "report", "session"},
+    "profiler": BASE
+    | {"capture", "derive", "analysis", "advice", "report", "session", "compose"},
 }
 #: Imports that the contract does not want but that stand for now, each with its reason.
 DEBTS: dict[tuple[str, str], str] = {}

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from stepscope.capture.profile import Profile, start, stop
     from stepscope.capture.schedule import schedule
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.profiler import Profiler
+    from stepscope.profiler.builder import ProfileOptionBuilder
+    from stepscope.profiler.recording import Profiler
     from stepscope.report.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
     from stepscope.unavailable import Unavailable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Profile",
     "ProfileData",
+    "ProfileOptionBuilder",
     "Profiler",
     "ProfilerOptions",
     "StepTrace",
@@ -50,7 +52,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Profile": ("stepscope.capture.profile", "Profile"),
     "ProfileData": ("stepscope.derive.profile_data", "ProfileData"),
-    "Profiler": ("stepscope.profiler", "Profiler"),
+    "ProfileOptionBuilder": ("stepscope.profiler.builder", "ProfileOptionBuilder"),
+    "Profiler": ("stepscope.profiler.recording", "Profiler"),
     "ProfilerOptions": ("stepscope.capture.ground.options", "ProfilerOptions"),
     "StepTrace": ("stepscope.capture.ground.annotate", "StepTrace"),
     "Trace": ("stepscope.capture.ground.annotate", "Trace"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stepscope.advice.engine import staged
 from stepscope.advice.finding import Finding, Saving
-from stepscope.advice.rules.registry import RULES
+from stepscope.advice.registry import RULES
 from stepscope.advice.verdict import judge, median_interval
 from stepscope.thresholds import THRESHOLDS, Threshold
 

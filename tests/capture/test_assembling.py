@@ -158,6 +158,40 @@ def test_the_frameworks_own_bytes_stay_where_nothing_moves() -> None:
     assert all(line in data for line in lines)
 
 
+@pytest.mark.parametrize("begun_s", [1, 2])
+def test_what_a_framework_saw_of_a_thread_and_ours_are_one_line(begun_s: int) -> None:
+    """XProf gives a step what stands in the line of its marker, and nothing else."""
+    start_ns = ZERO_NS + begun_s * SECOND
+    space = XSpaceBuilder("vm", start_ns=start_ns, stop_ns=start_ns + 5 * SECOND)
+    plane = space.plane(HOST_PLANE)
+    # What it recorded on threads counts from when the recording began.
+    lead_ns = (2 - begun_s) * SECOND
+    line = plane.line(THREAD, name="python", timestamp_ns=lead_ns)
+    line.event("mm", offset_ps=1500 * 10**9, dur_ps=5, stats={"kind": "op"})
+    plane.line(7, name="pool").event("add", offset_ps=7, dur_ps=1)
+    data = assembled(("first", space.to_bytes()))
+    message = XSpaceMessage.FromString(data)
+    host = next(plane for plane in message.planes if plane.name == b"/host:CPU")
+    assert [(line.id, line.name) for line in host.lines] == [
+        (7, b"pool"),
+        (THREAD, b"python"),
+    ]
+    begins = {
+        (name, values.get("step_num")): at
+        for line, name, at, values in events_of(data, HOST_PLANE)
+        if line == THREAD
+    }
+    ours_ps = (2 - begun_s) * 10**12
+    assert begins == {
+        ("train", 1): ours_ps + 10**12,
+        ("mm", None): ours_ps + 1500 * 10**9,
+        ("train", 2): ours_ps + 2 * 10**12,
+        ("train", 3): ours_ps + 3 * 10**12,
+    }
+    offsets = [event.offset_ps for event in host.lines[1].events]
+    assert offsets == sorted(offsets)
+
+
 def test_annotations_that_a_framework_holds_are_not_there_twice() -> None:
     first = framework("first", ZERO_NS + SECOND, at_ms=10)
     data = assembled(("first", first), forwarded_elsewhere=True)

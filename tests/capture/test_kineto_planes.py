@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.traces.torch_tables import assert_same_tables
+from tests.support.xspace.proto import values_of_message
 
 import stepscope as ss
 from stepscope.capture.collectors.torch.activities import exported_activities
@@ -106,3 +107,37 @@ def test_annotations_come_back_from_names_that_pytorch_leaves_alone(
     keys = [trace.strings[key] for key in own["key"]]
     assert sorted(keys) == sorted(stats)
     assert "stepscope.mine" in types["name"].to_list()
+
+
+def test_lines_of_threads_count_from_the_beginning_of_the_recording(
+    repository: Path,
+) -> None:
+    """Also where a device still ran what had begun before it, as a GPU may."""
+    _, document = exported(repository / "tests/data/torch_train")
+    activities = exported_activities(document)
+    first = int(activities.start_ns.min())
+    early = activities.category.index("cpu_op")
+    starts = activities.start_ns.copy()
+    starts[early] = first - 7_000
+    categories = list(activities.category)
+    categories[early] = "kernel"
+    space = planes_of(
+        replace(activities, category=categories, start_ns=starts),
+        hostname="host",
+        process=int(activities.place[early]),
+        start_ns=first - 2_000,
+        stop_ns=2**62,
+    )
+    planes = values_of_message(space.to_bytes())["planes"]
+    found = {plane["name"]: plane["lines"] for plane in planes}
+    assert {line["timestamp_ns"] for line in found["/host:CPU"]} == {5_000}
+    (device,) = (name for name in found if name.startswith("/device"))
+    assert [line["timestamp_ns"] for line in found[device]] == [0]
+    begins = {
+        line["timestamp_ns"] * 1000 + event[1]
+        for lines in found.values()
+        for line in lines
+        for event in line["events"]
+    }
+    expected = {(int(it) - (first - 7_000)) * 1000 for it in starts}
+    assert begins == expected

@@ -89,11 +89,11 @@ def test_the_exit_status_is_the_programs_own_and_what_it_did_is_kept(
 #: A framework that drops its recording where the program did not end it before.
 FRAMEWORK = """
 import sys
-from stepscope.capture import session
-from stepscope.capture.collectors import COLLECTORS, make_collector
+from stepscope.capture.recording import session
+from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.left_over import OpenRecordings
-from stepscope.xspace.write import XSpaceBuilder
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 left_over = OpenRecordings()
 

@@ -60,6 +60,29 @@ def test_an_annotation_is_kept_with_its_times_thread_and_values(
     assert recorder.drain().names == []
 
 
+def test_what_is_over_is_kept_with_the_times_it_is_given(recorder: ModuleType) -> None:
+    given: list[str] = []
+    recorder.set_forward(lambda name, _: given.append(name))
+    recorder.keep("train", 5, 9, step_num=3, _r=1)
+    rows = recorder.drain()
+    assert (rows.names, list(rows.begin_ns), list(rows.end_ns)) == (["train"], [5], [9])
+    assert rows.stats == [{"step_num": 3, "_r": 1}]
+    assert list(rows.thread) == [threading.get_native_id()]
+    # Whoever records beside us cannot be told of the past.
+    assert (given, list(rows.beside)) == ([], [0])
+
+
+def test_what_is_over_gives_way_like_any_other(recorder: ModuleType) -> None:
+    recorder.enable(2)
+    for number in range(3):
+        recorder.keep(str(number), number, number)
+    assert recorder.lost() == 1
+    assert recorder.drain().names == ["1", "2"]
+    recorder.disable()
+    recorder.keep("late", 1, 2)
+    assert recorder.drain().names == []
+
+
 def test_nothing_is_kept_while_recording_is_off(recorder: ModuleType) -> None:
     recorder.disable()
     with recorder.Trace("train"):

@@ -36,8 +36,8 @@ import stepscope as ss
 from stepscope import _core
 from stepscope._core import _shim
 from stepscope.report.plain import plain
-from stepscope.xspace import decode
-from xspace_proto import values_of_space
+from stepscope.xspace.reading.decode import decode
+from tests.support.xspace.proto import values_of_space
 logdir = Path(sys.argv[2])
 (path,) = logdir.rglob("*.xplane.pb.gz")
 folder = Path(_core.__file__).parent
@@ -85,7 +85,7 @@ def answer_of(source: Path, cython: str) -> tuple[str, dict[str, bool], Any, Any
     """From where each kernel ran, on what, and what they read: in another process."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, cython, str(TESTS / RECORDING)],
-        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{TESTS}"},
+        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{TESTS.parent}"},
         capture_output=True,
         check=False,
     )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.programs.frameworks import interpreter
+from tests.support.programs.frameworks import (
+    interpreter,
+    only_file,
+    run_program,
+    xprof_steps,
+)
 
 import stepscope as ss
 
@@ -112,3 +119,84 @@ def test_times_begin_at_the_recordings_start_not_in_1970(
     begins = [event["ts"] for event in shown if event.get("ph") == "X"]
     assert 0 <= min(begins) < 60e6
     assert max(begins) < 600e6
+
+
+TORCH = """
+import sys, torch
+model = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.Linear(8, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    loss = (model(torch.ones(8, 16)) ** 2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+if sys.argv[1:2] == ["records itself"]:
+    import stepscope as ss
+    for _ in range(3): step()
+    with ss.Profile(sys.argv[2]):
+        for number in range(11, 21):
+            with ss.StepTrace(number, name="step"): step()
+else:
+    for _ in range(25): step()
+"""
+STEPS = """
+import json, sys
+from xprof.convert import raw_to_tool_data as convert
+data, _ = convert.xspace_to_tool_data([sys.argv[1]], "input_pipeline_analyzer", {})
+(steps,) = [
+    table for table in json.loads(data)
+    if table.get("cols") and table["cols"][0]["id"] == "stepnum"
+]
+columns = [column["id"] for column in steps["cols"]]
+rows = [dict(zip(columns, (it["v"] for it in row["c"]))) for row in steps["rows"]]
+print(json.dumps(rows))
+"""
+
+
+def analysed_steps(path: Path) -> list[dict[str, Any]]:
+    """The steps of XProf's input pipeline analyzer, which its overview shows too.
+
+    Of more than five steps it leaves out the first and the last, whoever recorded them:
+    it takes them for cut off.
+    """
+    done = subprocess.run(
+        [interpreter("xprof"), "-c", STEPS, path],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    steps: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return steps
+
+
+@pytest.mark.parametrize("how", ["run", "records itself"])
+def test_xprof_analyses_the_steps_of_pytorch_on_a_cpu(how: str, tmp_path: Path) -> None:
+    program, python = tmp_path / "train.py", interpreter("torch")
+    program.write_text(TORCH, encoding="utf-8")
+    logdir = tmp_path / "stepscope-logs"
+    if how == "run":
+        command = (sys.executable, "-m", "stepscope", "run", "--", python, program)
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        subprocess.run(command, check=True, cwd=tmp_path, timeout=300, env=environment)
+    else:
+        run_program(python, program, how, logdir)
+    path = only_file(logdir)
+    assert xprof_steps(path) == list(range(11, 21))
+    steps = analysed_steps(path)
+    assert [it["stepnum"] for it in steps] == [f"step {n}" for n in range(12, 20)]
+    # Each has its ops; without them XProf shows no step.
+    assert all(it["hostComputeTimeMs"] > 0 for it in steps)
+
+
+@pytest.mark.parametrize("scene", ["torch_healthy", "torch_overlap", "torch_graph"])
+def test_xprof_analyses_the_steps_of_pytorch_on_a_gpu(
+    scene: str, repository: Path, tmp_path: Path
+) -> None:
+    folder = repository / "tests" / "data" / "gpu" / scene
+    truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+    (stored,) = (folder / "plugins").rglob("*.xplane.pb.gz")
+    path = tmp_path / stored.stem
+    path.write_bytes(gzip.decompress(stored.read_bytes()))
+    steps = analysed_steps(path)
+    assert [it["stepnum"] for it in steps] == [
+        str(number) for number in range(1, truth["steps"] - 1)
+    ]
+    assert all(it["deviceComputeTimeMs"] > 0 for it in steps)

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.framework
 
+#: A program whose frameworks note Python's calls, and what is not the program's.
+CALLS = """
+import json, sys
+for name in sys.argv[2:]: __import__(name)
+import stepscope as ss
+def work(): return sum(range(10))
+options = ss.ProfilerOptions(python_tracer_level=1)
+with ss.Profile(sys.argv[1], options=options) as profile:
+    for step in range(10):
+        with ss.StepTrace(step): work()
+"""
+ENDING = "_found|_stopped|described_space|assemble|merge|planes_of|_handed_over"
 PROGRAM = Path(__file__).parent / "loop_program.py"
 FRAMEWORKS = ("tensorflow", "jax", "torch")
 #: What the program marks.
@@ -271,3 +283,33 @@ def test_a_profiler_of_the_programs_own_goes_on(
     assert truth["own_bytes"] > 1000
     profile = ss.open(only_file(tmp_path / "ours"))
     assert steps_of(profile) == [("train", number) for number in STEPS]
+
+
+@pytest.mark.parametrize(
+    ("environment", "imported"),
+    [
+        ("torch", ("torch",)),
+        ("jax", ("jax",)),
+        ("tensorflow", ("tensorflow",)),
+        ("jax_tfdata", ("tensorflow", "jax")),
+    ],
+)
+def test_what_a_recording_does_to_end_is_not_among_the_python_calls(
+    environment: str, imported: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Our search for models made 1.4 million events, and `stop` last a minute."""
+    program = tmp_path / "calls.py"
+    program.write_text(CALLS, encoding="utf-8")
+    python = interpreter(environment)
+    run_program(python, program, tmp_path / "logs", *imported)
+    profile = ss.open(only_file(tmp_path / "logs"))
+    (host,) = profile.hosts
+    trace = profile.trace(host)
+    types = trace.table("event_types")["name"]
+    names = types.gather(trace.table("events")["type"].to_physical())
+    is_work = names.str.contains(r"calls\.py(\(|:)\d+\)?:? work$")
+    assert is_work.sum() == 10
+    ours = names.filter(names.str.contains(rf"\.py(:\d+|\(\d+\):) ({ENDING})$"))
+    assert ours.to_list() == []
+    # What starts and halts the other collectors is all that is not the program's.
+    assert len(names) < 5_000

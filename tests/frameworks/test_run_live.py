@@ -116,10 +116,13 @@ class Done(NamedTuple):
     steps: dict[str, list[int]]
 
 
-def record(folder: Path, *command: object, **extra: str) -> Done:
+def record(
+    folder: Path, *command: object, options: tuple[str, ...] = (), **extra: str
+) -> Done:
     """Run a command under `stepscope run`, and read what was recorded by host."""
+    given = [*options, "--", *map(str, command)]
     done = subprocess.run(
-        [sys.executable, "-m", "stepscope", "run", "--", *map(str, command)],
+        [sys.executable, "-m", "stepscope", "run", *given],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -288,3 +291,45 @@ def test_a_worker_that_fails_keeps_the_status_of_torchrun(
     )
     assert done.status == 1
     assert list(done.steps.values()) == [list(range(11, 21))]
+
+
+LAUNCHED = """
+import torch
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(40):
+    loss = (model(torch.ones(8, 16)) ** 2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+STEPLESS = """
+import time
+end = time.monotonic() + 40
+while time.monotonic() < end: sum(range(1000))
+"""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "program", "wait_s"),
+    [
+        ("torchrun", LAUNCHED, 120),
+        ("-m torch.distributed.run", LAUNCHED, 120),
+        ("-m torch.distributed.run", STEPLESS, 25),
+    ],
+)
+def test_of_a_launcher_only_the_workers_are_recorded(
+    launcher: str, program: str, wait_s: int, tmp_path: Path
+) -> None:
+    """Whether they step, or only compute until time opens their windows."""
+    python = interpreter("torch")
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    if launcher == "torchrun":
+        command = [str(Path(python).with_name("torchrun"))]
+    else:
+        command = [python, *launcher.split()]
+    command += ["--standalone", "--nproc-per-node", "2", "train.py"]
+    options = ("--wait-s", str(wait_s), "--record-s", "1")
+    done = record(tmp_path, *command, options=options, OMP_NUM_THREADS="1")
+    assert done.status == 0, done.err
+    expected = list(range(11, 21)) if program == LAUNCHED else []
+    assert list(done.steps.values()) == [expected, expected]
+    assert "not recorded, because it only started the others" in done.err

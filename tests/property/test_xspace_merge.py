@@ -77,17 +77,18 @@ FORMS = {"compiled": nullcontext, "plain": uncompiled_xspace}
 @given(
     parts=st.lists(st.tuples(SPACES, SHIFTS), min_size=1, max_size=3),
     join=st.booleans(),
+    keep=st.booleans(),
 )
 @settings(deadline=None, max_examples=250)
 def test_every_event_survives_with_its_names(
-    form: str, parts: list[tuple[bytes, int]], *, join: bool
+    form: str, parts: list[tuple[bytes, int]], *, join: bool, keep: bool
 ) -> None:
     apart = [(values_of_message(data), shift) for data, shift in parts]
     if not all(in_range(values) for values, _ in apart):
         return
     given_parts = [Part(data=data, shift_ns=by) for data, by in parts]
     with FORMS[form]():
-        merged = values_of_message(merge(given_parts, join_lines=join))
+        merged = values_of_message(merge(given_parts, join_lines=join, keep_first=keep))
     expected: Counter[Any] = Counter()
     stats: Counter[Any] = Counter()
     for values, shift in apart:
@@ -111,7 +112,7 @@ def test_every_event_survives_with_its_names(
 @given(parts=st.lists(SPACES, min_size=1, max_size=3))
 @settings(deadline=None, max_examples=200)
 def test_no_two_names_share_an_id_and_every_key_is_its_id(parts: list[bytes]) -> None:
-    data = merge([Part(data=part) for part in parts], join_lines=True)
+    data = merge([Part(data=part) for part in parts], join_lines=True, keep_first=False)
     for plane in XSpaceMessage.FromString(data).planes:
         for entries in (plane.event_metadata, plane.stat_metadata):
             assert all(key == entry.id for key, entry in entries.items())

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.sites.serve import OLD, Site, drained, put, running
+from tests.support.sites.serve import OLD, Site, put, running
 from tests.support.traces import blueprint
 
-from stepscope.serve.listening import Limits
 from stepscope.serve.security import HEADERS
 
 if TYPE_CHECKING:
@@ -216,11 +212,38 @@ def test_other_methods_are_refused(attacked: Site, method: str) -> None:
     assert attacked.ask(method, "").status in (404, 405)
 
 
-def test_another_sites_page_is_given_no_data(attacked: Site) -> None:
-    embedded = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
-    assert attacked.ask("GET", "data/tool/overview", embedded).status == 403
-    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    assert attacked.ask("GET", "data/csv/ops", followed).status == 200
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
+        {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+        # A frame and a link; both begin work that nobody here asked for.
+        {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+        {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    ],
+)
+def test_another_sites_page_is_given_no_data(
+    attacked: Site, site: str, how: dict[str, str]
+) -> None:
+    for path in ("data/tool/overview", "data/csv/ops", "data/status", "data/runs"):
+        answer = attacked.ask("GET", path, {"Sec-Fetch-Site": site, **how})
+        assert (answer.status, answer.error) == (403, "refused")
+    assert attacked.store.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
+    ],
+)
+def test_our_own_page_programs_and_typed_addresses_are_given_data(
+    attacked: Site, headers: dict[str, str]
+) -> None:
+    assert attacked.ask("GET", "data/tool/overview", headers).status == 200
 
 
 @pytest.mark.parametrize(
@@ -263,156 +286,25 @@ def test_a_body_that_is_too_large_is_refused(attacked: Site) -> None:
     assert (answer.status, answer.error) == (413, "too_large")
 
 
-def test_a_body_without_an_end_is_not_read_to_it(attacked: Site) -> None:
-    with socket.create_connection(("127.0.0.1", attacked.port), 20) as sent:
-        sent.sendall(
-            b"POST /data/reload HTTP/1.1\r\nHost: localhost\r\nX-Stepscope: 1\r\n"
-            b"Transfer-Encoding: chunked\r\n\r\n"
-        )
-        assert swallowed(sent, most=2**26) < 2**26
-
-
-def swallowed(connection: socket.socket, *, most: int) -> int:
-    """How many bytes are taken before the connection is closed, or `most`."""
-    total = 0
-    while total < most:
-        try:
-            total += connection.send(b"ffff\r\n" + b"x" * 65535 + b"\r\n")
-        except OSError:
-            return total
-        # The server's own limit of time is not what is tested.
-        time.sleep(0.001)
-    return total
-
-
-def test_slow_requests_are_ended(logdir: Path) -> None:
-    limits = Limits(request_s=0.5)
-    with running(logdir, limits=limits) as site:
-        begun = time.monotonic()
-        with socket.create_connection(("127.0.0.1", site.port), 20) as slow:
-            slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-            stopped = threading.Event()
-
-            def drip() -> None:
-                # A byte now and then keeps a timeout between bytes from ending it.
-                while not stopped.wait(0.1):
-                    try:
-                        slow.sendall(b"X")
-                    except OSError:
-                        return
-
-            thread = threading.Thread(target=drip)
-            thread.start()
-            drained(slow)
-            stopped.set()
-            thread.join()
-        assert time.monotonic() - begun < 5
-        assert site.lives
-
-
-def test_more_slow_connections_than_threads_keep_nobody_out(logdir: Path) -> None:
-    limits = Limits(request_s=60, threads=4)
-    with running(logdir, limits=limits) as site:
-        slow = [
-            socket.create_connection(("127.0.0.1", site.port), 20) for _ in range(20)
-        ]
-        for connection in slow:
-            connection.sendall(b"GET /data/runs HTTP/1.1\r\nHost: loc")
-        begun = time.monotonic()
-        assert all(site.get("data/runs").status == 200 for _ in range(10))
-        assert time.monotonic() - begun < 20
-        threads = [
-            one for one in threading.enumerate() if "process_request" in one.name
-        ]
-        assert len(threads) <= limits.threads
-        for connection in slow:
-            connection.close()
-
-
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n"])
-def test_silent_connections_are_ended(logdir: Path, sent: bytes) -> None:
-    with running(logdir, limits=Limits(request_s=0.5)) as site:
-        begun = time.monotonic()
-        site.raw(sent)
-        assert time.monotonic() - begun < 5
-        assert site.lives
-
-
-def test_a_client_that_takes_nothing_is_left(logdir: Path) -> None:
-    limits = Limits(answer_s=0.5, threads=1)
-    with running(logdir, limits=limits) as site:
-        assert site.server is not None
-        app = site.server.app
-        asked = threading.Event()
-
-        def generous(environ: Any, start_response: Any) -> Any:
-            if environ["PATH_INFO"] != "/much":
-                return app(environ, start_response)
-            asked.set()
-            start_response("200 OK", [("Content-Length", str(2**27))])
-            return [bytes(2**27)]
-
-        site.server.app = generous
-        with socket.socket() as greedy:
-            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-            greedy.connect(("127.0.0.1", site.port))
-            greedy.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert asked.wait(10)
-            # The one thread is taken until the answer's time is up.
-            begun = time.monotonic()
-            while site.get("data/status").status != 200:
-                assert time.monotonic() - begun < 10
-
-
-DAMAGE = {
-    "empty": b"",
-    "garbage": bytes(range(256)) * 64,
-    "text": b"not a profile\n" * 100,
-    "huge_length": b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-    "cut_gzip": gzip.compress(b"\x0a\x00" * 10_000)[:40],
-    "deep_json": b'{"traceEvents":' + b"[" * 200_000,
-    "deep_objects": b'{"schemaVersion":1,"traceEvents":[{"args":'
-    + b'{"a":' * 100_000
-    + b"1"
-    + b"}" * 100_000
-    + b"}]}",
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_a_hostile_profile_is_one_error_and_the_others_open(
-    logdir: Path, kind: str
+@pytest.mark.parametrize("pattern", ["(.*)*X", "(a|a?)%2BX", "(([a-z/]*)*)*!"])
+@pytest.mark.parametrize("option", ["show_name_regexes", "account_type_regexes"])
+def test_a_pattern_that_never_ends_keeps_nobody_waiting(
+    attacked: Site, option: str, pattern: str
 ) -> None:
-    put(logdir, "hostile", "vm", DAMAGE[kind], unix_s=OLD + 9)
-    with running(logdir) as site:
-        answer = site.get("data/tool/overview")
-        # What stands before damage may be readable; a defect it must not be.
-        assert answer.status in (200, 422)
-        if answer.status == 422:
-            assert answer.error == "unreadable"
-            assert "hostile" in answer.json["error"]["message"]
-        (good,) = [
-            run["id"]
-            for run in site.get("data/runs").json["runs"]
-            if run["name"] == "r1"
-        ]
-        assert site.get(f"data/tool/overview?run={good}").status == 200
+    begun = time.monotonic()
+    answer = attacked.get(f"data/tool/model_views?{option}={pattern}")
+    assert answer.status == 200
+    assert attacked.lives
+    assert time.monotonic() - begun < 20
 
 
-def test_a_bomb_is_an_error_within_the_limit(
-    logdir: Path, a1: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pattern", ["(?=a)", "(", "((a{99}){99}){99}", "a" * 2000])
+def test_a_pattern_that_costs_too_much_or_is_none_is_refused(
+    attacked: Site, pattern: str
 ) -> None:
-    monkeypatch.setattr("stepscope.serve.runs.source._memory_bytes", lambda: 2**24)
-    run = logdir / "plugins" / "profile" / "bomb"
-    run.mkdir()
-    bomb = run / "vm.xplane.pb.gz"
-    bomb.write_bytes(gzip.compress(a1 * (2**25 // len(a1))))
-    os.utime(bomb, (OLD + 9, OLD + 9))
-    with running(logdir) as site:
-        answer = site.get("data/tool/overview")
-        assert (answer.status, answer.error) == (422, "unreadable")
-        assert "unpacks to more than 8,388,608 bytes" in answer.json["error"]["message"]
-        assert site.lives
+    answer = attacked.get(f"data/tool/model_views?hide_name_regexes={pattern}")
+    assert (answer.status, answer.error) == (400, "bad_parameter")
+    assert "\n" not in answer.json["error"]["message"]
 
 
 def test_names_with_markup_stay_text(tmp_path: Path) -> None:
@@ -462,7 +354,7 @@ def test_file_names_that_are_no_text_are_shown_as_escapes(
 
 SHRINKING = """
 import os, sys
-from stepscope.serve.source import source_of
+from stepscope.serve.runs.source import source_of
 from stepscope.session import open_found
 
 path, how = sys.argv[1:]

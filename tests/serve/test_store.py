@@ -189,11 +189,17 @@ def measured(site: Site, pid: int) -> tuple[int, int]:
     return first, ask(range(300, 1000))
 
 
-def test_threads_end_with_their_connections(site: Site) -> None:
-    before = threading.active_count()
-    with ThreadPoolExecutor(16) as pool:
+def test_threads_are_as_many_as_requests_at_a_time_and_end_with_the_server(
+    logdir: Path,
+) -> None:
+    def answering() -> int:
+        return sum(one.name == "stepscope-answer" for one in threading.enumerate())
+
+    with running(logdir) as site, ThreadPoolExecutor(16) as pool:
+        before = answering()
         list(pool.map(lambda _: site.get("data/status"), range(100)))
+        assert 1 <= answering() - before <= 16
     end = time.monotonic() + 10
-    while threading.active_count() > before + 1 and time.monotonic() < end:
+    while answering() and time.monotonic() < end:
         time.sleep(0.05)
-    assert threading.active_count() <= before + 1
+    assert answering() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 from os import SEEK_CUR
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from tests.support.xspace.wire import (
 
 from stepscope.errors import BadInput
 from stepscope.xspace.reading.decode import decode, decode_bytes
+from stepscope.xspace.reading.source import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,3 +127,22 @@ def test_places_beyond_four_gigabytes_are_right(tmp_path: Path) -> None:
     assert set(space.stats.length[::2].tolist()) == {hole}
     assert space.stats.value[1::2].tolist() == [end - len(b"after") for end in ends]
     assert space.text(int(space.stats.value[-1]), 5) == "after"
+
+
+def test_a_stream_that_was_made_to_unpack_to_much_is_refused_early() -> None:
+    bomb = gzip.compress(bytes(2**29), compresslevel=9)
+    assert len(bomb) < 2**20
+    tracemalloc.start()
+    with pytest.raises(BadInput, match="more than 200 times its size"):
+        unpack(bomb, "bomb.json.gz")
+    assert tracemalloc.get_traced_memory()[1] < 2**29
+    tracemalloc.stop()
+
+
+def test_what_packs_as_well_as_recordings_do_is_unpacked() -> None:
+    rng = np.random.default_rng(0)
+    # One part in thirty is new, in more than a file that is always let through.
+    content = b"".join(rng.bytes(2**12) * 30 for _ in range(768))
+    packed = gzip.compress(content, compresslevel=1)
+    assert len(content) / len(packed) > 20
+    assert len(unpack(packed, "real.json.gz")[0]) == len(content)

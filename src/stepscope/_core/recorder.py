@@ -44,6 +44,7 @@ __all__ = [
     "enabled",
     "end_step",
     "forget",
+    "keep",
     "lost",
     "mark_step",
     "now",
@@ -363,6 +364,20 @@ def forget() -> None:
     _ring.step = None
     _ring.generation += 1
     _forget_thread()
+
+
+def keep(name: str, begin_ns: int, end_ns: int, **stats: object) -> None:
+    """Keep an annotation of this thread that is over; it is not handed on."""
+    if not _ring.enabled:
+        return
+    over: Trace = Trace(name, **stats)
+    over.begin = begin_ns
+    over.end = end_ns
+    over.thread = _thread()
+    over.kept = True
+    if len(_ring.events) >= _ring.capacity:
+        _drop_oldest()
+    _ring.append(over)
 
 
 def mark_step(step: int, name: str = "train") -> None:

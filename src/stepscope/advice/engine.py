@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.rules.registry import RULES
+from stepscope.advice.registry import RULES
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

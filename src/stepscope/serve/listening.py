@@ -1,27 +1,32 @@
-"""The HTTP server: werkzeug's threaded one with an end to everything.
+"""The HTTP server: one thread reads and writes all connections, some others compute.
 
-A request has so long and so many bytes until it is complete, an answer so long to be
-taken, and there are so many threads. When all are taken, the connection that has been
-sending its request for longest makes room for the new one: who sends slowly is not
-served, and keeps nobody out.
+A request is given to a thread when its head is complete, and the thread is free again
+when the answer is computed: who sends or takes bytes slowly, or not at all, holds a
+connection and nothing else. There is an end to everything: a request has so long and
+so many bytes until it is complete, an answer so long to be taken, and when there are
+too many connections, one that the client keeps waiting makes room for the new one.
 """
 
 from __future__ import annotations
 
-import io
 import logging
+import re
+import selectors
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
-from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from stepscope.errors import BadUsage
-from stepscope.serve.security import HEADERS
+from stepscope.serve.answering import answered
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from _typeshed.wsgi import WSGIApplication
 
 __all__ = ["MOST_THREADS", "Limits", "Server", "listen"]
@@ -29,15 +34,29 @@ __all__ = ["MOST_THREADS", "Limits", "Server", "listen"]
 _LOG: Final = logging.getLogger(__name__)
 
 MOST_THREADS: Final = 64
-#: A request with its headers and its body.
+#: Complete requests that wait for a thread, and connections in all: less than what
+#: `select` can look at on Windows.
+_WAITING: Final = 256
+_CONNECTIONS: Final = 400
+#: A request with its head.
 _REQUEST_S: Final = 10.0
 _REQUEST_BYTES: Final = 256 * 2**10
 #: The client takes the whole answer.
 _ANSWER_S: Final = 120.0
-#: A connection that was told to go leaves its thread within this.
+#: Bytes of answers that clients have not taken yet.
+_HELD_BYTES: Final = 512 * 2**20
+#: A client that was answered hangs up within this; what it still sends is read, since
+#: closing before would take the answer away from it.
 _LEAVE_S: Final = 2.0
-_WAITING: Final = 128
+#: What is read and written at once.
+_PIECE: Final = 256 * 2**10
+#: So many new connections are taken before the others are looked at again.
+_ACCEPTED: Final = 64
+#: Nothing can be accepted: look again after so long.
+_PAUSE_S: Final = 0.05
 
+#: No route reads a body: a request is complete with its head.
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\n"
     b"Content-Length: 0\r\n\r\n"
@@ -48,167 +67,280 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long and how much.
 
     Attributes:
-        request_s: From the connection to the end of the request.
+        request_s: From the connection to the end of the request's head.
         request_bytes: Of the request.
         answer_s: Until the answer is taken.
-        threads: Connections served at the same time.
+        threads: Requests answered at the same time.
+        waiting: Complete requests that wait for a thread; others are turned away.
+        connections: In all; those that a thread answers or will are never dropped.
+        held_bytes: Of all answers that were computed and not taken.
     """
 
     request_s: float = _REQUEST_S
     request_bytes: int = _REQUEST_BYTES
     answer_s: float = _ANSWER_S
     threads: int = MOST_THREADS
+    waiting: int = _WAITING
+    connections: int = _CONNECTIONS
+    held_bytes: int = _HELD_BYTES
 
 
-class _Request(io.RawIOBase):
-    """What a client sends, up to a moment and a number of bytes."""
+class _Connection:
+    """One client.
 
-    def __init__(self, connection: socket.socket, limits: Limits) -> None:
-        self._connection = connection
-        self._until_s = time.monotonic() + limits.request_s
-        self._room = limits.request_bytes
+    Attributes:
+        state: It sends its request, has it answered, takes the answer, or may leave.
+        until_s: When it has to have done that; unused while it is answered.
+        received: Of the request, or how it goes on behind the head.
+        pieces: Of the answer, what was not taken yet.
+    """
 
-    def readable(self) -> bool:
-        return True
+    def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
+        self.socket = sock
+        self.address = address
+        self.state: Literal["asks", "waits", "takes", "leaves"] = "asks"
+        self.until_s = until_s
+        self.received = bytearray()
+        self.pieces: deque[memoryview] = deque()
 
-    # The buffer's type is that of io.RawIOBase.
-    def readinto(self, buffer: Any) -> int:
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        self._connection.settimeout(left_s)
-        view = memoryview(buffer)[: self._room]
-        # No room left reads as the end of the request.
-        count = self._connection.recv_into(view) if view else 0
-        self._room -= count
-        return count
-
-
-class _Handler(WSGIRequestHandler):
-    """One connection; it is closed after its one request."""
-
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def setup(self) -> None:
-        """Bound what is read."""
-        super().setup()
-        self.rfile.close()
-        limits = self.server.limits
-        self.rfile = io.BufferedReader(_Request(self.connection, limits))
-        self.server.awaits_request(self.connection)
-
-    def run_wsgi(self) -> None:
-        """The request's head is complete: nobody may take the thread any more."""
-        self.server.has_request(self.connection)
-        self.connection.settimeout(self.server.limits.answer_s)
-        super().run_wsgi()
-
-    def send_error(
-        self, code: int, message: str | None = None, explain: str | None = None
-    ) -> None:
-        """Answer what is no proper request, without repeating any of it."""
-        del message, explain
-        # A broken request has no version, and its answer would have no head.
-        self.request_version = self.protocol_version
-        content = b"the request is broken or too large\n"
-        self.log_request(code)
-        self.send_response_only(code)
-        for name, value in (
-            *HEADERS,
-            ("Content-Type", "text/plain; charset=utf-8"),
-            ("Content-Length", str(len(content))),
-            ("Cache-Control", "no-store"),
-            ("Connection", "close"),
-        ):
-            self.send_header(name, value)
-        self.end_headers()
-        self.close_connection = True
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def version_string(self) -> str:
-        """What the answers call the server."""
-        return "stepscope"
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Who wants a line for each request has a proxy for it."""
-
-    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name
-        """Hand what went wrong to this library's logger, which nobody configured."""
-        del type
-        _LOG.debug(message, *args)
+    @property
+    def held_bytes(self) -> int:
+        return sum(map(len, self.pieces))
 
 
-class Server(ThreadedWSGIServer):
-    """Serves one application; see the module."""
+class Server:
+    """Serves one application; see the module.
+
+    The attributes without a sentence are what werkzeug's handler asks a server for.
+
+    Attributes:
+        host, port: Where it listens.
+        app: The application.
+        limits: See there.
+    """
+
+    ssl_context = None
+    multithread = True
+    multiprocess = False
+    passthrough_errors = False
 
     def __init__(
         self, listener: socket.socket, app: WSGIApplication, limits: Limits
     ) -> None:
-        host, port = listener.getsockname()[:2]
+        self.server_address = listener.getsockname()
+        self.host, self.port = self.server_address[:2]
+        self.app = app
         self.limits = limits
-        self._slots = threading.BoundedSemaphore(limits.threads)
-        #: Connections whose request is not complete, oldest first.
-        self._awaiting: dict[socket.socket, None] = {}
-        self._lock = threading.Lock()
-        super().__init__(host, port, app, handler=_Handler, fd=listener.fileno())
+        self._listener = listener
+        self._listener.settimeout(0)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        # A byte in one end wakes the thread that waits for the other.
+        self._woken, self._waker = socket.socketpair()
+        self._woken.settimeout(0)
+        self._waker.settimeout(0)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._connections: set[_Connection] = set()
+        self._requests: SimpleQueue[_Connection | None] = SimpleQueue()
+        self._answers: deque[tuple[_Connection, list[bytes]]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._unanswered = 0
+        self._stopping = False
+        self._stopped = threading.Event()
+        self._stopped.set()
 
-    def awaits_request(self, connection: socket.socket) -> None:
-        """A connection begins to send."""
-        with self._lock:
-            self._awaiting[connection] = None
+    def __enter__(self) -> Self:
+        return self
 
-    def has_request(self, connection: socket.socket) -> None:
-        """A connection has sent its request, or is gone."""
-        with self._lock:
-            self._awaiting.pop(connection, None)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.server_close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread, where one can be had."""
-        if not self._slots.acquire(blocking=False):
-            self._make_room()
-            if not self._slots.acquire(timeout=_LEAVE_S):
-                self._turn_away(request)
-                return
+    def serve_forever(self, poll_interval: float = 0.25) -> None:
+        """Serve in this thread until `shutdown`; waits are looked at that often (s)."""
+        self._stopping = False
+        self._stopped.clear()
         try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._slots.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in its thread."""
-        try:
-            super().process_request_thread(request, client_address)
+            while not self._stopping:
+                self._turn(poll_interval)
         finally:
-            self.has_request(request)
-            self._slots.release()
+            self._stopped.set()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection went wrong: the others go on."""
-        del request, client_address
-        _LOG.debug("a connection failed", exc_info=True)
+    def shutdown(self) -> None:
+        """End `serve_forever`, which runs in another thread."""
+        self._stopping = True
+        self._wake()
+        self._stopped.wait()
+
+    def server_close(self) -> None:
+        """Close all connections; threads that still compute are left to themselves."""
+        for _ in self._threads:
+            self._requests.put(None)
+        self._threads.clear()
+        for connection in list(self._connections):
+            self._close(connection)
+        self._selector.close()
+        for sock in (self._listener, self._woken, self._waker):
+            sock.close()
+
+    def _turn(self, wait_s: float) -> None:
+        ready = self._selector.select(wait_s)
+        accepting = False
+        # Who is connected goes before who wants to be.
+        for key, _ in ready:
+            if key.fileobj is self._listener:
+                accepting = True
+            elif key.fileobj is self._woken:
+                self._woken.recv(_PIECE)
+            elif isinstance(key.data, _Connection):
+                self._go_on(key.data)
+        while self._answers:
+            connection, pieces = self._answers.popleft()
+            self._unanswered -= 1
+            self._send(connection, pieces)
+        if accepting:
+            self._accept()
+        self._end_late()
+
+    def _go_on(self, connection: _Connection) -> None:
+        """Read or write what can be, as far as the connection's state wants it."""
+        try:
+            if connection.state == "takes":
+                self._write(connection)
+                return
+            data = connection.socket.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(connection)
+            return
+        connection.received += data
+        is_too_long = len(connection.received) > self.limits.request_bytes
+        if not data or (connection.state == "leaves" and is_too_long):
+            self._close(connection)
+        elif connection.state == "asks" and (
+            is_too_long or self._is_complete(connection.received, len(data))
+        ):
+            self._dispatch(connection)
+
+    def _is_complete(self, received: bytearray, new: int) -> bool:
+        # The end may have begun before the new bytes.
+        return _HEAD_END.search(received, max(0, len(received) - new - 2)) is not None
+
+    def _dispatch(self, connection: _Connection) -> None:
+        """Give a complete request to a thread, or turn it away."""
+        self._selector.unregister(connection.socket)
+        if self._unanswered >= self.limits.threads + self.limits.waiting:
+            self._send(connection, [_FULL])
+            return
+        connection.state = "waits"
+        self._unanswered += 1
+        if len(self._threads) < min(self._unanswered, self.limits.threads):
+            thread = threading.Thread(
+                target=self._answer_requests, name="stepscope-answer", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+        self._requests.put(connection)
+
+    def _answer_requests(self) -> None:
+        """The life of a thread."""
+        while (connection := self._requests.get()) is not None:
+            received = bytes(connection.received)
+            pieces = answered(received, connection.socket, connection.address, self)
+            self._answers.append((connection, pieces))
+            # Not kept from one request to the next.
+            del connection, received, pieces
+            self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._waker.send(b".")
+        except BlockingIOError:
+            # So many bytes are unread that it is awake anyway.
+            return
+        except OSError:
+            _LOG.debug("an answer came after the end of the server")
+
+    def _send(self, connection: _Connection, pieces: list[bytes]) -> None:
+        """Begin to send an answer."""
+        connection.state = "takes"
+        connection.until_s = time.monotonic() + self.limits.answer_s
+        connection.received.clear()
+        connection.pieces.extend(map(memoryview, pieces))
+        self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
+        self._go_on(connection)
+        while connection.pieces and self._held_bytes() > self.limits.held_bytes:
+            self._close(self._longest("takes") or connection)
+
+    def _held_bytes(self) -> int:
+        return sum(connection.held_bytes for connection in self._connections)
+
+    def _write(self, connection: _Connection) -> None:
+        pieces = connection.pieces
+        while pieces:
+            taken = connection.socket.send(pieces[0][:_PIECE])
+            rest = pieces.popleft()[taken:]
+            if rest:
+                pieces.appendleft(rest)
+        # The client sees the end of the answer now; what it has not heard it may
+        # still be sending.
+        connection.socket.shutdown(socket.SHUT_WR)
+        connection.state = "leaves"
+        connection.until_s = time.monotonic() + _LEAVE_S
+        self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED):
+            if len(self._connections) >= self.limits.connections:
+                self._make_room()
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                # No more files can be opened, or the client is gone already.
+                self._make_room()
+                time.sleep(_PAUSE_S)
+                return
+            sock.settimeout(0)
+            until_s = time.monotonic() + self.limits.request_s
+            connection = _Connection(sock, address, until_s)
+            self._connections.add(connection)
+            self._selector.register(sock, selectors.EVENT_READ, connection)
+            # Most requests are there at once.
+            self._go_on(connection)
 
     def _make_room(self) -> None:
-        with self._lock:
-            slowest = next(iter(self._awaiting), None)
-            if slowest is None:
-                return
-            del self._awaiting[slowest]
-        try:
-            # Its thread sees the end of the request, and leaves.
-            slowest.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
+        """Drop the connection that its client has kept waiting for longest."""
+        late = (
+            self._longest("leaves") or self._longest("asks") or self._longest("takes")
+        )
+        if late is not None:
+            self._close(late)
 
-    def _turn_away(self, request: socket.socket) -> None:
-        try:
-            request.settimeout(_LEAVE_S)
-            request.sendall(_FULL)
-        except OSError:
-            _LOG.debug("a connection was gone before it was turned away")
-        self.shutdown_request(request)
+    def _longest(self, state: str) -> _Connection | None:
+        waited = [one for one in self._connections if one.state == state]
+        return min(waited, key=lambda one: one.until_s, default=None)
+
+    def _end_late(self) -> None:
+        now_s = time.monotonic()
+        for connection in list(self._connections):
+            if connection.state != "waits" and now_s > connection.until_s:
+                self._close(connection)
+
+    def _close(self, connection: _Connection) -> None:
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        if connection.state != "waits":
+            self._selector.unregister(connection.socket)
+        connection.pieces.clear()
+        connection.socket.close()
 
 
 def listen(
@@ -220,11 +352,11 @@ def listen(
         BadUsage: The address cannot be listened at.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    chosen = limits or Limits()
     try:
-        with socket.create_server(
-            (host, port), family=family, backlog=_WAITING
-        ) as listener:
-            return Server(listener, app, limits or Limits())
+        listener = socket.create_server(
+            (host, port), family=family, backlog=chosen.connections
+        )
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         message = (
@@ -232,3 +364,4 @@ def listen(
             "(0 takes any free one), or an address of this machine"
         )
         raise BadUsage(message) from error
+    return Server(listener, app, chosen)

@@ -135,19 +135,24 @@ def check_change(request: Request) -> None:
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != request.host:
         raise Refused(403, "refused", "a change comes from the server's own page only")
-    if _site(request) not in (None, "same-origin", "none"):
+    if not _is_own(request):
         raise Refused(403, "refused", "a change comes from the server's own page only")
 
 
 def check_reader(request: Request) -> None:
-    """Data is given to our own page, and to whoever opens an address himself.
+    """Data is given to our own page, to programs, and to whoever types an address.
 
     Raises:
-        Refused: Another site's page wants it as a part of itself.
+        Refused: A page of another site, or of another port of this machine, asks: by
+            a script, as a part of itself, in a frame, or by a link.
     """
-    embedded = request.headers.get("Sec-Fetch-Mode") != "navigate"
-    if _site(request) == "cross-site" and embedded:
-        raise Refused(403, "refused", "data is given to the server's own page only")
+    if not _is_own(request):
+        raise Refused(
+            403,
+            "refused",
+            "data is given to the server's own page only. Open that page, or type "
+            "the address into the browser",
+        )
 
 
 def protect(headers: Headers) -> None:
@@ -202,8 +207,10 @@ def _session(policy: Policy, request: Request) -> Response:
     return answer
 
 
-def _site(request: Request) -> str | None:
-    return request.headers.get("Sec-Fetch-Site")
+def _is_own(request: Request) -> bool:
+    """Whether no page of another origin asks, as far as the browser says."""
+    told = request.headers.get("Sec-Fetch-Site")
+    return told in (None, "same-origin", "none")
 
 
 def _equal(told: str, known: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.reading.texts import shortened
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -64,8 +65,12 @@ class TraceData:
             return self._tables[name]
 
     def text(self, place: int, length: int) -> str:
-        """The text at a place in the file; what is not UTF-8 is replaced."""
-        return bytes(self.data[place : place + length]).decode("utf-8", "replace")
+        """The text at a place in the file; what is not UTF-8 is replaced.
+
+        A long one is cut, as names are.
+        """
+        content = bytes(self.data[place : place + length])
+        return shortened(content.decode("utf-8", "replace"))
 
     def without(self, name: str, why: Unavailable) -> TraceData:
         """The same trace with one table absent for a stated reason."""

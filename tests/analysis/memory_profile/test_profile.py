@@ -89,6 +89,20 @@ def test_breakdown_names_what_was_alive_and_adds_up_to_the_peak() -> None:
     assert breakdown["allocation_bytes"].sum() == 650_117_120
 
 
+def test_rows_of_equal_size_have_one_order() -> None:
+    gpu = Allocator("GPU_0_bfc", limit=1000 * MIB)
+    for place in range(9):
+        size = 2 * MIB if place < 3 else MIB
+        gpu.allocate(
+            10 + place, 0x1000 + place, size, tf_op="a:Sum", requested_bytes=size
+        )
+    for _ in range(20):
+        memory = memory_of(blueprint.trace(gpu.lines))
+        sums = memory.breakdown.filter(pl.col("op_name") == "a:Sum")
+        assert sums["occurrences"].to_list() == [3, 6]
+        assert sums["allocation_bytes"].to_list() == [6 * MIB, 6 * MIB]
+
+
 def test_timeline_has_every_hover_field_and_frees_take_theirs_from_the_block() -> None:
     timeline = memory_of(a3()).timeline
     assert timeline["step_id"].to_list() == [0, 1, 1, 1, 1, 1, -1]

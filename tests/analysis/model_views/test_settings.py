@@ -124,6 +124,13 @@ def test_totals_of_what_is_displayed() -> None:
     assert scopes(**options)[:2] == [("model", 1, 80.0), ("model/dense", 2, 50.0)]
 
 
+def test_what_is_only_too_deep_counts_with_what_is_above_it() -> None:
+    found = scopes(preset="time_and_memory", max_depth=1)
+    assert found == [("model", 1, 90.0), ("adam", 1, 5.0)]
+    options = {"hide_name_regexes": (".*Relu",), "account_displayed_op_only": True}
+    assert scopes(**options, max_depth=1)[0] == ("model", 1, 80.0)
+
+
 @pytest.mark.parametrize(
     ("order", "expected"),
     [

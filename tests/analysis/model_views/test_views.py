@@ -135,6 +135,42 @@ def test_one_step_alone() -> None:
     assert by_name(analysed(host, step=51).op, "self_us")["MatMul"] == 100.0
 
 
+def test_the_last_steps_together() -> None:
+    profile = blueprint.profile(blueprint.a1())
+    both = analysed(profile, last_steps=2)
+    assert list((both.steps or {}).values()) == [(106, 107)]
+    assert both.total_us == sum(
+        analysed(profile, step=number).total_us for number in (106, 107)
+    )
+    assert analysed(profile, last_steps=99).total_us == analysed(profile).total_us
+    assert analysed(profile).steps is None
+
+
+def test_the_steps_of_a_name() -> None:
+    profile = blueprint.profile(blueprint.a1())
+    assert list((analysed(profile, step_name="train").steps or {}).values()) == [
+        tuple(range(100, 108))
+    ]
+    with pytest.raises(BadUsage, match="no step is marked 'test'; marks: train"):
+        analysed(profile, step_name="test")
+    with pytest.raises(BadUsage, match="last_steps=0 is no number of steps"):
+        analysed(profile, last_steps=0)
+
+
+def test_thresholds_of_hosts_and_of_devices() -> None:
+    profile = blueprint.profile(blueprint.a1())
+    # All of the model ran on the device.
+    assert "model" in by_name(analysed(profile, min_accelerator_micros=1600).scope)
+    assert "model" not in by_name(analysed(profile, min_accelerator_micros=1601).scope)
+    assert "model" not in by_name(analysed(profile, min_cpu_micros=1).scope)
+
+
+def test_what_a_threshold_of_the_unknown_leaves_out_is_explained() -> None:
+    result = analysed(blueprint.profile(blueprint.a1()), min_params=1)
+    assert result.op.height == 0
+    assert missing(result)["op.parameters"] == "NO_SHAPES"
+
+
 def test_a_step_that_does_not_exist_is_refused() -> None:
     with pytest.raises(BadUsage, match="no step 99; there are 100 to 107"):
         analysed(blueprint.profile(blueprint.a1()), step=99)
@@ -375,6 +411,40 @@ def test_described_variables_stand_in_their_own_scopes() -> None:
     assert missing(result)["scope.parameters"] == "NO_SAMPLES"
     assert result.total_us == analysed(blueprint.profile(blueprint.a1())).total_us
     every_null_is_explained(result)
+
+
+def test_described_variables_are_a_type_of_their_own_among_op_types() -> None:
+    trace = described(
+        blueprint.a1(),
+        ("model/dense/kernel", "model/dense", [7, 3], True),
+        ("model/dense/bias", "model/dense", [3], False),
+    )
+    profile = blueprint.profile(trace)
+    assert by_name(analysed(profile).op, "parameters")["Variable"] == 24
+    trained = analysed(profile, preset="trainable_variables_parameter").op
+    assert by_name(trained, "parameters") == {"Variable": 21}
+
+
+def test_trained_variables_are_shown_however_little_they_cost() -> None:
+    trace = described(
+        blueprint.a1(),
+        ("late/kernel", "late", [7, 3], True),
+        ("late/mean", "late", [2], False),
+    )
+    profile = blueprint.profile(trace)
+    plain = analysed(profile, preset="time_and_memory").scope
+    assert "late" not in by_name(plain)
+    shown = by_name(
+        analysed(
+            profile, preset="time_and_memory", show_trainable_variables=True
+        ).scope,
+        "parameters",
+    )
+    assert {name: shown.get(name) for name in ("late", "late/kernel", "late/mean")} == {
+        "late": 21,
+        "late/kernel": 21,
+        "late/mean": None,
+    }
 
 
 def test_the_preset_of_trainable_variables_leaves_out_the_others() -> None:

@@ -335,6 +335,7 @@ export interface ModelViewsResult {
   flops_known_percent: number | null;
   settings: Settings;
   step: number | null;
+  steps: Record<string, number[]> | null;
 }
 
 export interface NextStep {
@@ -497,6 +498,8 @@ export interface RunEnvironment {
 export interface Settings {
   max_depth: number;
   min_micros: number;
+  min_accelerator_micros: number;
+  min_cpu_micros: number;
   min_bytes: number;
   min_params: number;
   min_float_ops: number;
@@ -508,6 +511,7 @@ export interface Settings {
   show_name_regexes: string[];
   hide_name_regexes: string[];
   account_displayed_op_only: boolean;
+  show_trainable_variables: boolean;
   select: string[];
   trainable_only: boolean;
 }

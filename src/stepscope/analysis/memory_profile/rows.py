@@ -226,8 +226,8 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         .select(pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.items())
         .sort(
             *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
-            *("data_type", "tensor_shape"),
-            descending=[True, *[False] * 5],
+            *("data_type", "tensor_shape", "occurrences"),
+            descending=[True, *[False] * 6],
             nulls_last=True,
         )
     )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.settings import SELECTABLE, matches_any
+from stepscope.analysis.model_views.settings import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
+from stepscope.analysis.results.patterns import whole
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def view_rows(
         device: Device time was recorded.
     """
     roots, depth = _started(tree, settings)
-    shown = _shown(tree, settings, depth)
     if settings.account_displayed_op_only:
-        own = np.where(shown[:, None], tree.own, 0)
+        # What is only too deep to be shown counts with the node above it.
+        own = np.where(_wanted(tree, settings, depth)[:, None], tree.own, 0)
         tree = tree._replace(total=summed(tree.parent, own))
-        # Thresholds are about what is displayed, then.
-        shown = _shown(tree, settings, depth)
+    # Thresholds are about what is displayed, then.
+    shown = _wanted(tree, settings, depth) & (depth <= settings.max_depth)
     order, above = _listed(tree, roots, shown, settings)
     frame = _frame(tree, order, host=host, device=device)
     number = {node: row for row, node in enumerate(order)}
@@ -82,46 +83,48 @@ def _started(tree: Tree, settings: Settings) -> tuple[list[int], NDArray[np.int6
     """The outermost nodes to start from, and depths below them; 0 is left out."""
     depth = np.zeros(len(tree.parent), np.int64)
     roots = []
-    everything = settings.start_name_regexes == (".*",)
-    trimmed = np.zeros(len(tree.parent), np.bool_)
+    started = _named(tree, settings.start_name_regexes)
+    trimmed = _named(tree, settings.trim_name_regexes)
     for node, parent in enumerate(tree.parent):
-        name = tree.name[node]
-        trimmed[node] = (parent >= 0 and trimmed[parent]) or matches_any(
-            settings.trim_name_regexes, name
-        )
+        trimmed[node] |= parent >= 0 and trimmed[parent]
         if trimmed[node]:
             continue
         if parent >= 0 and depth[parent]:
             depth[node] = depth[parent] + 1
-        elif everything or matches_any(settings.start_name_regexes, name):
+        elif started[node]:
             depth[node] = 1
             roots.append(node)
     return roots, depth
 
 
-def _shown(
+def _wanted(
     tree: Tree, settings: Settings, depth: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Nodes that reach every threshold and whose names are wanted."""
-    spent = tree.spent_ps(total=True)
-    shown = (depth > 0) & (depth <= settings.max_depth)
-    shown &= spent >= settings.min_micros * PS_PER_US
+    """Nodes that reach every threshold and whose names are wanted, at any depth."""
+    shown = tree.spent_ps(total=True) >= settings.min_micros * PS_PER_US
     for metric, least in (
+        ("device_ps", settings.min_accelerator_micros * PS_PER_US),
+        ("host_ps", settings.min_cpu_micros * PS_PER_US),
         ("allocated_bytes", settings.min_bytes),
         ("parameters", settings.min_params),
         ("flops", settings.min_float_ops),
         ("occurrences", settings.min_occurrence),
     ):
         shown &= tree.value(metric, total=True) >= least
-    if settings.show_name_regexes != (".*",):
-        shown &= _named(tree, settings.show_name_regexes)
-    if settings.hide_name_regexes:
-        shown &= ~_named(tree, settings.hide_name_regexes)
-    return shown
+    if settings.show_trainable_variables:
+        shown |= tree.value("parameters", total=True) > 0
+    return (
+        shown
+        & (depth > 0)
+        & _named(tree, settings.show_name_regexes)
+        & ~_named(tree, settings.hide_name_regexes)
+    )
 
 
 def _named(tree: Tree, patterns: tuple[str, ...]) -> NDArray[np.bool_]:
-    return np.array([matches_any(patterns, name) for name in tree.name], np.bool_)
+    if patterns == (".*",):
+        return np.ones(len(tree.name), np.bool_)
+    return whole(pl.Series(tree.name, dtype=pl.String), patterns)
 
 
 def _listed(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from stepscope.analysis.options.model_views import Options, OrderBy
+from stepscope.analysis.results.patterns import check_pattern
 from stepscope.errors import BadUsage
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["PRESETS", "SELECTABLE", "Settings", "matches_any", "settings_of"]
+__all__ = ["PRESETS", "SELECTABLE", "Settings", "settings_of"]
 
 
 #: Name of a choice of columns → the columns.
@@ -34,11 +31,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         trainable_only: Of the variables that the recording describes only those that
-            are trained, as one of the presets has it.
+            are trained, as one of the presets has it, and `show_trainable_variables`.
     """
 
     max_depth: int = 10_000
     min_micros: float = 0.0
+    min_accelerator_micros: float = 0.0
+    min_cpu_micros: float = 0.0
     min_bytes: int = 0
     min_params: int = 0
     min_float_ops: int = 0
@@ -50,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     show_name_regexes: tuple[str, ...] = (".*",)
     hide_name_regexes: tuple[str, ...] = ()
     account_displayed_op_only: bool = False
+    show_trainable_variables: bool = False
     select: tuple[str, ...] = tuple(SELECTABLE)
     trainable_only: bool = False
 
@@ -90,25 +90,16 @@ def settings_of(options: Options) -> Settings:
         given = getattr(options, name, None)
         if given is not None:
             chosen[name] = given
+    if chosen.get("show_trainable_variables"):
+        chosen["trainable_only"] = True
+        # Columns stay in their own order, so that a name twice does no harm.
+        chosen["select"] = (*chosen.get("select", tuple(SELECTABLE)), "params")
     settings = Settings(**chosen)
     for column in settings.select:
         if column not in SELECTABLE:
             raise BadUsage.unknown_name("column of model_views", column, SELECTABLE)
     for name in Settings.__struct_fields__:
         if name.endswith("_regexes"):
-            _check(name, getattr(settings, name))
+            for pattern in getattr(settings, name):
+                check_pattern(pattern, name)
     return settings
-
-
-def _check(option: str, patterns: Sequence[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            message = f"{option}: {pattern!r} is no regular expression: {error}"
-            raise BadUsage(message) from error
-
-
-def matches_any(patterns: Sequence[str], text: str) -> bool:
-    """True where a pattern matches the whole text."""
-    return any(re.fullmatch(pattern, text, re.DOTALL) for pattern in patterns)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.model_views.settings import matches_any
+from stepscope.analysis.results.patterns import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +28,8 @@ METRICS: Final = (
 NO_SOURCE: Final = "(no source line)"
 #: What has no op type.
 NO_TYPE: Final = "(no type)"
+#: Levels of a path; what is deeper stays one name.
+_DEEPEST: Final = 100
 _COLUMN: Final = {name: place for place, name in enumerate(METRICS)}
 _VARIABLES: Final = (_COLUMN["parameters"], _COLUMN["has_parameters"])
 
@@ -102,10 +104,9 @@ def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tr
     for hung in hosts:
         place = _Placing(nodes, hung, view)
         rows, numbers = [], []
-        for row in hung.charges.iter_rows(named=True):
+        counted = whole(hung.charges["type"].fill_null(""), account_types)
+        for row in hung.charges.filter(counted).iter_rows(named=True):
             type_ = row["type"] or ""
-            if not matches_any(account_types, type_):
-                continue
             number = place.node(row)
             if type_:
                 nodes.types[number].add(type_)
@@ -159,7 +160,11 @@ class _Placing:
         if self._view == "graph":
             return self._at(place) if place >= 0 else self._nodes.child(-1, name)
         found = self._at(place)
-        for segment in [one for one in name.split("/") if one] or [name]:
+        segments = [one for one in name.split("/") if one] or [name]
+        if len(segments) > _DEEPEST:
+            # A node repeats its whole path.
+            segments = [*segments[: _DEEPEST - 1], "/".join(segments[_DEEPEST - 1 :])]
+        for segment in segments:
             found = self._nodes.child(found, segment)
         return found
 

@@ -39,7 +39,10 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
         total_us: Time of everything that was accounted, on hosts and devices.
         flops_known_percent: The share of it that ops with known operations took.
         settings: The options as they were decided.
-        step: Number of the step that is shown; null for all of the recording.
+        step: Number of the step that is shown; null for all of the recording, and
+            where several are asked for.
+        steps: Numbers of the steps that are shown, by host; null for all of the
+            recording.
         missing: Columns that hold nulls, with the reasons.
         inputs: Host → executions and device activities that were read.
     """
@@ -53,6 +56,7 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
     flops_known_percent: float | None
     settings: Settings
     step: int | None
+    steps: dict[str, tuple[int, ...]] | None
     missing: tuple[Missing, ...]
     inputs: dict[str, dict[str, int]]
 
@@ -72,27 +76,33 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
             works[name] = work
     if not works:
         return absent[0] if absent else _NO_OPS
-    steps = _step_rows(profile, works, options.step)
+    steps = _step_rows(profile, works, options)
     if isinstance(steps, Unavailable):
         return steps
-    host = any(works[name].sees_host(row) for name, row in steps.items())
-    device = any(works[name].sees_device(row) for name, row in steps.items())
+    host = any(works[name].sees_host(rows) for name, rows in steps.items())
+    device = any(works[name].sees_device(rows) for name, rows in steps.items())
     if not host and not device:
         first = works[next(iter(steps))]
         side = _why_no_device if first.sees_device(None) else _why_no_host
-        return side(first, options.step)
+        return side(first, everything=not _chosen(options))
     frames: dict[View, pl.DataFrame] = {}
     spent = known = 0
+    untold: dict[View, frozenset[str]] = {}
     charges = [
         profile.derived(name, "model_charges")
-        if row is None and not settings.trainable_only
-        else charges_of(works[name], row, trainable_only=settings.trainable_only)
-        for name, row in steps.items()
+        if rows is None and not settings.trainable_only
+        else charges_of(works[name], rows, trainable_only=settings.trainable_only)
+        for name, rows in steps.items()
     ]
     for view in VIEWS:
         hung = [of_host[view] for of_host in charges]
         tree = grown(hung, view, settings.account_type_regexes)
         frames[view] = view_rows(tree, settings, host=host, device=device)
+        untold[view] = frozenset(
+            column
+            for column, metric in _TOLD_BY.items()
+            if not tree.value(f"has_{metric}", total=False).any()
+        )
         spent = int(tree.spent_ps(total=False).sum())
         known = int(tree.value("known_ps", total=False).sum())
     return ModelViewsResult(
@@ -105,20 +115,29 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         flops_known_percent=100.0 * known / spent if spent else None,
         settings=settings,
         step=options.step,
+        steps=_numbers(works, steps) if _chosen(options) else None,
         missing=tuple(
             _missing(
                 profile,
                 works,
                 frames,
+                untold=untold,
                 spent=spent,
                 settings=settings,
-                step=options.step,
+                everything=not _chosen(options),
             )
         ),
         inputs={name: _inputs(work) for name, work in works.items()},
     )
 
 
+#: Column that may be unknown of a whole tree → the metric that tells.
+_TOLD_BY: Final = {
+    "flops": "flops",
+    "self_flops": "flops",
+    "parameters": "parameters",
+    "allocated_bytes": "allocated_bytes",
+}
 _NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
     reason="the profile holds no execution of an op, on a host or on a device.",
@@ -139,11 +158,12 @@ _NO_VARIABLES: Final = Unavailable(
     "(`with_modules=True`, `record_shapes=True`).",
 )
 #: Where described variables stand.
-_OF_TABLE: Final = ("scope", "parameters")
+_OF_TABLE: Final = frozenset({("scope", "parameters"), ("op", "parameters")})
 _NOT_HERE: Final = Unavailable(
     code="NO_SAMPLES",
-    reason="the model's description has no variable in these scopes, or not its sizes.",
-    remedy="Look at the scopes that the variables are named after.",
+    reason="the model's description has no variable in these nodes, or not its sizes.",
+    remedy="Look at the scopes that the variables are named after, or at the type "
+    "`Variable`.",
 )
 _MAYBE_TRAINED: Final = Unavailable(
     code="NOT_RECORDED",
@@ -177,45 +197,87 @@ def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
     return why if isinstance(why, Unavailable) else _NO_OPS
 
 
-def _why_no_device(work: ModelWork, step: int | None) -> Unavailable:
+def _why_no_device(work: ModelWork, *, everything: bool) -> Unavailable:
     if isinstance(work.device_ops, Unavailable):
         return work.device_ops
-    if step is not None and isinstance(work.activity_steps, Unavailable):
+    if not everything and isinstance(work.activity_steps, Unavailable):
         return work.activity_steps
     return NO_ACTIVITY
 
 
-def _why_no_host(work: ModelWork, step: int | None) -> Unavailable:
+def _why_no_host(work: ModelWork, *, everything: bool) -> Unavailable:
     if isinstance(work.host, Unavailable):
         return work.host
-    if step is not None and isinstance(work.windows, Unavailable):
+    if not everything and isinstance(work.windows, Unavailable):
         return work.windows
     return _NO_OPS
 
 
+def _chosen(options: Options) -> bool:
+    """Only some steps are asked for."""
+    wanted = (options.step, options.step_name, options.last_steps)
+    return any(one is not None for one in wanted)
+
+
 def _step_rows(
-    profile: ProfileData, works: dict[str, ModelWork], step: int | None
-) -> dict[str, int | None] | Unavailable:
-    """By host: the row of the step asked for; None for everything.
+    profile: ProfileData, works: dict[str, ModelWork], options: Options
+) -> dict[str, tuple[int, ...] | None] | Unavailable:
+    """By host: rows of the steps asked for; None for everything.
 
     Raises:
-        BadUsage: No host has a step of that number.
+        BadUsage: No host has such a step.
     """
-    if step is None:
+    if not _chosen(options):
         return dict.fromkeys(works)
-    found: dict[str, int | None] = {
-        name: work.step_numbers.index(step)
-        for name, work in works.items()
-        if step in work.step_numbers
-    }
+    if options.last_steps is not None and options.last_steps < 1:
+        raise BadUsage(f"last_steps={options.last_steps} is no number of steps")
+    marked = {name: _marked(profile, name) for name in works}
+    if not any(marked.values()):
+        why = profile.derived(next(iter(works)), "steps")
+        return why if isinstance(why, Unavailable) else _NO_OPS
+    found: dict[str, tuple[int, ...] | None] = {}
+    for name, steps in marked.items():
+        rows = [
+            row
+            for row, (number, marker) in enumerate(steps)
+            if options.step in {None, number} and options.step_name in {None, marker}
+        ]
+        if rows:
+            found[name] = tuple(rows[-(options.last_steps or len(rows)) :])
     if found:
         return found
-    known = sorted({number for work in works.values() for number in work.step_numbers})
-    if known:
-        message = f"there is no step {step}; there are {known[0]} to {known[-1]}"
-        raise BadUsage(message)
-    why = profile.derived(next(iter(works)), "steps")
-    return why if isinstance(why, Unavailable) else _NO_OPS
+    raise BadUsage(_no_such_step(options, marked))
+
+
+def _no_such_step(
+    options: Options, marked: dict[str, list[tuple[int, str | None]]]
+) -> str:
+    every = [step for steps in marked.values() for step in steps]
+    if options.step_name is not None:
+        names = sorted({marker for _, marker in every if marker is not None})
+        listed = ", ".join(names) or "none; the steps were inferred"
+        return f"no step is marked {options.step_name!r}; marks: {listed}"
+    numbers = sorted(number for number, _ in every)
+    return f"there is no step {options.step}; there are {numbers[0]} to {numbers[-1]}"
+
+
+def _marked(profile: ProfileData, host: str) -> list[tuple[int, str | None]]:
+    """Number and marker of each step of a host."""
+    steps = profile.derived(host, "steps")
+    if isinstance(steps, Unavailable):
+        return []
+    found: list[tuple[int, str | None]] = steps.rows.select("step", "marker").rows()
+    return found
+
+
+def _numbers(
+    works: dict[str, ModelWork], steps: dict[str, tuple[int, ...] | None]
+) -> dict[str, tuple[int, ...]]:
+    """Numbers of the steps that were chosen, by host."""
+    return {
+        name: tuple(works[name].step_numbers[row] for row in rows or ())
+        for name, rows in steps.items()
+    }
 
 
 def _missing(
@@ -223,17 +285,23 @@ def _missing(
     works: dict[str, ModelWork],
     frames: dict[View, pl.DataFrame],
     *,
+    untold: dict[View, frozenset[str]],
     spent: int,
     settings: Settings,
-    step: int | None,
+    everything: bool,
 ) -> list[Missing]:
     """An entry for each column with nulls, and for each host that was left out."""
     first = next(iter(works.values()))
     allocations = first.allocations
     reasons = {
         "percent": _NO_TIME,
-        **dict.fromkeys(("host_us", "total_host_us"), _why_no_host(first, step)),
-        **dict.fromkeys(("device_us", "total_device_us"), _why_no_device(first, step)),
+        **dict.fromkeys(
+            ("host_us", "total_host_us"), _why_no_host(first, everything=everything)
+        ),
+        **dict.fromkeys(
+            ("device_us", "total_device_us"),
+            _why_no_device(first, everything=everything),
+        ),
         **dict.fromkeys(("flops", "self_flops"), _NO_SHAPES),
         "flops_known_percent": _NO_TIME,
         "parameters": _NO_VARIABLES,
@@ -247,12 +315,14 @@ def _missing(
         if not isinstance(work.parameters, Unavailable)
     ]
     found = [
-        (_NOT_HERE if described and (view, column) == _OF_TABLE else why).for_field(
+        (_NOT_HERE if described and (view, column) in _OF_TABLE else why).for_field(
             f"{view}.{column}"
         )
         for view, frame in frames.items()
         for column, why in reasons.items()
-        if column in frame.columns and frame[column].null_count()
+        if column in frame.columns
+        # Where a threshold of what is not known leaves no node, there is no null.
+        and (frame[column].null_count() or column in untold[view])
     ]
     if settings.trainable_only and any(
         table["trainable"].null_count() for table in described

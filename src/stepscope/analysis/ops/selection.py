@@ -20,6 +20,8 @@ _SEPARATORS: Final = ("/", "::")
 #: Pages that are narrow print a name without its middle; it may be pasted so.
 _CUT: Final = "…"
 _NAMED: Final = 5
+#: Levels of a path that are offered, from its end.
+_DEEPEST: Final = 100
 
 
 class OpSelection(Frozen, frozen=True, eq=True):
@@ -125,9 +127,10 @@ def _scopes(known: pl.Series) -> pl.Series:
     """Every path that some name begins with."""
     found: set[str] = set()
     for separator in _SEPARATORS:
-        # One round per level of the deepest name, over distinct names only.
+        # One round per level of the deepest names, over distinct names only.
         paths = known
-        while len(paths := paths.filter(paths.str.contains(separator, literal=True))):
+        for _ in range(_DEEPEST):
+            paths = paths.filter(paths.str.contains(separator, literal=True))
             paths = paths.str.replace(f"(?s)^(.*){separator}.*$", "${1}").unique()
             found.update(paths.to_list())
     return pl.Series("name", sorted(found - {""}), pl.String)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from stepscope.analysis.options.values import Column, Regex
+from stepscope.analysis.options.values import Column, Name, Regex
 from stepscope.derive.model.view_names import View
 
 __all__ = ["Options", "OrderBy", "Preset"]
@@ -34,8 +34,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         view: The view that is shown first; all of them are in the result.
         preset: Options that go together; each can still be given.
         step: Only what ran in the step with this number.
+        step_name: Only what ran in steps that are marked with this name.
+        last_steps: Only what ran in the last so many steps (of that name).
         max_depth: Nodes no deeper than this; 1 is a root.
         min_micros: Nodes with at least this total time, in µs.
+        min_accelerator_micros: Nodes with at least this total time on devices, in µs.
+        min_cpu_micros: Nodes with at least this total time on hosts, in µs.
         min_bytes: Nodes that asked for at least so many bytes.
         min_params: Nodes that read at least so many elements of variables.
         min_float_ops: Nodes that did at least so many floating-point operations.
@@ -46,7 +50,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         trim_name_regexes: Not these nodes, and nothing beneath them.
         show_name_regexes: Only these nodes; what is beneath them moves up.
         hide_name_regexes: Not these nodes; what is beneath them moves up.
-        account_displayed_op_only: Totals of what is shown alone.
+        account_displayed_op_only: Totals of what is shown alone, and of what is only
+            deeper than `max_depth`.
+        show_trainable_variables: Also nodes with trained variables, however little
+            they cost, and the column of them; variables that are not trained count in
+            no node.
         select: Groups of columns (micros, accelerator_micros, cpu_micros, bytes,
             params, float_ops, occurrence, op_types); all where it is left out.
     """
@@ -54,8 +62,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     view: View = "scope"
     preset: Preset | None = None
     step: int | None = None
+    step_name: Name | None = None
+    last_steps: int | None = None
     max_depth: int | None = None
     min_micros: Annotated[float, msgspec.Meta(title="US")] | None = None
+    min_accelerator_micros: Annotated[float, msgspec.Meta(title="US")] | None = None
+    min_cpu_micros: Annotated[float, msgspec.Meta(title="US")] | None = None
     min_bytes: int | None = None
     min_params: int | None = None
     min_float_ops: int | None = None
@@ -67,4 +79,5 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     show_name_regexes: tuple[Regex, ...] | None = None
     hide_name_regexes: tuple[Regex, ...] | None = None
     account_displayed_op_only: bool | None = None
+    show_trainable_variables: bool | None = None
     select: tuple[Column, ...] | None = None

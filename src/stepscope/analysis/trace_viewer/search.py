@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.patterns import check_pattern, holding
 from stepscope.analysis.trace_viewer.spans import host_timeline
 from stepscope.derive.columns.arrays import handles
 from stepscope.errors import BadUsage
@@ -181,19 +182,16 @@ def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
     """By name code: whether the name is looked for."""
     if not text:
         raise BadUsage("there is no text to look for")
-    literal = not (len(text) > 2 and text[0] == text[-1] == "/")
+    pattern = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "/" else None
+    if pattern is not None:
+        check_pattern(pattern, "search")
     wanted = np.zeros(len(shown.timeline.names), np.bool_)
     for names in (shown.timeline.names, shown.timeline.full_names):
-        try:
-            matches = (
-                names.str.to_lowercase().str.contains(text.lower(), literal=True)
-                if literal
-                else names.str.contains(text[1:-1])
-            )
-        except pl.exceptions.ComputeError as error:
-            message = f"{text} is no regular expression: {error}"
-            raise BadUsage(message) from error
-        wanted |= matches.fill_null(value=False).to_numpy()
+        if pattern is not None:
+            wanted |= holding(names, pattern)
+            continue
+        lowered = names.str.to_lowercase().str.contains(text.lower(), literal=True)
+        wanted |= lowered.fill_null(value=False).to_numpy()
     return wanted
 
 

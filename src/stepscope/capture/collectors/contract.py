@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Fragment
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Collected", "Collector", "Streaming", "TracesPython"]
+__all__ = ["Collected", "Collector", "Halting", "Streaming", "TracesPython"]
 
 
 class Collected(NamedTuple):
@@ -56,6 +56,21 @@ class Collector(Protocol):
 
     def stop(self) -> Collected:
         """End, and hand over; it must succeed after a `start` that failed."""
+
+
+@runtime_checkable
+class Halting(Protocol):
+    """A collector that can end its recording before it hands anything over.
+
+    All of them are halted before the first collector is stopped: what `stop` does to
+    put a recording together stands in nobody's recording.
+    """
+
+    def halt(self) -> None:
+        """Record no more; once more does nothing.
+
+        Where it raises, what was recorded is lost, and `stop` is not called.
+        """
 
 
 @runtime_checkable

@@ -44,6 +44,7 @@ class HostCollector:
         self._lost_collections = 0
         self._failure = ""
         self._told_lost = 0
+        self._opened = 0
 
     def available(self) -> Unavailable | None:
         """Always."""
@@ -86,19 +87,23 @@ class HostCollector:
             return Fragment(b"", 0)
         return Fragment(space.to_bytes(), events)
 
-    def stop(self) -> Collected:
-        """Keep no more, and hand over the last."""
+    def halt(self) -> None:
+        """Keep no more."""
         recorder.end_step()
-        opened = recorder.disable()
+        self._opened += recorder.disable()
         if self._on_collection in gc.callbacks:
             gc.callbacks.remove(self._on_collection)
+
+    def stop(self) -> Collected:
+        """Hand over the last that was kept."""
+        self.halt()
         last = self.flush()
         self._clock = None
         warnings = []
-        if opened:
+        if self._opened:
             warnings.append(
-                f"{opened} annotations were open when recording stopped and are not in "
-                "the profile"
+                f"{self._opened} annotations were open when recording stopped and are "
+                "not in the profile"
             )
         if self._failure:
             warnings.append(self._failure)

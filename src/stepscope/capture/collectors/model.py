@@ -8,9 +8,11 @@ is. Where that does not tell which, nothing is described rather than too much.
 from __future__ import annotations
 
 import gc
+import itertools
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.describing import (
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
 
 __all__ = ["ModelCollector"]
+
+#: Processor time that the search through the program's objects may take, for which the
+#: program waits, and how many are looked at between two readings of the clock.
+_SEARCH_S: Final = 1.0
+_AT_ONCE: Final = 2**16
+
+
+class _TooManyObjects(Exception):
+    """The search for models would take too long; the message is one line."""
 
 
 class ModelCollector:
@@ -50,7 +61,10 @@ class ModelCollector:
 
     def stop(self) -> Collected:
         """Describe what was announced, else what is found."""
-        parameters = announced() or _found()
+        try:
+            parameters = announced() or _found()
+        except _TooManyObjects as error:
+            return Collected(b"", (str(error),))
         if not parameters:
             return Collected(b"")
         return Collected(described_space(socket.gethostname(), parameters))
@@ -62,20 +76,44 @@ def _found() -> tuple[Parameter, ...]:
     if not kinds:
         return ()
     optimizer = _torch_optimizer()
-    models, optimizers = [], []
-    # Types only are looked at: asking an object itself may run code of the program.
-    for it in gc.get_objects():
-        kind = type(it)
-        if any(issubclass(kind, model) for model in kinds):
-            models.append(it)
-        elif optimizer is not None and issubclass(kind, optimizer):
-            optimizers.append(it)
+    optimizers = () if optimizer is None else (optimizer,)
+    found = _objects_of((*kinds, *optimizers))
+    updating = [it for it in found if issubclass(type(it), optimizers)]
+    models = [it for it in found if not issubclass(type(it), optimizers)]
     keras = _keras_model()
     if keras is not None:
         chosen = _compiled([it for it in models if isinstance(it, keras)])
         if chosen:
             return _described(chosen)
-    return _described(_trained(models, optimizers))
+    return _described(_trained(models, updating))
+
+
+def _objects_of(kinds: tuple[type, ...]) -> list[Any]:
+    """The objects of the program that are of these types.
+
+    Raises:
+        _TooManyObjects: There was no time to look at all of them.
+    """
+    until_s = time.thread_time() + _SEARCH_S
+    objects = gc.get_objects()
+    # Types only are looked at: asking an object itself may run code of the program, and
+    # so may asking a type for its hash.
+    wanted: dict[int, bool] = {}
+    found: list[Any] = []
+    for first in range(0, len(objects), _AT_ONCE):
+        if time.thread_time() > until_s:
+            raise _TooManyObjects(
+                f"no model is described: in {_SEARCH_S:g} s only {first:,} of the "
+                f"program's {len(objects):,} objects were searched for it. Name it "
+                "with stepscope.describe(model)"
+            )
+        some = objects[first : first + _AT_ONCE]
+        of_type = list(map(id, map(type, some)))
+        for key, it in dict(zip(of_type, some, strict=True)).items():
+            if key not in wanted:
+                wanted[key] = issubclass(type(it), kinds)
+        found += itertools.compress(some, map(wanted.__getitem__, of_type))
+    return found
 
 
 def _compiled(models: list[Any]) -> list[Any]:

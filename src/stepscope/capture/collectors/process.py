@@ -104,11 +104,15 @@ class ProcessCollector:
         )
         return Fragment(space.to_bytes(), len(samples))
 
-    def stop(self) -> Collected:
-        """End the thread and hand over the last readings."""
+    def halt(self) -> None:
+        """End the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
+
+    def stop(self) -> Collected:
+        """Hand over the last readings."""
+        self.halt()
         last = self.flush()
         failed = (self._failure,) if self._failure else ()
         return Collected(last.xspace, failed)

@@ -101,11 +101,15 @@ class PythonCallsCollector:
             add_rows(plane, rows, zero_ns=zero, names=self._names)
         return Fragment(space.to_bytes(), len(rows.names))
 
-    def stop(self) -> Collected:
-        """Take the hooks away; calls that have not ended are counted."""
+    def halt(self) -> None:
+        """Take the hooks away."""
         if self._hooks is not None:
             self._warnings += self._hooks.remove()
             self._hooks = None
+
+    def stop(self) -> Collected:
+        """Hand over the last calls; those that have not ended are counted."""
+        self.halt()
         last = self.flush()
         opened = self._calls.open_calls()
         if opened and self._clock is not None:

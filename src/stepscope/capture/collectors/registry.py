@@ -1,7 +1,8 @@
 """Every collector there is: one module each, in the order in which they are started.
 
-Frameworks come first and are stopped last, so that what is recorded beside them lies
-within their recording.
+Frameworks come first, so that threads of ours, which begin later, are out of sight of
+their tracers, and what is recorded beside them lies within their recording. Who notes
+Python calls comes last.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ COLLECTORS: Final[dict[str, tuple[str, str]]] = {
     "torch": ("stepscope.capture.collectors.torch.collector", "TorchCollector"),
     "model": ("stepscope.capture.collectors.model", "ModelCollector"),
     "host": ("stepscope.capture.collectors.host", "HostCollector"),
+    "process": ("stepscope.capture.collectors.process", "ProcessCollector"),
     "python_calls": (
         "stepscope.capture.collectors.python_calls",
         "PythonCallsCollector",
     ),
-    "process": ("stepscope.capture.collectors.process", "ProcessCollector"),
 }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
+from stepscope.capture.launching.waiting import tell_ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
     "stepscope.capture.schedule",
     "stepscope.capture.keras",
-    "stepscope.profiler",
+    "stepscope.profiler.recording",
 )
 #: A program that imports nothing we know is watched after so long.
 _WATCH_AFTER_S: Final = 0.2
@@ -49,6 +50,9 @@ def arm() -> None:
     if plan is None or any(word.startswith(_SERVANT) for word in sys.orig_argv):
         return
     forks = any(word.startswith(_FORKS) for word in sys.orig_argv)
+    if not forks:
+        # What was forked is recorded only if it steps, so its parent stays.
+        tell_ancestors(plan.notes)
     Armed(plan, steps_only=forks).wait()
 
 

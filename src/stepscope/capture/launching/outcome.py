@@ -62,11 +62,12 @@ def describe(
         if note.how != "none":
             # Other reasons were said by the process itself.
             yield from note.warnings
-    if left_out:
-        programs = list(dict.fromkeys(note.program for note in left_out))
-        listed = ", ".join(programs[:_LISTED])
-        more = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
-        yield f"left out, because it did not train: {listed}{more}"
+    waited = [note for note in left_out if note.how == "waited"]
+    others = [note for note in left_out if note.how != "waited"]
+    if others:
+        yield f"left out, because it did not train: {_programs(others)}"
+    if waited:
+        yield f"not recorded, because it only started the others: {_programs(waited)}"
     if not anything:
         yield _nothing(kept)
     elif not kept:
@@ -75,8 +76,14 @@ def describe(
         yield f"the program ended with status {status}"
 
 
+def _programs(notes: Sequence[Note]) -> str:
+    programs = list(dict.fromkeys(note.program for note in notes))
+    more = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
+    return ", ".join(programs[:_LISTED]) + more
+
+
 def _worth(note: Note) -> int:
-    if note.how == "none":
+    if note.how in {"none", "waited"}:
         return 0
     if note.steps >= _REPEATED:
         return 3
@@ -84,6 +91,11 @@ def _worth(note: Note) -> int:
 
 
 def _recorded(note: Note, plan: RunPlan) -> str:
+    if note.how == "waited":
+        return (
+            "it only started other processes and waited for them, so it was not "
+            "recorded, and of those none was: they may have ended at once"
+        )
     if note.path is None:
         # What was wrong has been said by the process itself.
         return "nothing was recorded" if note.how == "none" else "nothing was written"

@@ -22,6 +22,7 @@ from stepscope.capture.launching.notes import (
     steps_were_counted,
     write_note,
 )
+from stepscope.capture.launching.waiting import is_launcher, only_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -74,6 +75,7 @@ class Window:
             counted: What is counted as steps, for people.
             phase: Where the process stands.
             marking: The annotation that begins now is ours.
+            annotated: The program has annotated something.
             beginnings: How many recordings have begun.
             after_begin: Called whenever a recording has begun.
             after_fork: Called in a child that was forked.
@@ -82,6 +84,7 @@ class Window:
         self.counted: str | None = None
         self.phase = Phase.IDLE
         self.marking = False
+        self.annotated = False
         self.beginnings = 0
         self.after_begin: Callable[[], object] = _nothing
         self.after_fork: Callable[[], object] = _nothing
@@ -99,6 +102,7 @@ class Window:
         self._opened_s = 0.0
         self._by_time: str | None = None
         self._warnings: tuple[str, ...] = ()
+        self._ours_s = 0.0
 
     @property
     def repeats(self) -> bool:
@@ -213,6 +217,8 @@ class Window:
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if not waits or self.repeats or steps_were_counted(self.plan.notes):
                 return False
+            if self._only_waits(ends=False) or (is_launcher() and not self.annotated):
+                return False
             self._drop()
             self._begin(self.plan.options_by_time(sys.modules))
             self.phase = Phase.TIME
@@ -233,7 +239,11 @@ class Window:
             # Steps are what was to be recorded: they replace what time had opened.
             before, self._by_time = self._by_time, None
             is_known = before is not None and how == "early"
-            if self.phase is not Phase.OVER and not is_known:
+            waits = self.phase in {Phase.IDLE, Phase.WATCHED}
+            if waits and not is_known and self._only_waits(ends=True):
+                self._drop()
+                self._note("waited", None, ())
+            elif self.phase is not Phase.OVER and not is_known:
                 if self._session is None:
                     self._begin(self._watching())
                 self._save(how, instead_of=before)
@@ -266,6 +276,8 @@ class Window:
         self._first = None
         self._by_time = None
         self._warnings = ()
+        self._ours_s = 0.0
+        self.annotated = False
         if self.phase is not Phase.OVER:
             self.phase = Phase.IDLE
 
@@ -277,6 +289,12 @@ class Window:
             yield
         finally:
             self._within_step = False
+
+    def _only_waits(self, *, ends: bool) -> bool:
+        """Whether the program only waits for processes that it started."""
+        if self.annotated or self._ended:
+            return False
+        return only_waits(self.plan.notes, ours_s=self._ours_s, ends=ends)
 
     def _forked_while_recording(self) -> None:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
@@ -333,12 +351,14 @@ class Window:
 
     def _begin(self, options: ProfilerOptions) -> None:
         self._beginning = True
+        before_s = time.thread_time()
         try:
             self._session = _session_class().start(
                 self.plan.logdir, options, run=self.plan.run
             )
         finally:
             self._beginning = False
+            self._ours_s += time.thread_time() - before_s
         self.beginnings += 1
         self._begun_recording()
         self.after_begin()

@@ -109,13 +109,18 @@ def assemble(
         | ({FORWARDED_PLANE} if forwarded_elsewhere else set()),
         renamed={FORWARDED_PLANE: HOST_PLANE},
         join_lines=True,
+        keep_first=False,
     )
     parts = [
         Part(data=xspace, shift_ns=_number(start) - start_ns)
         for xspace, start in zip(readable, starts, strict=True)
     ]
     parts.append(Part(data=own, shift_ns=recording.begin.wall_ns - start_ns))
-    merged = merge(parts, start_ns=start_ns, without={ENVIRONMENT_PLANE})
+    # XProf takes for a step's only what stands in the line of its marker, so a thread
+    # is one line, whoever recorded it.
+    merged = merge(
+        parts, start_ns=start_ns, without={ENVIRONMENT_PLANE}, join_lines=True
+    )
     if len(merged) > _MESSAGE_LIMIT_BYTES:
         told.append(
             "the recording exceeds 2 GiB, the largest message that TensorBoard and "

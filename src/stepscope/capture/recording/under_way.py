@@ -7,7 +7,7 @@ import platform
 from typing import TYPE_CHECKING
 
 from stepscope import rundir
-from stepscope.capture.collectors.contract import Streaming, TracesPython
+from stepscope.capture.collectors.contract import Halting, Streaming, TracesPython
 from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.run import Run
@@ -35,12 +35,21 @@ class UnderWay:
     """Collectors that record, and where their events go."""
 
     def __init__(
-        self, recording: Recording, place: Place, spool: Spool, flusher: Flusher
+        self,
+        recording: Recording,
+        place: Place,
+        spool: Spool,
+        flusher: Flusher,
+        collectors: Sequence[Collector],
     ) -> None:
         self.flusher = flusher
         self._recording = recording
         self._place = place
         self._spool = spool
+        self._collectors = tuple(collectors)
+        # Asked before the first starts: who notes Python calls would note this.
+        self._tracers = [it for it in collectors if isinstance(it, TracesPython)]
+        self._halting = [it for it in collectors if isinstance(it, Halting)]
         self._started: list[Collector] = []
         self._warnings = list(place.warnings)
 
@@ -73,9 +82,9 @@ class UnderWay:
         )
         streaming = [it for it in collectors if isinstance(it, Streaming)]
         flusher = Flusher(streaming, spool, ended=ended, end=end)
-        under_way = cls(recording, place, spool, flusher)
+        under_way = cls(recording, place, spool, flusher, collectors)
         try:
-            under_way._start(collectors, options)
+            under_way._start(options)
         except BaseException:
             # An interrupt of the user's: what has begun ends.
             under_way.end(to_file=False)
@@ -83,13 +92,17 @@ class UnderWay:
         return under_way
 
     def end(self, *, to_file: bool) -> Run:
-        """Stop the collectors in reverse order and write the file."""
+        """Stop the collectors and write the file.
+
+        None of them records any more when the first puts together what it has.
+        """
+        lost = self._halted()
         self.flusher.stop()
         end = ClockPair.now()
         frameworks: list[tuple[str, bytes]] = []
         forwarded_elsewhere = False
         for collector in reversed(self._started):
-            collected = self._stopped(collector)
+            collected = None if collector in lost else self._stopped(collector)
             if collected is None:
                 continue
             if isinstance(collector, Streaming):
@@ -125,13 +138,12 @@ class UnderWay:
         """In a child that was forked: the file is the parent's."""
         self._spool.leave()
 
-    def _start(self, collectors: Sequence[Collector], options: ProfilerOptions) -> None:
-        for collector in collectors:
+    def _start(self, options: ProfilerOptions) -> None:
+        for collector in self._collectors:
             # Stopped also where its start fails.
             self._started.append(collector)
             asked = options
-            before = self._started[:-1]
-            if any(isinstance(it, TracesPython) and it.traces_python for it in before):
+            if any(it.traces_python for it in self._tracers):
                 # A framework notes Python's calls itself, with the same hook.
                 asked = dataclasses.replace(options, python_tracer_level=0)
             try:
@@ -147,16 +159,34 @@ class UnderWay:
                 f"events are not stored while the program runs: {_words(error)}"
             )
 
+    def _halted(self) -> list[Collector]:
+        """Let all collectors record no more; those whose recording is lost by it."""
+        # Who notes Python calls comes first: the others run Python here.
+        noting = [it for it in self._tracers if it.traces_python]
+        others = [it for it in reversed(self._started) if it not in noting]
+        lost: list[Collector] = []
+        for collector in (*noting, *others):
+            try:
+                if collector in self._halting:
+                    collector.halt()
+            except Exception as error:  # noqa: BLE001 - a collector's edge
+                self._lost(collector, error)
+                lost.append(collector)
+        return lost
+
     def _stopped(self, collector: Collector) -> Collected | None:
         try:
             collected = collector.stop()
         except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._warnings.append(
-                f"what {collector.name} recorded is lost: {_words(error)}"
-            )
+            self._lost(collector, error)
             return None
         self._warnings += collected.warnings
         return collected
+
+    def _lost(self, collector: Collector, error: Exception) -> None:
+        self._warnings.append(
+            f"what {collector.name} recorded is lost: {_words(error)}"
+        )
 
     def _store_last(self, name: str, xspace: bytes) -> None:
         try:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHARGES",
+    "VARIABLE",
     "DeviceWork",
     "VariableReads",
     "allocation_charges",
@@ -53,6 +54,8 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
 }
+#: Type of what a recording describes as a variable of the model.
+VARIABLE: Final = "Variable"
 #: Rows of a table: all of them without a copy, or some.
 Rows = slice | np.ndarray
 _KEY: Final = ("name", "type", "source", "place")
@@ -274,7 +277,12 @@ def parameter_charges(
         ],
         schema={"name": pl.String, "parameters": pl.Int64},
         orient="row",
-    ).with_columns(place=pl.lit(-1), occurrences=pl.lit(0), known=pl.lit(0))
+    ).with_columns(
+        place=pl.lit(-1),
+        type=pl.lit(VARIABLE),
+        occurrences=pl.lit(0),
+        known=pl.lit(0),
+    )
     return rows.select(
         (pl.col(name) if name in rows.columns else pl.lit(None)).cast(dtype).alias(name)
         for name, dtype in CHARGES.items()

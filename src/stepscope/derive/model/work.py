@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,6 +26,8 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
@@ -45,6 +47,9 @@ __all__ = [
     "model_charges",
     "model_work",
 ]
+
+#: Views that show the variables that a recording describes.
+_DESCRIBED: Final[tuple[View, ...]] = ("scope", "op")
 
 
 class Hung(NamedTuple):
@@ -95,16 +100,16 @@ class ModelWork(Frozen, frozen=True):
     step_numbers: tuple[int, ...]
     parameters: pl.DataFrame | Unavailable
 
-    def sees_host(self, step: int | None) -> bool:
-        """True where it is known what the host ran (in that step)."""
+    def sees_host(self, steps: Sequence[int] | None) -> bool:
+        """True where it is known what the host ran (in those steps)."""
         recorded = not isinstance(self.host, Unavailable) and len(self.host.event) > 0
-        return recorded and (step is None or not isinstance(self.windows, Unavailable))
+        return recorded and (steps is None or not isinstance(self.windows, Unavailable))
 
-    def sees_device(self, step: int | None) -> bool:
-        """True where it is known what the devices ran (in that step)."""
+    def sees_device(self, steps: Sequence[int] | None) -> bool:
+        """True where it is known what the devices ran (in those steps)."""
         recorded = self.device is not None and len(self.device.op) > 0
         return recorded and (
-            step is None or not isinstance(self.activity_steps, Unavailable)
+            steps is None or not isinstance(self.activity_steps, Unavailable)
         )
 
 
@@ -171,16 +176,16 @@ def model_charges(work: ModelWork) -> dict[View, Hung]:
 
 
 def charges_of(
-    work: ModelWork, step: int | None, *, trainable_only: bool = False
+    work: ModelWork, steps: Sequence[int] | None, *, trainable_only: bool = False
 ) -> dict[View, Hung]:
     """Add up what ran by op and by place in the tree of each view.
 
-    Where the recording describes the model's variables, each stands in its own scope
-    instead of with the op that read it first.
+    Where the recording describes the model's variables, each stands in its own scope,
+    and with the type of variables, instead of with the op that read it first.
 
     Args:
         work: The host's.
-        step: A row of the steps, or None for everything.
+        steps: Rows of the steps, or None for everything.
         trainable_only: Leave out described variables that are not trained.
     """
     found: dict[View, Hung] = {}
@@ -188,7 +193,7 @@ def charges_of(
     for view in VIEWS:
         tree = _tree(work, view)
         if tree.places is not None or nowhere is None:
-            found[view] = _charged(work, view, tree, step)
+            found[view] = _charged(work, view, tree, steps)
         else:
             # Views without places of their own are made from the same charges.
             found[view] = nowhere
@@ -196,17 +201,20 @@ def charges_of(
             nowhere = found[view]
     if not isinstance(work.parameters, Unavailable):
         described = parameter_charges(work.parameters, trainable_only=trainable_only)
-        hung = found["scope"]
-        others = hung.charges.with_columns(pl.lit(None, pl.Int64).alias("parameters"))
-        found["scope"] = hung._replace(charges=pl.concat([others, described]))
+        unread = pl.lit(None, pl.Int64).alias("parameters")
+        for view in _DESCRIBED:
+            charges = found[view].charges.with_columns(unread)
+            found[view] = found[view]._replace(charges=pl.concat([charges, described]))
     return found
 
 
-def _charged(work: ModelWork, view: View, tree: _Tree, step: int | None) -> Hung:
+def _charged(
+    work: ModelWork, view: View, tree: _Tree, steps: Sequence[int] | None
+) -> Hung:
     of_execution, of_event = tree.of_execution, tree.of_event
     host = device = allocated = None
     if (
-        work.sees_host(step)
+        work.sees_host(steps)
         and not isinstance(work.host, Unavailable)
         and not isinstance(work.costs, Unavailable)
     ):
@@ -214,17 +222,17 @@ def _charged(work: ModelWork, view: View, tree: _Tree, step: int | None) -> Hung
             work.host,
             work.costs,
             place=of_execution,
-            chosen=_began_in(work, work.host.start_ps, step),
+            chosen=_began_in(work, work.host.start_ps, steps),
             reads=_reads(work.host, work.costs, work.places.modules),
         )
     if (
-        work.sees_device(step)
+        work.sees_device(steps)
         and work.device is not None
         and not isinstance(work.device_ops, Unavailable)
     ):
         chosen = np.ones(len(work.device.op), np.bool_)
-        if step is not None and not isinstance(work.activity_steps, Unavailable):
-            chosen = work.activity_steps == step
+        if steps is not None and not isinstance(work.activity_steps, Unavailable):
+            chosen = np.isin(work.activity_steps, np.array(steps, np.int32))
         # What another op launched stands for itself among ops.
         place = (
             _places_at(of_execution, work.device.execution)
@@ -235,12 +243,12 @@ def _charged(work: ModelWork, view: View, tree: _Tree, step: int | None) -> Hung
             work.device_ops, work.device, place=place, chosen=chosen
         )
     if not isinstance(work.allocations, Unavailable) and (
-        step is None or not isinstance(work.windows, Unavailable)
+        steps is None or not isinstance(work.windows, Unavailable)
     ):
         allocated = allocation_charges(
             work.allocations,
             place=_places_at(of_event, handles(work.allocations, "event")),
-            chosen=_began_in(work, ints(work.allocations, "start_ps"), step),
+            chosen=_began_in(work, ints(work.allocations, "start_ps"), steps),
         )
     return Hung(merged_charges(host, device, allocated), tree.places, tree.texts)
 
@@ -299,16 +307,16 @@ def _graph(work: ModelWork) -> _Tree:
 
 
 def _began_in(
-    work: ModelWork, start_ps: NDArray[np.int64], step: int | None
+    work: ModelWork, start_ps: NDArray[np.int64], steps: Sequence[int] | None
 ) -> NDArray[np.bool_]:
-    """What began in the window of a step; everything without one."""
-    if step is None or isinstance(work.windows, Unavailable):
+    """What began in the windows of some steps; everything without a choice."""
+    if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
-    row = work.windows.rows.filter(pl.col("step_row") == step)
-    if not len(row):
-        return np.zeros(len(start_ps), np.bool_)
-    begin, end = int(row["start_ps"][0]), int(row["end_ps"][0])
-    return (start_ps >= begin) & (start_ps < end)
+    began = np.zeros(len(start_ps), np.bool_)
+    windows = work.windows.rows.filter(pl.col("step_row").is_in(list(steps)))
+    for begin, end in windows.select("start_ps", "end_ps").iter_rows():
+        began |= (start_ps >= begin) & (start_ps < end)
+    return began
 
 
 def _reads(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -18,6 +19,7 @@ from stepscope.formats.xplane.tables.tracks import (
     tracks_of,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.stats import PLACE_TEXT, REF
 from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
 
@@ -78,12 +80,15 @@ class Recording:
         tracks: Every track, in file order.
         base: Where time 0 lies.
         timeline: The events in their final rows.
+        shortening: Cuts the texts that are too long.
         strings: Handle → text. Grows when texts that stand in place are interned.
     """
 
     def __init__(self, host: str, paths: tuple[Path, ...], space: XSpace) -> None:
         self.host = host
         self.paths = paths
+        self.shortening = Shortening()
+        space = _shortened(space, self.shortening)
         self.space = space
         self.roles: list[PlaneRole] = plane_roles(space.planes)
         self.tracks: list[Track] = tracks_of(space, self.roles)
@@ -249,7 +254,11 @@ class Recording:
             places, lengths = values.value[placed], values.length[placed]
             interned = intern_places(self.space.data, places, lengths)
             of_number = [
-                self.intern(self.space.text(int(places[row]), int(lengths[row])))
+                self.intern(
+                    self.shortening.text(
+                        self.space.text(int(places[row]), int(lengths[row]))
+                    )
+                )
                 for row in interned.firsts.tolist()
             ]
             handles[placed] = np.array(of_number, dtype=np.int32)[interned.ids]
@@ -299,6 +308,29 @@ class Recording:
     @cached_property
     def _shared_values(self) -> dict[str, Values | None]:
         return {}
+
+
+def _shortened(space: XSpace, cut: Shortening) -> XSpace:
+    """The same message without texts that are too long."""
+    planes = tuple(
+        msgspec.structs.replace(
+            plane,
+            name=cut.text(plane.name),
+            stats=tuple(
+                (key, kind, cut.text(value) if isinstance(value, str) else value)
+                for key, kind, value in plane.stats
+            ),
+        )
+        for plane in space.planes
+    )
+    return msgspec.structs.replace(
+        space,
+        planes=planes,
+        strings=cut.texts(space.strings),
+        errors=tuple(cut.texts(space.errors)),
+        warnings=tuple(cut.texts(space.warnings)),
+        hostnames=tuple(cut.texts(space.hostnames)),
+    )
 
 
 def _by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:

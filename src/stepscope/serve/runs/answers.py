@@ -19,9 +19,10 @@ from stepscope.report.tables import choose, name_of_main, tables
 from stepscope.report.words import findings as finding_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
-from stepscope.serve.runs.cutting import cut
+from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,6 +48,8 @@ __all__ = [
 
 SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
+#: Of texts in a table that is given whole.
+_MOST_CSV_BYTES: Final = 2**29
 #: A page of text is as wide as on a terminal.
 _TEXT_WIDTH: Final = 100
 
@@ -90,7 +93,13 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
     if isinstance(result, Unavailable):
         return _json({**_about(asked, "", result), "columns": [], "rows": []})
     names, name, whole, chosen = _arranged(result, asked)
-    part = chosen.slice(asked.offset, asked.limit)
+    wanted = chosen.slice(asked.offset, asked.limit)
+    part = wanted.head(fitting(wanted))
+    cuts = (
+        [Cut(table=name, rows=wanted.height, given=part.height)]
+        if part.height < wanted.height
+        else []
+    )
     return _json(
         {
             **_about(asked, name, result),
@@ -99,6 +108,7 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
             "total": whole,
             "matching": chosen.height,
             "rows": [plain(list(row)) for row in part.iter_rows()],
+            **({"cut": plain(cuts)} if cuts else {}),
         }
     )
 
@@ -124,7 +134,7 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
     """All rows of a table as CSV.
 
     Raises:
-        Refused: The tool has no tables here.
+        Refused: The tool has no tables here, or this one is too large.
     """
     known = asked.of.tool.options.__struct_fields__
     whole = {**dict.fromkeys(LIMITS.intersection(known)), **asked.of.options}
@@ -136,6 +146,15 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
             f"{asked.of.tool.name} is not available: {result.reason} {result.remedy}",
         )
     chosen = _arranged(result, asked)[3]
+    size = int(text_bytes(chosen).sum())
+    if size > _MOST_CSV_BYTES:
+        raise Refused(
+            413,
+            "too_large",
+            f"the texts of this table have {bytes_text(size)}. Write it with "
+            f"`stepscope show {asked.of.tool.name} PATH --format csv -o FILE`, or "
+            "keep fewer rows by q",
+        )
     return to_csv.render(chosen).encode()
 
 

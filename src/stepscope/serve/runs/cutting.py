@@ -1,11 +1,24 @@
-"""Results whose long tables are cut: a page takes the rest table by table."""
+"""Results whose long tables are cut: a page takes the rest table by table.
+
+Besides rows the texts of an answer are bounded, for names that are longer than any
+that a program gives. Answers to ordinary questions hold less than a megabyte of them.
+"""
 
 from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import polars as pl
 
-__all__ = ["Cut", "cut"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MOST_TEXT_BYTES", "Cut", "cut", "fitting", "text_bytes"]
+
+#: Of all tables of an answer together.
+MOST_TEXT_BYTES: Final = 2**26
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,43 +35,105 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     given: int
 
 
-def cut(result: msgspec.Struct, *, rows: int) -> tuple[msgspec.Struct, list[Cut]]:
-    """The same result with no table longer than `rows`, and what was cut."""
-    cuts: list[Cut] = []
-    changed = _cut(result, "", rows, cuts)
+def cut(
+    result: msgspec.Struct, *, rows: int, most_bytes: int = MOST_TEXT_BYTES
+) -> tuple[msgspec.Struct, list[Cut]]:
+    """The same result with no table longer than `rows`, and what was cut.
+
+    A table is also cut where its texts and those of the tables before it have more
+    than `most_bytes`.
+    """
+    cutting = _Cutting(rows, most_bytes)
+    changed = cutting.value(result, "")
     assert isinstance(changed, msgspec.Struct)  # noqa: S101 - tells the type only
-    return changed, cuts
+    return changed, cutting.cuts
 
 
-def _cut(value: object, path: str, rows: int, cuts: list[Cut]) -> object:
+def text_bytes(frame: pl.DataFrame) -> pl.Series:
+    """By row: bytes of its texts, those in lists included."""
+    sizes = [
+        pl.col(name).str.len_bytes()
+        if dtype == pl.String
+        else pl.col(name).list.eval(pl.element().str.len_bytes()).list.sum()
+        for name, dtype in frame.schema.items()
+        if dtype in (pl.String, pl.List(pl.String))
+    ]
+    found = pl.sum_horizontal(sizes) if sizes else pl.lit(0)
+    return frame.select(
+        pl.repeat(0, pl.len(), dtype=pl.Int64).alias("bytes") + found.cast(pl.Int64)
+    )["bytes"]
+
+
+def fitting(frame: pl.DataFrame, most_bytes: int = MOST_TEXT_BYTES) -> int:
+    """How many rows may be given until their texts have more bytes than that."""
+    return int((text_bytes(frame).cum_sum() <= most_bytes).sum())
+
+
+class _Cutting:
+    """What was cut so far, and how many bytes the next texts may have."""
+
+    def __init__(self, rows: int, most_bytes: int) -> None:
+        self._rows = rows
+        self._left_bytes = most_bytes
+        self.cuts: list[Cut] = []
+
+    def value(self, value: object, path: str) -> object:
+        """A value of a result, cut where it is a table or holds some."""
+        if isinstance(value, pl.DataFrame):
+            return self._frame(value, path)
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            changed = self._all(fields, path)
+            return msgspec.structs.replace(value, **changed) if changed else value
+        if isinstance(value, dict):
+            return {**value, **self._all(value, path)}
+        if isinstance(value, tuple | list) and _is_rows(value):
+            return self._listed(value, path)
+        return value
+
+    def _frame(self, frame: pl.DataFrame, path: str) -> pl.DataFrame:
+        head = frame.head(self._rows)
+        given = fitting(head, self._left_bytes)
+        head = head.head(given)
+        self._left_bytes -= int(text_bytes(head).sum())
+        if given == frame.height:
+            return frame
+        self.cuts.append(Cut(table=path, rows=frame.height, given=given))
+        return head
+
+    def _listed(self, rows: Sequence[object], path: str) -> Sequence[object]:
+        sizes = list(accumulate(map(_weight, rows[: self._rows])))
+        given = sum(size <= self._left_bytes for size in sizes)
+        self._left_bytes -= sizes[given - 1] if given else 0
+        if given == len(rows):
+            return rows
+        self.cuts.append(Cut(table=path, rows=len(rows), given=given))
+        return rows[:given]
+
+    def _all(self, values: dict[str, object], path: str) -> dict[str, object]:
+        """What had to change."""
+        changed = {}
+        for name, one in values.items():
+            new = self.value(one, f"{path}.{name}" if path else str(name))
+            if new is not one:
+                changed[name] = new
+        return changed
+
+
+def _weight(value: object) -> int:
+    """About how many bytes the texts in a row have, at any depth."""
+    if isinstance(value, str):
+        return len(value)
     if isinstance(value, pl.DataFrame):
-        if value.height <= rows:
-            return value
-        cuts.append(Cut(table=path, rows=value.height, given=rows))
-        return value.head(rows)
+        return int(text_bytes(value).sum())
     if isinstance(value, msgspec.Struct):
-        fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = _all(fields, path, rows, cuts)
-        return msgspec.structs.replace(value, **changed) if changed else value
+        return sum(_weight(getattr(value, name)) for name in value.__struct_fields__)
     if isinstance(value, dict):
-        return {**value, **_all(value, path, rows, cuts)}
-    if isinstance(value, tuple | list) and len(value) > rows and _is_rows(value):
-        cuts.append(Cut(table=path, rows=len(value), given=rows))
-        return value[:rows]
-    return value
+        return sum(map(_weight, value.values()))
+    if isinstance(value, tuple | list):
+        return sum(map(_weight, value))
+    return 0
 
 
-def _all(
-    values: dict[str, object], path: str, rows: int, cuts: list[Cut]
-) -> dict[str, object]:
-    """What had to change."""
-    changed = {}
-    for name, one in values.items():
-        new = _cut(one, f"{path}.{name}" if path else str(name), rows, cuts)
-        if new is not one:
-            changed[name] = new
-    return changed
-
-
-def _is_rows(value: tuple[object, ...] | list[object]) -> bool:
+def _is_rows(value: Sequence[object]) -> bool:
     return all(isinstance(one, msgspec.Struct | dict) for one in value)

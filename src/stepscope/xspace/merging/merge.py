@@ -10,6 +10,7 @@ or stream: they take the name of the first.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -94,6 +95,7 @@ def merge(
     without: Collection[str] = (),
     renamed: Mapping[str, str] = MappingProxyType({}),
     join_lines: bool = False,
+    keep_first: bool = True,
 ) -> bytes:
     """Merge messages into one.
 
@@ -104,8 +106,9 @@ def merge(
         without: Names of planes that are left out.
         renamed: Name of a plane → the name of the plane that it becomes part of.
         join_lines: Lines of equal id and time become one line with sorted events, also
-            those of the first part; otherwise the first plane of each name keeps its
-            bytes.
+            those of the first part.
+        keep_first: The first plane of a name keeps its ids, and the bytes of its lines
+            that are not joined; otherwise its names are numbered anew too.
 
     Raises:
         ValueError: A part breaks the wire format.
@@ -125,7 +128,13 @@ def merge(
         hosts |= dict.fromkeys(_texts(data, space, SpaceTag.HOSTNAME))
     chunks: list[bytes] = []
     for name, planes in groups.items():
-        body = _merged(name, planes, start_ns=start_ns, join_lines=join_lines)
+        body = _merged(
+            name,
+            planes,
+            start_ns=start_ns,
+            join_lines=join_lines,
+            keep_first=keep_first,
+        )
         chunks.append(varint(SpaceTag.PLANE) + varint(sum(map(len, body))))
         chunks += body
     chunks += texts
@@ -224,7 +233,12 @@ class _Names:
 
 
 def _merged(
-    name: str, planes: Sequence[_Plane], *, start_ns: int, join_lines: bool
+    name: str,
+    planes: Sequence[_Plane],
+    *,
+    start_ns: int,
+    join_lines: bool,
+    keep_first: bool,
 ) -> list[bytes]:
     """The body of the one plane that several of a name become, in chunks."""
     first = planes[0]
@@ -233,8 +247,9 @@ def _merged(
         Move(first.shift_ns, start_ns).moved(head.timestamp_ns) == head.timestamp_ns
         for head in heads
     )
-    kept = still and not join_lines
-    if kept and len(planes) == 1 and name == _name(first):
+    kept = keep_first and still
+    together = _repeated_ids(planes) if join_lines else frozenset()
+    if kept and not together and len(planes) == 1 and name == _name(first):
         return [first.data[first.begin : first.end].tobytes()]
     names = _Names.of(planes, keep_first=kept)
     maps = names.maps
@@ -251,13 +266,19 @@ def _merged(
             )
             for stat in plane.bodies(PlaneTag.STAT)
         ]
+    written_anew = [plane.rows(PlaneTag.LINE) for plane in planes]
     if kept:
-        lines = first.bodies(PlaneTag.LINE)
-        out += [sized_field(PlaneTag.LINE, line) for line in lines]
-        planes, maps = planes[1:], maps[1:]
+        alone = np.array([head.id not in together for head in heads], bool)
+        begin, end = written_anew[0]
+        out += [
+            sized_field(PlaneTag.LINE, first.data[at:last].tobytes())
+            for at, last in zip(begin[alone], end[alone], strict=True)
+        ]
+        written_anew[0] = begin[~alone], end[~alone]
     out += _lines(
         planes,
         maps,
+        written_anew,
         start_ns=start_ns,
         names=names,
         first={head.id: head for head in reversed(heads)},
@@ -265,19 +286,30 @@ def _merged(
     return out
 
 
+def _repeated_ids(planes: Sequence[_Plane]) -> frozenset[int]:
+    """Ids that several lines of some planes have."""
+    counted = Counter(
+        head.id
+        for plane in planes
+        for head in read_heads(plane.data, *plane.rows(PlaneTag.LINE))
+    )
+    return frozenset(line for line, times in counted.items() if times > 1)
+
+
 def _lines(
     planes: Sequence[_Plane],
     maps: Sequence[tuple[IdMap, IdMap]],
+    places: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
     *,
     start_ns: int,
     names: _Names,
     first: dict[int, Head],
 ) -> list[bytes]:
-    """The lines of planes as fields; of equal id and time they are one."""
+    """Lines at some places as fields; of equal id and time they are one."""
     groups: dict[tuple[int, int], tuple[Head, list[bytes]]] = {}
-    for plane, (type_ids, stat_ids) in zip(planes, maps, strict=True):
+    for plane, (type_ids, stat_ids), rows in zip(planes, maps, places, strict=True):
         move = Move(plane.shift_ns, start_ns)
-        for line in read_lines(plane.data, *plane.rows(PlaneTag.LINE), move=move):
+        for line in read_lines(plane.data, *rows, move=move):
             head = named_like(line.head, first)
             first.setdefault(head.id, head)
             key = head.id, head.timestamp_ns

@@ -22,6 +22,10 @@ __all__ = ["LIMIT_BYTES", "forget_pages", "is_text_damaged", "open_bytes", "unpa
 
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
+#: Recordings unpack to 10 to 30 times their size; a file that unpacks to a thousand
+#: times its size was made for that. Small ones do no harm.
+_MOST_EXPANDED: Final = 200
+_SMALL: Final = 2**26
 #: What a conversion to text puts in the place of a byte above 7F.
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
 #: Lengths and numbers above 127 are so frequent that a converted file has more
@@ -118,6 +122,7 @@ def unpack(
                     before = stream.copy()
                     out += stream.decompress(piece, _PIECE)
                     _check_size(out, name, limit_bytes)
+                    _check_expansion(len(out), at, name)
                     piece = stream.unconsumed_tail
         except zlib.error:
             out += _salvaged(before, piece)
@@ -160,6 +165,16 @@ def _check_size(out: bytearray, name: object, limit_bytes: int) -> None:
         raise BadInput.at(
             name,
             f"unpacks to more than {limit_bytes:,} bytes",
+            "Unpack it yourself if you trust it, and open the result.",
+        )
+
+
+def _check_expansion(unpacked: int, packed: int, name: object) -> None:
+    if unpacked > _SMALL + _MOST_EXPANDED * packed:
+        raise BadInput.at(
+            name,
+            f"unpacks to more than {_MOST_EXPANDED} times its size, which no recording "
+            "does",
             "Unpack it yourself if you trust it, and open the result.",
         )
 

@@ -63,6 +63,8 @@ class JaxCollector:
     def __init__(self) -> None:
         self.traces_python = False
         self._recording: _Recording | None = None
+        self._was_given = False
+        self._xspace: bytes | None = None
         self._asked = TracerLevels(host=2, device=1, python=0)
 
     def available(self) -> Unavailable | None:
@@ -92,21 +94,31 @@ class JaxCollector:
         _OPEN.add(self._recording.stop)
         annotate.add_forward(_annotation)
 
-    def stop(self) -> Collected:
-        """End the recording; nothing was collected where none began.
+    def halt(self) -> None:
+        """End the recording.
 
         Raises:
             Exception: JAX lost what it had recorded.
         """
-        was_given = annotate.remove_forward(_annotation)
+        self._was_given |= annotate.remove_forward(_annotation)
         recording, self._recording = self._recording, None
-        if recording is None:
+        if recording is not None:
+            self._xspace = recording.stop()
+            _OPEN.ended(recording.stop)
+
+    def stop(self) -> Collected:
+        """Hand over what was recorded; nothing where no recording began.
+
+        Raises:
+            Exception: JAX lost what it had recorded.
+        """
+        self.halt()
+        xspace = self._xspace
+        if xspace is None:
             return Collected(b"")
-        xspace = recording.stop()
-        _OPEN.ended(recording.stop)
         levels = levels_in_force(xspace)
         # Annotations are critical: any host level but 0 records them.
-        holds = was_given and levels is not None and levels.host > 0
+        holds = self._was_given and levels is not None and levels.host > 0
         return Collected(xspace, level_warnings("JAX", self._asked, levels), holds)
 
 

@@ -73,6 +73,8 @@ class TensorFlowCollector:
     def __init__(self) -> None:
         self.traces_python = False
         self._recording: _Recording | None = None
+        self._was_given = False
+        self._xspace: bytes | None = None
         self._asked = _USUAL
         self._warnings: list[str] = []
 
@@ -108,22 +110,32 @@ class TensorFlowCollector:
         _OPEN.add(self._recording.stop)
         annotate.add_forward(_annotation)
 
-    def stop(self) -> Collected:
-        """End the recording; nothing was collected where none began.
+    def halt(self) -> None:
+        """End the recording.
 
         Raises:
             Exception: TensorFlow lost what it had recorded.
         """
-        was_given = annotate.remove_forward(_annotation)
+        self._was_given |= annotate.remove_forward(_annotation)
         recording, self._recording = self._recording, None
-        if recording is None:
+        if recording is not None:
+            self._xspace = recording.stop()
+            _OPEN.ended(recording.stop)
+
+    def stop(self) -> Collected:
+        """Hand over what was recorded; nothing where no recording began.
+
+        Raises:
+            Exception: TensorFlow lost what it had recorded.
+        """
+        self.halt()
+        xspace = self._xspace
+        if xspace is None:
             return Collected(b"", tuple(self._warnings))
-        xspace = recording.stop()
-        _OPEN.ended(recording.stop)
         levels = levels_in_force(xspace)
         differ = level_warnings("TensorFlow", self._asked, levels)
         # Annotations are critical: any host level but 0 records them.
-        holds = was_given and levels is not None and levels.host > 0
+        holds = self._was_given and levels is not None and levels.host > 0
         return Collected(xspace, (*self._warnings, *differ), holds)
 
     def _begun(self, max_bytes: int) -> _Recording:

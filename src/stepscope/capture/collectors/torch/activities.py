@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Activities", "Device", "exported_activities", "live_activities"]
 
+_A = TypeVar("_A")
+
 #: An arrow from an op to the op of its gradient.
 _GRADIENT_FLOW: Final = 1
 _GRADIENT: Final = "fwdbwd"
 #: What PyTorch exports of a name that is no text.
 _NO_NAME: Final = "unknown"
 _NS_PER_US: Final = 1_000
+#: Most activities that are handed over, and most calls of Python among them: each takes
+#: some 10 µs and more, for which the program waits.
+_MOST: Final = 500_000
+_MOST_CALLS: Final = 100_000
+_PYTHON_CALL: Final = "python_function"
 #: What a result must hand out for each activity.
 _NEEDED: Final = ("metadata_json", "timestamp", "duration", "resource_id", "type")
 
@@ -64,6 +71,7 @@ class Activities:
         arguments: A JSON object each.
         thread_names: (process, thread) → its name, where it is known.
         devices: What accelerators there are.
+        left_out: How many more there were, Python calls and the latest ones.
     """
 
     name: Sequence[str]
@@ -77,6 +85,7 @@ class Activities:
     arguments: Sequence[bytes]
     thread_names: dict[tuple[int, int], str]
     devices: tuple[Device, ...]
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.name)
@@ -93,9 +102,14 @@ def live_activities(
     hand_out = getattr(result, "trace_activities", None)
     if hand_out is None:
         return None
-    given = hand_out()
-    if given and not all(hasattr(given[0], field) for field in _NEEDED):
+    everything = hand_out()
+    if everything and not all(hasattr(everything[0], field) for field in _NEEDED):
         return None
+    given = _affordable(
+        everything,
+        calls=lambda it: it.type().lower() == _PYTHON_CALL,
+        start=lambda it: it.timestamp(),
+    )
     rows = [
         (
             _text(it.name, _NO_NAME),
@@ -129,6 +143,7 @@ def live_activities(
         arguments=[b"{" + text.encode() + b"}" for text in columns[9]],
         thread_names=thread_names,
         devices=tuple(devices),
+        left_out=len(everything) - len(given),
     )
 
 
@@ -177,7 +192,12 @@ def exported_activities(document: bytes) -> Activities:
         msgspec.DecodeError: The document is not what PyTorch writes.
     """
     decoded = msgspec.json.decode(document, type=_Document)
-    kept = [it for it in decoded.events if it.ph in ("X", "i") and _is_placed(it)]
+    everything = [it for it in decoded.events if it.ph in ("X", "i") and _is_placed(it)]
+    kept = _affordable(
+        everything,
+        calls=lambda it: it.cat.lower() == _PYTHON_CALL,
+        start=lambda it: _nanoseconds(it.ts),
+    )
     base = decoded.base_ns
     arguments = [bytes(it.args) for it in kept]
     externals = msgspec.json.decode(
@@ -209,7 +229,33 @@ def exported_activities(document: bytes) -> Activities:
             for it in decoded.devices
             if it.id is not None
         ),
+        left_out=len(everything) - len(kept),
     )
+
+
+def _affordable(
+    everything: Sequence[_A],
+    *,
+    calls: Callable[[_A], bool],
+    start: Callable[[_A], int],
+) -> Sequence[_A]:
+    """What of the activities is handed over: of too many the earliest ones.
+
+    Args:
+        everything: The activities.
+        calls: Whether one is a call of a Python function: of those fewer are kept.
+        start: When one began.
+    """
+    if len(everything) <= _MOST_CALLS:
+        return everything
+    is_call = np.array([calls(it) for it in everything], bool)
+    if is_call.sum() <= _MOST_CALLS and len(everything) <= _MOST:
+        return everything
+    order = np.argsort([start(it) for it in everything], kind="stable")
+    called, others = order[is_call[order]], order[~is_call[order]][:_MOST]
+    room = min(_MOST_CALLS, _MOST - len(others))
+    kept = np.sort(np.concatenate((others, called[:room])))
+    return [everything[row] for row in kept.tolist()]
 
 
 def _text(hand_out: Callable[[], str], otherwise: str) -> str:

@@ -108,8 +108,17 @@ class TorchCollector:
         self._recording = _Recording(options, clock)
         self.traces_python = self._recording.traces_python
 
+    def halt(self) -> None:
+        """End the recording.
+
+        Raises:
+            Exception: PyTorch lost what it had recorded.
+        """
+        if self._recording is not None:
+            self._recording.halt()
+
     def stop(self) -> Collected:
-        """End the recording; nothing was collected where none began.
+        """Hand over what was recorded; nothing where no recording began.
 
         Raises:
             Exception: PyTorch lost what it had recorded.
@@ -134,6 +143,8 @@ class _Recording:
         self.traces_python = False
         self._profiler: Any = None
         self._forward: _Forward | None = None
+        self._was_given = False
+        self._stop_ns: int | None = None
         if not activities:
             return
         _OPEN.end_all()
@@ -149,10 +160,11 @@ class _Recording:
             self._forward = _Forward(every_thread=every_thread)
             annotate.add_forward(self._forward)
 
-    def stop(self) -> Collected:
-        was_given = self._forward is not None and annotate.remove_forward(self._forward)
-        if self._profiler is None:
-            return Collected(b"")
+    def halt(self) -> None:
+        if self._forward is not None:
+            self._was_given |= annotate.remove_forward(self._forward)
+        if self._profiler is None or self._stop_ns is not None:
+            return
         if self._thread not in (None, threading.get_ident()):
             raise TorchRefused(
                 "a recording with profile_memory must be stopped by the thread that "
@@ -160,7 +172,12 @@ class _Recording:
             )
         self._profiler.stop()
         _OPEN.ended(self._profiler.stop)
-        stop_ns = time.time_ns()
+        self._stop_ns = time.time_ns()
+
+    def stop(self) -> Collected:
+        self.halt()
+        if self._profiler is None or self._stop_ns is None:
+            return Collected(b"")
         given = self._handed_over()
         if not len(given):
             self._warnings.append(
@@ -169,19 +186,25 @@ class _Recording:
             )
         elif self._levels.device and given.devices and not _saw_a_device(given):
             self._warnings.append(_NO_DEVICE_EVENTS)
+        if given.left_out:
+            self._warnings.append(
+                f"dropped {given.left_out} events: the latest of what PyTorch "
+                "recorded, Python calls first, because storing them would hold the "
+                "program up; record fewer steps, or no Python calls"
+            )
         planes = planes_of(
             given,
             hostname=socket.gethostname(),
             process=os.getpid(),
             start_ns=self._clock.wall_ns,
-            stop_ns=stop_ns,
+            stop_ns=self._stop_ns,
         )
         planes.environment().stat("profile_options", self._levels.message())
         differ = level_warnings("PyTorch", self._asked, self._levels)
         return Collected(
             planes.to_bytes(),
             (*self._warnings, *differ),
-            holds_annotations=was_given and len(given) > 0,
+            holds_annotations=self._was_given and len(given) > 0,
         )
 
     def _begin(self, options: ProfilerOptions, activities: list[Any]) -> bool:

@@ -107,13 +107,15 @@ def planes_of(
         stop_ns: When it ended.
     """
     activities = _unwrapped(activities)
+    began_ns = start_ns
     if len(activities):
+        # What a device still ran had begun before.
         start_ns = min(start_ns, int(activities.start_ns.min()))
     builder = XSpaceBuilder(hostname, start_ns=start_ns, stop_ns=stop_ns)
     builder.plane(_HOST).stat("process_id", process)
     for ordinal, device in _numbered(activities).items():
         _describe(builder.plane(_device_plane(ordinal)), device, ordinal)
-    writing = _Writing(activities, builder, start_ns)
+    writing = _Writing(activities, builder, start_ns, lead_ns=began_ns - start_ns)
     for place, rows in _by_place(activities, process):
         writing.line(place, rows)
     return builder
@@ -123,10 +125,16 @@ class _Writing:
     """What all lines share while they are written."""
 
     def __init__(
-        self, activities: Activities, builder: XSpaceBuilder, start_ns: int
+        self,
+        activities: Activities,
+        builder: XSpaceBuilder,
+        start_ns: int,
+        *,
+        lead_ns: int,
     ) -> None:
         self._activities = activities
         self._builder = builder
+        self._lead_ns = lead_ns
         self._offset = (activities.start_ns - start_ns) * _PS_PER_NS
         self._dur = activities.dur_ns * _PS_PER_NS
         self._op_of = _ops(activities)
@@ -136,13 +144,18 @@ class _Writing:
     def line(self, place: _Place, rows: NDArray[np.int64]) -> None:
         """Add the events in some rows as one line."""
         plane = self._builder.plane(place.plane)
-        line = plane.line(place.line, name=place.name)
+        # Lines of a thread are joined where they count from the same moment.
+        lead_ns = self._lead_ns
+        if (self._offset[rows] // _PS_PER_NS < lead_ns).any():
+            lead_ns = 0
+        line = plane.line(place.line, name=place.name, timestamp_ns=lead_ns)
         category = np.array([self._activities.category[it] for it in rows.tolist()])
         # Events of one category have the same arguments.
         for kind in np.unique(category).tolist():
             of_kind = rows[category == kind]
             for first in range(0, len(of_kind), _BATCH):
-                self._batch(plane, line, of_kind[first : first + _BATCH], kind)
+                batch = of_kind[first : first + _BATCH]
+                self._batch(plane, line, batch, kind, lead_ns=lead_ns)
 
     def _batch(
         self,
@@ -150,6 +163,8 @@ class _Writing:
         line: LineBuilder,
         rows: NDArray[np.int64],
         category: str,
+        *,
+        lead_ns: int,
     ) -> None:
         given = self._activities
         chosen = rows.tolist()
@@ -160,7 +175,7 @@ class _Writing:
             values.update(self._ops_of(chosen, shapes=category in ON_STREAM))
         line.events(
             [self._type(plane, given.name[it], category) for it in chosen],
-            self._offset[rows],
+            self._offset[rows] - lead_ns * _PS_PER_NS,
             self._dur[rows],
             stats=stat_columns(plane, values),
         )

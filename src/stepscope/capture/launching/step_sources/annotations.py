@@ -64,7 +64,10 @@ class _OwnSteps:
 
     def _begun(self, name: str, stats: Mapping[str, object]) -> _Heard | _Unheard:
         """What an annotation that begins is to tell."""
-        if _NUMBER not in stats or self.counter.window.marking:
+        window = self.counter.window
+        if not window.marking:
+            window.annotated = True
+        if _NUMBER not in stats or window.marking:
             return _UNHEARD
         return _Heard(self, name, stats)
 

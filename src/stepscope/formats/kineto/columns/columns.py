@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from stepscope.trace.reading.texts import Shortening
+
 __all__ = [
     "DeviceColumns",
     "EventColumns",
@@ -119,6 +121,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         ops: Operators.
         memory: Allocations.
         links: Arrows from ops to their gradients.
+        shortening: Cut the texts that are too long.
         names: Number → name of an event.
         processes, threads: Number → what the file calls a process or thread.
         shapes: Number → (JSON of the shapes, JSON of the types).
@@ -143,6 +146,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     ops: OpColumns
     memory: MemoryColumns
     links: LinkColumns
+    shortening: Shortening
     names: list[str | None]
     processes: list[int | str | None]
     threads: list[int | str | None]

@@ -37,7 +37,7 @@ from stepscope.formats.kineto.columns.columns import (
     whole_number,
 )
 from stepscope.formats.kineto.columns.interning import Interned
-from stepscope.formats.kineto.json.batches import batches
+from stepscope.formats.kineto.json.batches import LARGEST_EVENT, batches
 from stepscope.formats.kineto.json.messages import (
     ApiArgs,
     DeviceArgs,
@@ -47,6 +47,7 @@ from stepscope.formats.kineto.json.messages import (
     read_all,
 )
 from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
+from stepscope.trace.reading.texts import Shortening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,7 +139,8 @@ class _Gathering:
 
     def result(self, document: Document) -> FileColumns:
         """All batches as one."""
-        columns = self._columns
+        columns, cut = self._columns, Shortening()
+        names = [None if it is None else cut.text(it) for it in self._names]
         return FileColumns(
             events=EventColumns(
                 ordinal=_joined(columns, "ordinal", np.int64),
@@ -167,11 +169,18 @@ class _Gathering:
                 thread=_joined(columns, "link_thread", np.int32),
                 start_ns=_joined(columns, "link_start_ns", np.int64),
             ),
-            names=list(self._names),
-            processes=list(self._processes),
-            threads=list(self._threads),
+            shortening=cut,
+            names=names,
+            processes=[
+                cut.text(it) if isinstance(it, str) else it for it in self._processes
+            ],
+            threads=[
+                cut.text(it) if isinstance(it, str) else it for it in self._threads
+            ],
             shapes=list(self._shapes),
-            thread_names=self._thread_names,
+            thread_names={
+                place: cut.text(name) for place, name in self._thread_names.items()
+            },
             ranges_among_ops=self._ranges_among_ops,
             categories=dict(self._unknown["category"]),
             phases=dict(self._unknown["phase"]),
@@ -196,6 +205,8 @@ class _Gathering:
         self._lenient += batch.lenient
         if batch.cut_at is not None:
             self._cut_at = batch.cut_at
+        for beginning in batch.too_large:
+            self._count(f"of more than {LARGEST_EVENT:,} bytes", beginning)
         for place, beginning in batch.refused:
             if self._bad_place is None:
                 self._bad_place = place

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.json.document import Document
 
-__all__ = ["AnyEvent", "Batch", "batches"]
+__all__ = ["LARGEST_EVENT", "AnyEvent", "Batch", "batches"]
 
 #: Long enough that the work between two stretches does not count, short enough that
 #: the objects of one stretch are few beside the columns.
@@ -47,8 +47,15 @@ _STRETCH: Final = 4 * 2**20
 _SHRINK: Final = 8
 #: A stretch up to this is read event by event where the decoder refuses it.
 _SHORT: Final = 8 * 2**10
+#: A larger event is left out: it would be many times as large once it is decoded.
+LARGEST_EVENT: Final = 4 * 2**20
 #: An event that no bracket closes within so many bytes is broken.
-_LARGEST_EVENT: Final = 2**20
+_FURTHEST: Final = 2**20
+
+#: Broken events that are looked through so far, and broken places in all: a file with
+#: more of them was made to have them, and what is behind the last one is left out.
+_MOST_FAR: Final = 256
+_MOST_BROKEN: Final = 100_000
 
 _BETWEEN: Final = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATORS: Final = re.compile(rb"[\s,]*")
@@ -77,6 +84,7 @@ class Batch:
         start_ns: When each of them starts; `IMPOSSIBLE` where that makes no sense.
         decimals: Some start is told more finely than to the microsecond.
         refused: (Place, beginning) of what stands between and is no event.
+        too_large: Beginnings of events that are left out because of their size.
         lenient: How many could be read only by bending the rules of JSON.
         cut_at: Where the file ends inside an event.
     """
@@ -86,6 +94,7 @@ class Batch:
     start_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     decimals: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
+    too_large: list[str] = field(default_factory=list)
     lenient: int = 0
     cut_at: int | None = None
 
@@ -100,22 +109,38 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
             by event has events all the same.
     """
     view = document.view
-    reading = _Reading()
+    reading, patience = _Reading(), _Patience()
     at, size = document.begin, _STRETCH
     while True:
         at = _skip_separators(view, at, document.end)
         if at >= document.end or view[at] == _CLOSING:
             return
         stop, following = _boundary(view, at + size, document.end)
+        if stop is None:
+            if size:
+                size //= _SHRINK
+                continue
+            large, at = _large(view, at, document.end, patience)
+            yield large
+            size = _STRETCH
+            continue
         stretch = b"".join((b"[", view[at:stop], b"]"))
         batch = _arguments(stretch) if arguments_only else reading.strictly(stretch)
         if batch is None and size > _SHORT:
             size = max(size // _SHRINK, _SHORT)
             continue
         if batch is None:
-            batch, following = _one_by_one(view, at, stop, end=document.end)
+            batch, following = _one_by_one(view, at, stop, patience, end=document.end)
         yield batch
         at, size = following, min(size * 2, _STRETCH)
+
+
+class _Patience:
+    """How much work the broken places of a file may still cost."""
+
+    def __init__(self) -> None:
+        self.far = _MOST_FAR
+        self.broken = _MOST_BROKEN
 
 
 class _Reading:
@@ -160,10 +185,29 @@ class _Reading:
         return events
 
 
-def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int, int]:
-    """The end of the object that ends next, and the begin of the one behind it."""
-    found = _BETWEEN.search(view, wanted, end) if wanted < end else None
-    return (end, end) if found is None else (found.start() + 1, found.end())
+def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
+    """The end of the object that ends next, and the begin of the one behind it.
+
+    The end is None where none is near enough.
+    """
+    near = min(end, wanted + LARGEST_EVENT)
+    found = _BETWEEN.search(view, wanted, near) if wanted < end else None
+    if found is not None:
+        return found.start() + 1, found.end()
+    return (end, end) if near == end else (None, end)
+
+
+def _large(
+    view: memoryview, at: int, end: int, patience: _Patience
+) -> tuple[Batch, int]:
+    """Leave out an event that is too large; the place behind it."""
+    closing = _end_of_event(view, at, end, patience)
+    if closing > at:
+        # It is not that large: what follows is no event.
+        return _one_by_one(view, at, closing, patience, end=end)
+    found = _BETWEEN.search(view, at + LARGEST_EVENT, end)
+    following = end if found is None else found.end()
+    return Batch(too_large=[_one_line(bytes(view[at : at + _EXAMPLE]))]), following
 
 
 def _skip_separators(view: memoryview, at: int, end: int) -> int:
@@ -179,7 +223,7 @@ def _arguments(stretch: bytes) -> Batch | None:
 
 
 def _one_by_one(
-    view: memoryview, begin: int, stop: int, *, end: int
+    view: memoryview, begin: int, stop: int, patience: _Patience, *, end: int
 ) -> tuple[Batch, int]:
     """The events of a short stretch, and the place behind the last one.
 
@@ -194,7 +238,7 @@ def _one_by_one(
             # Behind the list of a broken document stands nothing that is an event.
             at = end
             break
-        following = _end_of_event(view, at, end)
+        following = _end_of_event(view, at, end, patience)
         event = _good_event(view[at:following])
         if event is None:
             event = _odd_event(view[at:following])
@@ -202,8 +246,11 @@ def _one_by_one(
         if event is not None:
             events.append(event)
             at = following
-        else:
+        elif patience.broken:
+            patience.broken -= 1
             at = _pass_over(view, at, end, batch)
+        else:
+            batch.cut_at, at = at, end
     start = Microseconds.of([event.ts for event in events])
     batch.events, batch.start_ns = events, start.nanoseconds()
     batch.decimals = not start.whole
@@ -222,10 +269,12 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
     return following
 
 
-def _end_of_event(view: memoryview, at: int, end: int) -> int:
+def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> int:
     """Where an event ends, as far as can be told; its begin where nothing closes it."""
     # A window that grows: most events are short, and each try reads all of it.
-    for window in (_SHORT, _LARGEST_EVENT):
+    for window in (_SHORT, _FURTHEST):
+        if window == _FURTHEST and not patience.far:
+            break
         last = min(at + window, end)
         # One byte per character, so that places are the same in both.
         stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
@@ -233,6 +282,7 @@ def _end_of_event(view: memoryview, at: int, end: int) -> int:
             return at + stop
         if last == end:
             break
+        patience.far -= window == _FURTHEST
     # It breaks a rule that brackets do not tell, such as a comma before one.
     found = _ENDS.search(view, at, min(end, at + _SHORT))
     return at if found is None else found.end()
@@ -253,7 +303,7 @@ def _odd_event(part: memoryview) -> Event | None:
 
 
 def _is_closed(view: memoryview, at: int, end: int) -> bool:
-    return _ENDS.search(view, at, min(end, at + _LARGEST_EVENT)) is not None
+    return _ENDS.search(view, at, min(end, at + _FURTHEST)) is not None
 
 
 def _with_text(event: ExactEvent) -> Event:

@@ -8,6 +8,7 @@ parts, so that everything that is still readable is read.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -22,6 +23,7 @@ from stepscope.formats.kineto.json.lenient import (
     value_end,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import LIMIT_BYTES, open_bytes
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ __all__ = ["Document", "document_of", "open_document"]
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-#: The end of the list of events, with what follows it.
-_EVENTS_END: Final = re.compile(rb"\}\s*,?\s*\](?=\s*(?:,\s*\"|\}|\Z))")
+#: The end of the list of events, with what follows it. Without the `+` behind each
+#: repetition a million blanks would be divided in every possible way.
+_EVENTS_END: Final = re.compile(rb"\}\s*+,?+\s*+\](?=\s*+(?:,\s*+\"|\}|\Z))")
 _PLACE: Final = re.compile(r"\(byte (\d+)\)")
 
 #: Fields of the top level that are looked for in a broken document. They stand before
@@ -57,6 +60,8 @@ _FIELDS: Final = (
     "roctracer_version",
 )
 _NEAR_AN_END: Final = 2**20
+#: So many places are tried that may be the end of the events.
+_TRIED: Final = 64
 
 _EXPORT_AGAIN: Final = "Export it again with torch.profiler (export_chrome_trace)."
 
@@ -126,6 +131,7 @@ def document_of(
     except LENIENT_ERRORS as error:
         return _broken(data, name, start, opening=opening, why=str(error))
     events = fields.pop("traceEvents", None)
+    _check_sizes(fields, name)
     if events is None:
         raise BadInput.at(name, "holds no traceEvents", _EXPORT_AGAIN)
     begin = _place(events, data)
@@ -142,6 +148,18 @@ def document_of(
     )
 
 
+def _check_sizes(fields: dict[str, Raw], name: str) -> None:
+    for field, raw in fields.items():
+        size = memoryview(raw).nbytes
+        if size > _NEAR_AN_END:
+            raise BadInput.at(
+                name,
+                f"the field {shortened(field, 80)!r} has {size:,} bytes, and at most "
+                f"{_NEAR_AN_END:,} are read",
+                _EXPORT_AGAIN,
+            )
+
+
 def _usual(
     data: NDArray[np.uint8], view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
@@ -155,7 +173,7 @@ def _usual(
     if head is None:
         return None
     tail = max(head.end(), len(data) - _NEAR_AN_END)
-    for ending in _EVENTS_END.finditer(view, tail):
+    for ending in islice(_EVENTS_END.finditer(view, tail), _TRIED):
         closing = ending.end() - 1
         try:
             fields = _fields_of(bytes(view[start : head.end()]) + b"]}", b"{")

@@ -41,6 +41,7 @@ def quality(recording: Recording) -> pl.DataFrame:
     sources = (
         _damage,
         _refused,
+        lambda it: it.columns.shortening.notes(),
         _times,
         _unknown,
         _overhead,

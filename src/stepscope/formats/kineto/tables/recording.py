@@ -139,6 +139,7 @@ class Recording:
 
     def intern(self, text: str) -> int:
         """The handle of a text, which is added where there is none."""
+        text = self.columns.shortening.text(text)
         handle = self._handles.setdefault(text, len(self.strings))
         if handle == len(self.strings):
             self.strings.append(text)

@@ -38,6 +38,7 @@ def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
             [Part(data=data[:whole])],
             renamed={FORWARDED_PLANE: HOST_PLANE},
             join_lines=True,
+            keep_first=False,
         )
     except ValueError:
         # Broken inside: what can be read of it, fragment by fragment.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,6 +33,8 @@ __all__ = ["quality"]
 
 _DROPPED: Final = re.compile(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop")
 
+#: So many messages of the producer's are repeated.
+_MESSAGES: Final = 100
 #: Kernels of one stream run one after the other; clocks of tracers are this coarse.
 _OVERLAP_PS: Final = 1_000_000
 
@@ -44,6 +47,7 @@ def quality(recording: Recording) -> pl.DataFrame:
         _reported,
         _times,
         _names,
+        lambda it: it.shortening.notes(),
         _clock,
         _levels,
         _devices,
@@ -87,7 +91,17 @@ def _reported(recording: Recording) -> Iterator[QualityNote]:
         ("error", recording.space.errors),
         ("warning", recording.space.warnings),
     ):
-        for message, times in Counter(messages).items():
+        counted = Counter(messages)
+        if len(counted) > _MESSAGES:
+            yield QualityNote(
+                kind="many_messages",
+                severity="warning",
+                count=len(counted),
+                scope="file",
+                message=f"The producer reports {len(counted):,} different {severity}s; "
+                f"the first {_MESSAGES} are shown.",
+            )
+        for message, times in islice(counted.items(), _MESSAGES):
             dropped = _DROPPED.search(message.lower())
             if dropped is not None:
                 yield QualityNote(

@@ -1,0 +1,104 @@
+"""Regular expressions that users give, matched in a time linear in the text.
+
+Python's own engine tries alternatives one after the other: `(.*)*X` keeps it busy for
+ever, and the interpreter with it. The engine behind polars has no look-around and no
+references back, and so no such pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["check_pattern", "holding", "whole"]
+
+#: The time is also linear in the pattern, counted repetitions written out.
+_LONGEST: Final = 1000
+_MOST_REPEATED: Final = 1000
+_COUNTED: Final = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
+
+
+def check_pattern(pattern: str, what: str) -> None:
+    """Refuse what is no regular expression, or costs too much.
+
+    Args:
+        pattern: As given.
+        what: Where it was given.
+
+    Raises:
+        BadUsage: It says what is wrong with it, and the way out.
+    """
+    shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
+    if len(pattern) > _LONGEST:
+        message = (
+            f"{what}: {shown!r} has {len(pattern):,} characters, more than "
+            f"{_LONGEST:,}. Give several shorter ones, or a part of the name"
+        )
+        raise BadUsage(message)
+    if _repeated(pattern) > _MOST_REPEATED:
+        message = (
+            f"{what}: {shown!r} repeats more than {_MOST_REPEATED:,} times, its counts "
+            "{…} multiplied. Use smaller counts, or * and +"
+        )
+        raise BadUsage(message)
+    try:
+        pl.Series([""]).str.contains(pattern)
+    except pl.exceptions.ComputeError as error:
+        message = (
+            f"{what}: {shown!r} is no regular expression here: {_told(error)}. Look-"
+            "around, references back and \\Z are not known; to look for the characters "
+            "themselves put \\ before each of . + * ? ( ) [ ] { } | ^ $"
+        )
+        raise BadUsage(message) from error
+
+
+def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
+    """By name: whether one of some patterns that were checked matches all of it."""
+    found = np.zeros(len(names), np.bool_)
+    for pattern in patterns:
+        # A comment of a pattern in the verbose mode ends with its line.
+        found |= _matches(names, rf"(?s)\A(?:{pattern}{_end_of(pattern)})\z")
+    return found
+
+
+def holding(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+    """By name: whether a pattern that was checked matches a part of it."""
+    return _matches(names, pattern)
+
+
+def _matches(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+    return names.str.contains(pattern).fill_null(value=False).to_numpy()
+
+
+def _end_of(pattern: str) -> str:
+    return "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
+
+
+def _repeated(pattern: str) -> int:
+    """What all counts of a pattern multiply to, as if each stood inside the others."""
+    product = 1
+    for least, most in _COUNTED.findall(pattern):
+        product *= max(int(least), int(most or 0), 1)
+        if product > _MOST_REPEATED:
+            break
+    return product
+
+
+def _told(error: Exception) -> str:
+    """What the engine says, without the picture that it draws."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = next(
+        (line.removeprefix("error: ") for line in lines if line.startswith("error: ")),
+        lines[0].removeprefix("regex error: "),
+    )
+    return told.rstrip(".")

@@ -1,0 +1,105 @@
+"""Whether a process does nothing but start others and wait for them, as launchers do.
+
+A process that arms tells those that it descends from, with the processor time that each
+had used by then. One that has used next to none since, that has annotated nothing and
+touched no device, only waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["is_launcher", "only_waits", "tell_ancestors"]
+
+#: Modules that a launcher runs and that nothing it launches imports. Before its first
+#: child has started, as while it meets other machines, nothing else tells it.
+_LAUNCHERS: Final = ("torch.distributed.run", "accelerate.commands.launch")
+#: Shells and the like may stand between a process and the one that started it.
+_MOST_ANCESTORS: Final = 8
+#: Processor time of one that only waits, since it started its first process: so much
+#: for starting the others, for ending, and this share of the time for looking after
+#: them.
+_STARTING_S: Final = 0.1
+_ENDING_S: Final = 0.4
+_LOOKING_SHARE: Final = 0.05
+#: Fields of /proc/PID/stat behind the name of the process.
+_PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
+
+
+def tell_ancestors(folder: str) -> None:
+    """Tell the processes that this one descends from that they started one."""
+    for process, used_s in _ancestors():
+        try:
+            # The first that was started counts.
+            with open(f"{folder}/{process}.started", "x", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
+                file.write(f"{time.monotonic()} {used_s}")
+        except OSError:
+            continue
+
+
+def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
+    """Whether this process started others and has done nothing itself since.
+
+    Args:
+        folder: Where processes tell what they started.
+        ours_s: Processor time that stepscope has used in this process.
+        ends: The process is about to end.
+    """
+    try:
+        with open(f"{folder}/{os.getpid()}.started", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
+            since_s, before_s = map(float, file.read().split())
+    except (OSError, ValueError):
+        return False
+    waited_s = time.monotonic() - since_s
+    used_s = time.process_time() - before_s - ours_s
+    granted_s = _STARTING_S + _LOOKING_SHARE * waited_s + (_ENDING_S if ends else 0)
+    return used_s <= granted_s and not _uses_a_device()
+
+
+def is_launcher() -> bool:
+    """Whether this process runs a launcher whose work is to start others."""
+    return any(it in sys.modules for it in _LAUNCHERS) and not _uses_a_device()
+
+
+def _ancestors() -> Iterator[tuple[int, float]]:
+    """Parent, grandparent and so on with the processor seconds that they used."""
+    process = os.getppid()
+    for _ in range(_MOST_ANCESTORS):
+        if process <= 1:
+            return
+        try:
+            with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - pathlib is not needed for this
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            # Without /proc nobody is told, and every process is recorded.
+            return
+        ticks = int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
+        yield process, ticks / os.sysconf("SC_CLK_TCK")
+        process = int(fields[_PARENT])
+
+
+def _uses_a_device() -> bool:
+    """Whether a framework computes here on a device, which takes no processor time."""
+    return any(map(_says, (_torch_on_gpu, _jax_has_begun)))
+
+
+def _says(asked: Callable[[], Any]) -> bool:
+    try:
+        return bool(asked())
+    except Exception:  # noqa: BLE001 - the program's framework, at any moment of its life
+        return False
+
+
+def _torch_on_gpu() -> Any:
+    return sys.modules["torch"].cuda.is_initialized()
+
+
+def _jax_has_begun() -> Any:
+    bridge: Any = sys.modules["jax._src.xla_bridge"]
+    return bridge._backends  # noqa: SLF001 - asking JAX itself would begin it

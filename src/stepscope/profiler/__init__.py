@@ -1,0 +1,1 @@
+"""TensorFlow's older profiler: its verbs and options, over recording and reading."""

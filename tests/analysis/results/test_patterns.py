@@ -1,0 +1,70 @@
+"""Patterns that users give: what matches, what is refused, and how long it takes."""
+
+from __future__ import annotations
+
+import time
+
+import polars as pl
+import pytest
+
+from stepscope.analysis.results.patterns import check_pattern, holding, whole
+from stepscope.errors import BadUsage
+
+NAMES = pl.Series(["dense", "dense_1", "a\nb", "", None], dtype=pl.String)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        (".*", [True, True, True, True, False]),
+        ("dense", [True, False, False, False, False]),
+        ("dense|a.b", [True, False, True, False, False]),
+        ("(?x) dense # as it is", [True, False, False, False, False]),
+        (r"\w+_\d", [False, True, False, False, False]),
+    ],
+)
+def test_a_pattern_matches_a_whole_name(pattern: str, matching: list[bool]) -> None:
+    check_pattern(pattern, "names")
+    assert whole(NAMES, [pattern]).tolist() == matching
+
+
+def test_one_of_several_patterns_is_enough_and_none_match_nothing() -> None:
+    assert whole(NAMES, ["dense", ""]).tolist() == [True, False, False, True, False]
+    assert not whole(NAMES, []).any()
+
+
+def test_a_part_of_a_name_can_be_looked_for() -> None:
+    assert holding(NAMES, "se$").tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("(", "unclosed group"),
+        # It would close the group around it.
+        ("a)|(b", "unopened group"),
+        ("(?=a)", "look-around"),
+        (r"(a)\1", "backreferences are not supported"),
+        ("(a{100}){100}", "counts"),
+        (r"\w{990}", "size limit"),
+        ("a" * 1001, "1,001 characters"),
+    ],
+)
+def test_what_the_engine_does_not_have_is_one_line_with_the_way_out(
+    pattern: str, told: str
+) -> None:
+    with pytest.raises(BadUsage, match="names: ") as refused:
+        check_pattern(pattern, "names")
+    message = str(refused.value)
+    assert told in message
+    assert "\n" not in message
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize("pattern", ["(.*)*X", "(a|a?)+X", "(a*)*b", "(.?){1000}X"])
+def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
+    check_pattern(pattern, "names")
+    long = pl.Series(["a" * 10_000])
+    begun = time.monotonic()
+    assert not whole(long, [pattern]).any()
+    assert time.monotonic() - begun < 10

@@ -1,0 +1,153 @@
+"""`stepscope run` on programs that start others: those are recorded, launchers not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from stepscope.capture.launching.notes import Note
+from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.plan import RunPlan
+from stepscope.rundir import scan
+
+#: Works for so many seconds, and never steps.
+WORKER = """
+import sys, time
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    sum(range(1000))
+"""
+BY_SUBPROCESS = """
+import subprocess, sys
+command = [sys.executable, "worker.py", sys.argv[1]]
+for process in [subprocess.Popen(command) for _ in range(2)]:
+    process.wait()
+"""
+BY_SHELL = """
+import subprocess, sys
+subprocess.run(
+    f"{sys.executable} worker.py {sys.argv[1]} & {sys.executable} worker.py "
+    f"{sys.argv[1]}; wait", shell=True
+)
+"""
+BY_SPAWN = """
+import multiprocessing, sys, time
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    arguments = (float(sys.argv[1]),)
+    workers = [context.Process(target=work, args=arguments) for _ in range(2)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+"""
+PARENTS = {"subprocess": BY_SUBPROCESS, "shell": BY_SHELL, "spawn": BY_SPAWN}
+#: Where time opens a window, and where all end before.
+BY_TIME = ("--wait-s", "2", "--record-s", "0.5")
+EARLY = ("--wait-s", "90")
+
+
+class Done(NamedTuple):
+    """What became of a program: its words, and how many processes were recorded."""
+
+    err: str
+    processes: int
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, where the worker is."""
+    monkeypatch.chdir(tmp_path)
+    Path("worker.py").write_text(WORKER, encoding="utf-8")
+    return tmp_path
+
+
+def run(program: str, *arguments: object, options: tuple[str, ...] = BY_TIME) -> Done:
+    Path("parent.py").write_text(program, encoding="utf-8")
+    command = ("run", "--no-report", *options, "--", "parent.py", *arguments)
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = scan(Path("stepscope-logs")).runs
+    # A whole file of each process, and nothing else.
+    files = list(run.directory.iterdir())
+    assert len(run.hosts) == len(files)
+    return Done(done.stderr, len(files))
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("how", sorted(PARENTS))
+@pytest.mark.parametrize(("seconds", "options"), [(0.5, EARLY), (6, BY_TIME)])
+def test_a_parent_that_only_waits_is_not_recorded(
+    how: str, seconds: float, options: tuple[str, ...]
+) -> None:
+    """Neither where the workers end early, nor where time opens their windows."""
+    done = run(PARENTS[how], seconds, options=options)
+    assert done.processes == 2
+    assert "not recorded, because it only started the others: parent.py" in done.err
+
+
+BUSY = """
+import subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "worker.py", "1"])
+while time.process_time() < 3:
+    sum(range(1000))
+worker.wait()
+"""
+ANNOTATES = """
+import subprocess, sys
+import stepscope as ss
+with ss.Trace("all of it"):
+    subprocess.run([sys.executable, "worker.py", "1"])
+"""
+NO_PYTHON = """
+import subprocess
+subprocess.run(["sleep", "1"])
+"""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("program", "processes"), [(BUSY, 2), (ANNOTATES, 2), (NO_PYTHON, 1)]
+)
+def test_a_parent_that_does_something_itself_is_recorded(
+    program: str, processes: int
+) -> None:
+    done = run(program, options=EARLY)
+    assert done.processes == processes
+    assert "only started" not in done.err
+
+
+def note(process: int, how: str, **more: object) -> Note:
+    fields = {
+        "counted": None,
+        "steps": 0,
+        "first": None,
+        "last": None,
+        "path": None,
+        "warnings": (),
+        **more,
+    }
+    return Note(process=process, program=f"{process}.py", how=how, **fields)
+
+
+def test_a_launcher_whose_processes_left_nothing_is_said_to_be_one() -> None:
+    notes = (note(1, "waited"),)
+    plan = RunPlan("logs", "run", "")
+    kept, left_out = keep_the_best(notes)
+    first, *rest = describe(kept, left_out, plan, anything=False, status=0)
+    assert first.startswith("1.py: it only started other processes and waited for them")
+    assert rest == ["nothing was recorded"]

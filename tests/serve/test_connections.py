@@ -1,0 +1,265 @@
+"""Clients that are slow, silent, greedy or many keep nobody out (docs/serve.md)."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.sites.serve import Site, drained, running
+
+from stepscope.serve.listening import Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_body_without_an_end_is_not_read_to_it(site: Site) -> None:
+    with socket.create_connection(("127.0.0.1", site.port), 20) as sent:
+        sent.sendall(
+            b"POST /data/reload HTTP/1.1\r\nHost: localhost\r\nX-Stepscope: 1\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        assert swallowed(sent, most=2**26) < 2**26
+
+
+def swallowed(connection: socket.socket, *, most: int) -> int:
+    """How many bytes are taken before the connection is closed, or `most`."""
+    total = 0
+    while total < most:
+        try:
+            total += connection.send(b"ffff\r\n" + b"x" * 65535 + b"\r\n")
+        except OSError:
+            return total
+        # The server's own limit of time is not what is tested.
+        time.sleep(0.001)
+    return total
+
+
+def test_slow_requests_are_ended(logdir: Path) -> None:
+    limits = Limits(request_s=0.5)
+    with running(logdir, limits=limits) as site:
+        begun = time.monotonic()
+        with socket.create_connection(("127.0.0.1", site.port), 20) as slow:
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+            stopped = threading.Event()
+
+            def drip() -> None:
+                # A byte now and then keeps a timeout between bytes from ending it.
+                while not stopped.wait(0.1):
+                    try:
+                        slow.sendall(b"X")
+                    except OSError:
+                        return
+
+            thread = threading.Thread(target=drip)
+            thread.start()
+            drained(slow)
+            stopped.set()
+            thread.join()
+        assert time.monotonic() - begun < 5
+        assert site.lives
+
+
+def answering() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "stepscope-answer"]
+
+
+def test_more_slow_connections_than_threads_keep_nobody_out(logdir: Path) -> None:
+    limits = Limits(request_s=60, threads=4)
+    with running(logdir, limits=limits) as site:
+        slow = [
+            socket.create_connection(("127.0.0.1", site.port), 20) for _ in range(20)
+        ]
+        for connection in slow:
+            connection.sendall(b"GET /data/runs HTTP/1.1\r\nHost: loc")
+        begun = time.monotonic()
+        assert all(site.get("data/runs").status == 200 for _ in range(10))
+        assert time.monotonic() - begun < 20
+        assert len(answering()) <= limits.threads
+        for connection in slow:
+            connection.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n"])
+def test_silent_connections_are_ended(logdir: Path, sent: bytes) -> None:
+    with running(logdir, limits=Limits(request_s=0.5)) as site:
+        begun = time.monotonic()
+        site.raw(sent)
+        assert time.monotonic() - begun < 5
+        assert site.lives
+
+
+MUCH = bytes(2**25)
+
+
+def generous(site: Site) -> None:
+    """Give the server an address whose answer no buffer of a connection holds."""
+    assert site.server is not None
+    app = site.server.app
+
+    def answer(environ: Any, start_response: Any) -> Any:
+        if environ["PATH_INFO"] != "/much":
+            return app(environ, start_response)
+        start_response("200 OK", [("Content-Length", str(len(MUCH)))])
+        return [MUCH]
+
+    site.server.app = answer
+
+
+def greedy(site: Site) -> socket.socket:
+    """A client that asks for much and takes nothing."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    connection.connect(("127.0.0.1", site.port))
+    connection.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return connection
+
+
+@pytest.mark.parametrize("kind", ["take nothing", "send half", "send nothing"])
+def test_seventy_clients_that_do_nothing_keep_nobody_out(
+    logdir: Path, kind: str
+) -> None:
+    with running(logdir, limits=Limits(request_s=60, answer_s=60)) as site:
+        generous(site)
+        clients = []
+        for _ in range(70):
+            if kind == "take nothing":
+                clients.append(greedy(site))
+                continue
+            clients.append(socket.create_connection(("127.0.0.1", site.port), 20))
+            if kind == "send half":
+                clients[-1].sendall(b"GET /data/runs HTTP/1.1\r\nHost: loc")
+        begun = time.monotonic()
+        assert all(site.get("data/runs").status == 200 for _ in range(10))
+        assert time.monotonic() - begun < 5
+        # Nor were they dropped: there is room for all.
+        for client in clients:
+            client.settimeout(0)
+            if kind != "take nothing":
+                with pytest.raises(BlockingIOError):
+                    client.recv(1)
+            client.close()
+
+
+def test_a_client_that_takes_nothing_is_left(logdir: Path) -> None:
+    with running(logdir, limits=Limits(answer_s=0.5)) as site:
+        generous(site)
+        with greedy(site) as client:
+            time.sleep(2)
+            # The end of it was never sent.
+            assert len(drained(client)) < len(MUCH)
+
+
+def test_answers_that_nobody_takes_are_bounded_together(logdir: Path) -> None:
+    limits = Limits(held_bytes=3 * len(MUCH), answer_s=60)
+    with running(logdir, limits=limits) as site:
+        generous(site)
+        clients = [greedy(site) for _ in range(6)]
+        assert site.lives
+        time.sleep(1)
+        taken = [len(drained(client)) for client in clients]
+        for client in clients:
+            client.close()
+        assert sum(count > len(MUCH) for count in taken) in (2, 3)
+        # The last ones are served.
+        assert taken[-1] > len(MUCH)
+
+
+@pytest.mark.parametrize("count", [80, 200])
+def test_many_requests_at_once_are_all_answered(logdir: Path, count: int) -> None:
+    with running(logdir) as site:
+        clients = [
+            socket.create_connection(("127.0.0.1", site.port), 30) for _ in range(count)
+        ]
+        for client in clients:
+            client.sendall(
+                b"GET /data/tool/overview HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
+        answers = [drained(client) for client in clients]
+        for client in clients:
+            client.close()
+        statuses = {answer.split(b" ")[1] for answer in answers}
+        assert statuses <= {b"200", b"503"}
+
+
+def test_requests_beyond_those_that_may_wait_are_turned_away(logdir: Path) -> None:
+    limits = Limits(threads=2, waiting=3, connections=20)
+    with running(logdir, limits=limits) as site:
+        assert site.server is not None
+        app, go_on = site.server.app, threading.Event()
+
+        def patient(environ: Any, start_response: Any) -> Any:
+            go_on.wait(20)
+            return app(environ, start_response)
+
+        site.server.app = patient
+        clients = [
+            socket.create_connection(("127.0.0.1", site.port), 30) for _ in range(15)
+        ]
+        for client in clients:
+            client.sendall(b"GET /data/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        refused = [drained(client) for client in clients[5:]]
+        go_on.set()
+        given = [drained(client) for client in clients[:5]]
+        for client in clients:
+            client.close()
+        assert all(b" 503 " in answer[:20] for answer in refused)
+        assert all(b" 200 " in answer[:20] for answer in given)
+
+
+def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) -> None:
+    with running(logdir) as site:
+        answer = site.raw(
+            b"POST /data/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000"
+            b"\r\n\r\n" + b"x" * 200_000
+        )
+        assert b" 413 " in answer[:20]
+
+
+BUSY = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from stepscope.cli.main import main
+from stepscope.serve.runs import answers
+
+def endless(*_, **__):
+    # As derivations that are computed side by side: the interpreter waits for them.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(time.sleep, 60).result()
+
+answers.tool = endless
+sys.exit(main(["serve", sys.argv[1], "--port", "0"]))
+"""
+
+
+def test_ctrl_c_ends_the_server_at_once_whatever_runs(logdir: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY, str(logdir)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rpartition(":")[2].strip("/\n"))
+            clients = [
+                socket.create_connection(("127.0.0.1", port), 20) for _ in range(8)
+            ]
+            for client in clients[:4]:
+                client.sendall(
+                    b"GET /data/tool/overview HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                )
+            for client in clients[4:]:
+                client.sendall(b"GET /data/to")
+            time.sleep(1)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+            assert time.monotonic() - begun < 1
+            for client in clients:
+                client.close()
+        finally:
+            process.kill()
