@@ -22,6 +22,7 @@ from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
+from stepscope.trace.schema import Column, TableSchema
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ def sources() -> dict[Path, str]:
         WEB / "data" / "types.ts": _types(results),
         WEB / "data" / "definitions.ts": _definitions(results),
     }
+
+
+def result_tables() -> dict[str, list[TableSchema]]:
+    """Tool → the tables of its result as they are declared, each once."""
+    found: dict[str, list[TableSchema]] = {}
+    for tool, struct in _result_types():
+        for part in _reached(_with_subclasses(struct)):
+            for field in msgspec.structs.fields(part):
+                tables = found.setdefault(tool, [])
+                tables += [it for it in _tables_in(field.type) if it not in tables]
+    return {tool: tables for tool, tables in found.items() if tables}
 
 
 def _result_types() -> Iterator[tuple[str, type[msgspec.Struct]]]:
@@ -126,11 +138,12 @@ def _typescript(annotation: Any) -> str:
         return " | ".join(_typescript(part) for part in parts)
     if origin in {tuple, list}:
         return _array(parts)
-    if origin is not None and issubclass(origin, typing.Mapping):
+    if isinstance(origin, type) and issubclass(origin, typing.Mapping):
         return f"Record<string, {_typescript(parts[1])}>"
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return annotation.__name__
-    return SCALARS.get(annotation, "unknown")
+    # A table's declaration stands beside its type.
+    return SCALARS.get(getattr(annotation, "__origin__", annotation), "unknown")
 
 
 def _array(parts: tuple[Any, ...]) -> str:
@@ -181,8 +194,22 @@ def _defined(
         path = f"{prefix}{field.encode_name}"
         if field.encode_name in about:
             yield path, about[field.encode_name]
+        for schema in _tables_in(field.type):
+            for column in schema.columns:
+                yield f"{path}.{column.name}", _sentence(column)
         for inner in _structs_in(field.type):
             yield from _defined(inner, f"{path}.", (*above, struct.__name__))
+
+
+def _tables_in(annotation: Any) -> list[TableSchema]:
+    """Declarations of the tables that a field holds."""
+    if isinstance(annotation, TableSchema):
+        return [annotation]
+    return [table for part in get_args(annotation) for table in _tables_in(part)]
+
+
+def _sentence(column: Column) -> str:
+    return f"{column.about} Null: {column.null}." if column.null else column.about
 
 
 def _tokens() -> str:

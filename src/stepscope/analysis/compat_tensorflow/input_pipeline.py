@@ -14,12 +14,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.compat_tensorflow.summary import NOT_IN_COMPAT
+from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
 from stepscope.analysis.input_pipeline_analyzer.device_side import (
     PERCENTS,
     STEP_TIMES,
     DeviceSide,
 )
-from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
+from stepscope.analysis.input_pipeline_analyzer.steps import InputStep
 from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
 from stepscope.analysis.results.statistics import statistics_of
 from stepscope.analysis.steps.summary import Step
@@ -134,7 +135,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         device_step_time_ms=summary.device_step_time_ms,
         input_percent_stats=stats,
         steps=steps,
-        devices=pl.DataFrame(schema=DEVICE_ROWS),
+        devices=pl.DataFrame(schema=DEVICE_ROWS.dtypes()),
         consumer_wait=None,
         shares={},
         missing=(

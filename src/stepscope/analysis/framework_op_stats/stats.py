@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.columns import OP_ROWS
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult, op_detail
 from stepscope.analysis.framework_op_stats.result import (
     FrameworkOpStatsResult,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
-    "OP_ROWS",
     "FrameworkOpStatsResult",
     "OpDetailResult",
     "Options",
@@ -46,38 +46,6 @@ __all__ = [
     "analyse",
 ]
 
-#: Columns of `FrameworkOpStatsResult.rows`, in order (spec: tools, section 10).
-OP_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "host_or_device": pl.String(),
-    "type": pl.String(),
-    "name": pl.String(),
-    "occurrences": pl.Int64(),
-    "total_time_us": pl.Float64(),
-    "avg_time_us": pl.Float64(),
-    "total_self_time_us": pl.Float64(),
-    "avg_self_time_us": pl.Float64(),
-    "device_self_percent": pl.Float64(),
-    "device_cumulative_percent": pl.Float64(),
-    "host_self_percent": pl.Float64(),
-    "host_cumulative_percent": pl.Float64(),
-    "measured_flop_rate": pl.Float64(),
-    "model_flop_rate": pl.Float64(),
-    "measured_memory_bw": pl.Float64(),
-    "operational_intensity": pl.Float64(),
-    "tensor_core_utilization_percent": pl.Float64(),
-    "bound_by": pl.String(),
-    "eager": pl.String(),
-    "exposed_time_us": pl.Float64(),
-    "module": pl.String(),
-    "hosts": pl.List(pl.String()),
-    "per_step_us": pl.Float64(),
-    "activities": pl.Int64(),
-    "small_op": pl.Boolean(),
-    "tensor_core_eligible": pl.Boolean(),
-    "framework_op": pl.String(),
-    "source": pl.String(),
-}
 _SLICES: Final = 10
 _IDLE: Final = "IDLE"
 
@@ -120,7 +88,9 @@ def analyse(
         if len(side.rows)
     ]
     rows = pl.concat(shown).with_row_index("rank", offset=1)
-    rows = rows.select(pl.col(name).cast(dtype) for name, dtype in OP_ROWS.items())
+    rows = rows.select(
+        pl.col(name).cast(dtype) for name, dtype in OP_ROWS.dtypes().items()
+    )
     meant = select_ops(options.op, options.scope, rows["name"])
     missing = _missing(profile, rows, host, device)
     whole = FrameworkOpStatsResult(

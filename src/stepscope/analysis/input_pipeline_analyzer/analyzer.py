@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
+from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS, INPUT_OPS
 from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
 from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide, host_side
 from stepscope.analysis.input_pipeline_analyzer.next_steps import (
@@ -89,13 +90,13 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         device_step_time_ms: From the first to the last device activity of a step.
         input_percent_stats: The share of input in each step.
         steps: Every step of every host with its input.
-        devices: One row per host and device with its shares, columns `DEVICE_ROWS`.
+        devices: One row per host and device with its shares.
         host_breakdown_us: Host-side category → self time of its ops, threads added up:
             work, not delay.
         host_breakdown_percent: The same as shares of all of it.
         consumer_wait: How long the program waited for batches, exposed or hidden.
         between_steps: Waiting that lies between the markers of the steps.
-        input_ops: One row per host and input op, columns `INPUT_OPS`.
+        input_ops: One row per host and input op.
         next_steps: What to try, the largest category first.
         hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
         by_host: Each host alone.
@@ -119,12 +120,12 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     device_step_time_ms: Statistics | None
     input_percent_stats: Statistics
     steps: tuple[InputStep, ...]
-    devices: pl.DataFrame
+    devices: Annotated[pl.DataFrame, DEVICE_ROWS]
     host_breakdown_us: dict[str, float | None]
     host_breakdown_percent: dict[str, float | None]
     consumer_wait: ConsumerWait | None
     between_steps: BetweenSteps | None
-    input_ops: pl.DataFrame
+    input_ops: Annotated[pl.DataFrame, INPUT_OPS]
     next_steps: tuple[NextStep, ...]
     hosts_matched_by: str
     by_host: tuple[HostInput, ...]

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
 __all__ = [
-    "DEVICE_ROWS",
     "BetweenSteps",
     "ConsumerWait",
     "InputStep",
@@ -36,15 +36,6 @@ __all__ = [
     "input_steps",
 ]
 
-#: Columns of the table of devices.
-DEVICE_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "device": pl.Int32(),  # null where no device could be looked at
-    "steps": pl.Int64(),
-    "input_percent": pl.Float64(),
-    "input_wait_percent": pl.Float64(),
-    "input_transfer_percent": pl.Float64(),
-}
 
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_DEVICE_TO_HIDE: Final = Unavailable(
@@ -227,7 +218,7 @@ def device_rows(
             ),
         )
         .with_columns(host=pl.lit(host.host))
-        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.items())
+        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.dtypes().items())
     )
 
 

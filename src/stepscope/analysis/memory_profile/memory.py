@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import polars as pl
 
+from stepscope.analysis.memory_profile.columns import (
+    BREAKDOWN_ROWS,
+    STEP_ROWS,
+    TIMELINE_ROWS,
+)
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.thresholds import THRESHOLDS
 
@@ -34,7 +39,7 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
         free_bytes: Left.
         fragmentation: 1 - largest free chunk / free, 0 to 1; None where nothing was
             free.
-        step_id: Number of the step; -1 in no step; None where no step is known.
+        step_id: Number of the step; null in no step, and where no step is known.
     """
 
     time_ms: float
@@ -79,10 +84,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         level: `recorded`; `replayed` where events do not tell the memory in use, so
             that it is what they add up to and older blocks are only partly seen;
             `recorded_since_start` where the allocator counts no older blocks.
-        timeline: Columns `TIMELINE_ROWS`, extremes and the peak, or every event.
-        breakdown: Columns `BREAKDOWN_ROWS`; adds up to the memory in use then.
+        timeline: Extremes and the peak, or every event.
+        breakdown: What was alive; it adds up to the memory in use then.
         breakdown_time_ms: When: the peak, or what was asked for.
-        steps: Use at the boundaries of steps, columns `STEP_ROWS`.
+        steps: Use at the boundaries of steps.
         growth_bytes_per_step: Statistics over the closed steps.
         warnings: Thresholds that are passed at the peak.
     """
@@ -95,10 +100,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     peak_heap_lifetime_bytes: int | None
     peak: MemoryPeak | None
     level: str
-    timeline: pl.DataFrame
-    breakdown: pl.DataFrame
+    timeline: Annotated[pl.DataFrame, TIMELINE_ROWS]
+    breakdown: Annotated[pl.DataFrame, BREAKDOWN_ROWS]
     breakdown_time_ms: float | None
-    steps: pl.DataFrame
+    steps: Annotated[pl.DataFrame, STEP_ROWS]
     growth_bytes_per_step: Statistics
     warnings: tuple[MemoryWarning, ...]
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
+from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
+    BOTTLENECK_ROWS,
+    PIPELINE_ROWS,
+    STAGE_ROWS,
+    WAIT_ROWS,
+)
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -38,10 +44,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
-    "BOTTLENECK_ROWS",
-    "PIPELINE_ROWS",
-    "STAGE_ROWS",
-    "WAIT_ROWS",
     "Bottleneck",
     "Graph",
     "Options",
@@ -50,55 +52,6 @@ __all__ = [
     "analyse",
 ]
 
-#: Columns of `bottlenecks`: the slowest call of every host pipeline.
-BOTTLENECK_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "pipeline": pl.String(),
-    "max_latency_us": pl.Float64(),
-    "input_bound": pl.Boolean(),
-    "bottleneck_type": pl.String(),
-    "bottleneck_long_name": pl.String(),
-    "bottleneck_self_us": pl.Float64(),
-    "bottleneck_calls": pl.Int64(),
-    "suggestion_kind": pl.String(),
-    "suggestion": pl.String(),
-}
-#: Columns of `pipelines`.
-PIPELINE_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "pipeline": pl.String(),
-    "kind": pl.String(),
-    "long_name": pl.String(),
-    "calls": pl.Int64(),
-    "min_latency_us": pl.Float64(),
-    "mean_latency_us": pl.Float64(),
-    "max_latency_us": pl.Float64(),
-    "slow_calls": pl.Int64(),
-}
-#: Columns of `stages`.
-STAGE_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "pipeline": pl.String(),
-    "rank": pl.Int64(),
-    "name": pl.String(),
-    "type": pl.String(),
-    "start_us": pl.Float64(),
-    "total_us": pl.Float64(),
-    "self_us": pl.Float64(),
-    "calls": pl.Int64(),
-    "critical": pl.Boolean(),
-    "bottleneck": pl.Boolean(),
-    "critical_time_us": pl.Float64(),
-    "asynchronous": pl.Boolean(),
-    "id": pl.String(),
-}
-#: Columns of `waits`.
-WAIT_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "steps": pl.Int64(),
-    "exposed_wait_ms_per_step": pl.Float64(),
-    "exposed_wait_percent": pl.Float64(),
-}
 
 #: A call that lasts longer did not find its element ready (spec: tools, section 15).
 _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
@@ -215,24 +168,24 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         summary: The verdict.
-        bottlenecks: The slowest call of each host pipeline, columns
-            `BOTTLENECK_ROWS`, by its latency.
-        pipelines: All pipelines, columns `PIPELINE_ROWS`, by host and appearance.
-        waits: What the steps of each host wait for input, columns `WAIT_ROWS`.
+        bottlenecks: The slowest call of each host pipeline, by its
+            latency.
+        pipelines: All pipelines, by host and appearance.
+        waits: What the steps of each host wait for input.
         graphs: One call of each selected pipeline; host pipelines by their greatest
             latency, then those of devices.
-        stages: The nodes of these graphs as one table, columns `STAGE_ROWS`.
+        stages: The nodes of these graphs as one table.
         quality: Doubts about the pipelines.
         missing: Null fields and hosts that could not be looked at.
         inputs: Host → executions, stages and calls that were read.
     """
 
     summary: Summary
-    bottlenecks: pl.DataFrame
-    pipelines: pl.DataFrame
-    waits: pl.DataFrame
+    bottlenecks: Annotated[pl.DataFrame, BOTTLENECK_ROWS]
+    pipelines: Annotated[pl.DataFrame, PIPELINE_ROWS]
+    waits: Annotated[pl.DataFrame, WAIT_ROWS]
     graphs: tuple[Graph, ...]
-    stages: pl.DataFrame
+    stages: Annotated[pl.DataFrame, STAGE_ROWS]
     quality: tuple[QualityNote, ...]
     missing: tuple[Missing, ...]
     inputs: dict[str, dict[str, int]]
@@ -480,7 +433,7 @@ def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
 
 
 def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
-    of_node = [name for name in STAGE_ROWS if name in Node.__struct_fields__]
+    of_node = [name for name in STAGE_ROWS.dtypes() if name in Node.__struct_fields__]
     rows = [
         (
             *(graph.host, graph.pipeline, graph.rank),
@@ -489,7 +442,7 @@ def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
         for graph in graphs
         for node in graph.nodes
     ]
-    return pl.DataFrame(rows, schema=STAGE_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=STAGE_ROWS.dtypes(), orient="row")
 
 
 def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
@@ -506,7 +459,7 @@ def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
                 *(alike, *((advice.kind, advice.words) if advice else _NONE[:2])),
             )
         )
-    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS.dtypes(), orient="row")
 
 
 _NONE: Final = (None, None, None)
@@ -527,7 +480,7 @@ def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
                 int((latency > _SLOW_PS).sum()),
             )
         )
-    return pl.DataFrame(rows, schema=PIPELINE_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=PIPELINE_ROWS.dtypes(), orient="row")
 
 
 def _waits(found: Sequence[_Host]) -> pl.DataFrame:
@@ -537,4 +490,4 @@ def _waits(found: Sequence[_Host]) -> pl.DataFrame:
         else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
         for host in found
     ]
-    return pl.DataFrame(rows, schema=WAIT_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=WAIT_ROWS.dtypes(), orient="row")
