@@ -10,7 +10,6 @@ table: the page repeats nothing by hand. A test holds them together.
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import types
 import typing
@@ -22,11 +21,13 @@ import polars as pl
 
 from stepscope.advice.finding import Finding
 from stepscope.advice.registry import RULES
+from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.report.document import Envelope
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
 from stepscope.serve.runs.cutting import Cut
+from stepscope.trace.schema import Column, TableSchema
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -61,6 +62,17 @@ def sources() -> dict[Path, str]:
         MADE_DATA / "tools.ts": _tools(),
         MADE_DATA / "rules.ts": _rules(),
     }
+
+
+def result_tables() -> dict[str, list[TableSchema]]:
+    """Tool → the tables of its result as they are declared, each once."""
+    found: dict[str, list[TableSchema]] = {}
+    for tool, struct in _result_types():
+        for part in _reached(_with_subclasses(struct)):
+            for field in msgspec.structs.fields(part):
+                tables = found.setdefault(tool, [])
+                tables += [it for it in _tables_in(field.type) if it not in tables]
+    return {tool: tables for tool, tables in found.items() if tables}
 
 
 def _result_types() -> Iterator[tuple[str, type[msgspec.Struct]]]:
@@ -152,11 +164,12 @@ def _typescript(annotation: Any) -> str:
         return " | ".join(_typescript(part) for part in parts)
     if origin in {tuple, list}:
         return _array(parts)
-    if origin is not None and issubclass(origin, typing.Mapping):
+    if isinstance(origin, type) and issubclass(origin, typing.Mapping):
         return f"Record<string, {_typescript(parts[1])}>"
     if _is_struct(annotation):
         return str(annotation.__name__)
-    return SCALARS.get(annotation, "unknown")
+    # A table's declaration stands beside its type.
+    return SCALARS.get(getattr(annotation, "__origin__", annotation), "unknown")
 
 
 def _array(parts: tuple[Any, ...]) -> str:
@@ -202,32 +215,27 @@ def _defined(
 ) -> Iterator[tuple[str, str]]:
     if struct.__name__ in above:
         return
-    about = attribute_sentences(struct.__doc__ or "")
+    about = field_sentences(struct)
     for field in msgspec.structs.fields(struct):
         path = f"{prefix}{field.encode_name}"
         if field.encode_name in about:
             yield path, about[field.encode_name]
+        for schema in _tables_in(field.type):
+            for column in schema.columns:
+                yield f"{path}.{column.name}", _sentence(column)
         for inner in _structs_in(field.type):
             yield from _defined(inner, f"{path}.", (*above, struct.__name__))
 
 
-def attribute_sentences(docstring: str) -> dict[str, str]:
-    """Names and texts of an `Attributes:` section."""
-    _, found, section = inspect.cleandoc(docstring).partition("Attributes:\n")
-    if not found:
-        return {}
-    about: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        head = re.match(r"    ([\w, ]+): (.*)", line)
-        if head:
-            names = [name.strip() for name in head[1].split(",")]
-            about |= dict.fromkeys(names, head[2])
-        elif line.startswith("        "):
-            about |= {name: f"{about[name]} {line.strip()}" for name in names}
-        elif line.strip():
-            break
-    return about
+def _tables_in(annotation: Any) -> list[TableSchema]:
+    """Declarations of the tables that a field holds."""
+    if isinstance(annotation, TableSchema):
+        return [annotation]
+    return [table for part in get_args(annotation) for table in _tables_in(part)]
+
+
+def _sentence(column: Column) -> str:
+    return f"{column.about} Null: {column.null}." if column.null else column.about
 
 
 def _tools() -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import CODES
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,23 +37,40 @@ def test_every_rule_has_a_page() -> None:
     assert rules - pages == set()
 
 
-def test_the_page_of_the_tables_is_generated_from_their_declarations() -> None:
-    path = ROOT / "build_tools" / "table_docs.py"
-    spec = importlib.util.spec_from_file_location("table_docs", path)
+def build_tool(name: str) -> ModuleType:
+    path = ROOT / "build_tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_the_tables_is_generated_from_their_declarations() -> None:
     page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
-    assert page == module.render(TABLES.values())
+    assert page == build_tool("table_docs").render(TABLES.values())
+
+
+RESULT_TABLES = build_tool("web_sources").result_tables()
+
+
+@pytest.mark.parametrize("tool", RESULT_TABLES)
+def test_the_columns_in_a_tools_page_are_generated_from_their_declarations(
+    tool: str,
+) -> None:
+    page = (ROOT / "docs" / "tools" / f"{tool}.md").read_text(encoding="utf-8")
+    written = build_tool("table_docs").with_columns(page, RESULT_TABLES[tool])
+    assert page == written, "run python build_tools/table_docs.py"
 
 
 def test_every_column_says_what_it_is() -> None:
     silent = [
         f"{schema.name}.{column.name}"
-        for schema in TABLES.values()
+        for schema in chain(TABLES.values(), *RESULT_TABLES.values())
         for column in schema.columns
-        if not column.about.endswith(".")
+        if not column.about.endswith((".", "…"))
     ]
     assert silent == []
 

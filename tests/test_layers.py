@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import stepscope
+from stepscope.analysis.tools import TOOLS
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 
@@ -22,6 +23,7 @@ BASE = {
     "hardware",
     "rundir",
     "remedies",
+    "thresholds",
     "unavailable",
     "xspace",
     "_core",
@@ -406,6 +408,32 @@ def imported_at_once(path: Path) -> set[str]:
 )
 def test_capture_imports_frameworks_when_they_are_used(path: Path) -> None:
     assert imported_at_once(path) & (FRAMEWORKS | {"grpc", "polars"}) == set()
+
+
+#: Rooms of `analysis`, low to high. One imports from itself and from those before it,
+#: those of the tools only from the rooms before all tools.
+_BELOW_TOOLS = ("results", "options", "steps", "ops")
+_TOOL_ROOMS = tuple(tool.name for tool in TOOLS)
+_ABOVE_TOOLS = ("compat_tensorflow", "tools")
+
+
+def test_a_tool_imports_no_other_tool_and_nothing_above_it() -> None:
+    order = (*_BELOW_TOOLS, *_TOOL_ROOMS, *_ABOVE_TOOLS)
+    crossings = set()
+    for path in (SOURCE / "analysis").rglob("*.py"):
+        room = path.relative_to(SOURCE / "analysis").with_suffix("").parts[0]
+        if room == "__init__":
+            continue
+        allowed = {*order[: order.index(room)], room}
+        if room in _TOOL_ROOMS:
+            allowed = {*_BELOW_TOOLS, room}
+        crossings |= {
+            (room, name)
+            for name in imported_modules(path)
+            if name.startswith("stepscope.analysis.")
+            and name.split(".")[2] not in allowed
+        }
+    assert crossings == set()
 
 
 def test_rules_read_signals_only() -> None:

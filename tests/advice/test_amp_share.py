@@ -9,7 +9,7 @@ import pytest
 from stepscope.advice.rules.amp_share import evaluate
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.precision import precision_signals
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000
 MS = 1_000_000_000

@@ -12,9 +12,9 @@ from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.signal import Signal, Signals
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import TOOLS
 from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule

@@ -8,7 +8,7 @@ from stepscope.advice.finding import Saving
 from stepscope.advice.rules.launch_delay import evaluate
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 MS = 1_000_000_000

@@ -15,10 +15,10 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals.device import device_signals
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.derive.step_time.blame import blame
 from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.derive.step_windows.windows import windows
+from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 

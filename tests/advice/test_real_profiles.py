@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path

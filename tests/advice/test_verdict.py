@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from stepscope.advice.engine import staged
 from stepscope.advice.finding import Finding, Saving
 from stepscope.advice.registry import RULES
-from stepscope.advice.thresholds import THRESHOLDS, Threshold
 from stepscope.advice.verdict import judge, median_interval
+from stepscope.thresholds import THRESHOLDS, Threshold
 
 MS = 1_000_000_000
 

@@ -68,7 +68,7 @@ def rows_of(*lines: blueprint.Line) -> pl.DataFrame:
 def test_the_contract_fields_come_first_and_rows_hold_the_declared_types() -> None:
     rows = analysed(blueprint.profile(blueprint.a1())).rows
     assert rows.columns[: len(CONTRACT)] == CONTRACT
-    assert dict(rows.schema) == KERNEL_ROWS
+    assert dict(rows.schema) == KERNEL_ROWS.dtypes()
 
 
 def test_the_kernel_table_of_a1() -> None:

@@ -18,9 +18,9 @@ from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,9 +18,9 @@ from tests.support.programs.frameworks import check_every_tool, steps_of, xprof_
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.cli.demo import RECORDED
 from stepscope.derive.steps.chosen import steps
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import msgspec
 
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.signal import Signals
-from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["DERIVATIONS", "evaluate", "signals_of", "staged"]
 

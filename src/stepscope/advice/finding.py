@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from stepscope.advice.thresholds import Threshold
+from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
 
 __all__ = [

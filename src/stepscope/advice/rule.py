@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.signal import Signal, Signals
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.advice.words import Words
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["Rule"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.signals.step_series import StepSeries
-    from stepscope.advice.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Threshold, Thresholds
 
 __all__ = ["Verdict", "busiest", "judge", "median_interval", "worst"]
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.options.kernel_stats import Options
+from stepscope.analysis.results.columns import (
+    BLOCK_DIM,
+    DEVICES,
+    GRID_DIM,
+    HOSTS,
+    KERNEL_NAME,
+    KERNEL_TIMES,
+    OCCUPANCY,
+    OP_NAME,
+    PRECISION,
+    RANK,
+    REGISTERS,
+    SHARED_MEMORY,
+    TENSOR_CORES,
+)
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.steps.chosen import steps
+from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -21,41 +38,121 @@ if TYPE_CHECKING:
 
 __all__ = ["KERNEL_ROWS", "KernelStatsResult", "Options", "analyse"]
 
-#: Columns of `KernelStatsResult.rows`, in order (spec: tools, section 12).
-KERNEL_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "kernel_name": pl.String(),
-    "op_name": pl.String(),
-    "registers": pl.Int32(),
-    "shared_memory_bytes": pl.Int64(),
-    "block_dim": pl.String(),
-    "grid_dim": pl.String(),
-    "occupancy_percent": pl.Float64(),
-    "occupancy_limiter": pl.String(),
-    "tensor_core_eligible": pl.Boolean(),
-    "uses_tensor_core": pl.Boolean(),
-    "occurrences": pl.Int64(),
-    "total_us": pl.Float64(),
-    "avg_us": pl.Float64(),
-    "min_us": pl.Float64(),
-    "max_us": pl.Float64(),
-    "static_shared_memory_bytes": pl.Int64(),
-    "dynamic_shared_memory_bytes": pl.Int64(),
-    "occupancy_max_percent": pl.Float64(),
-    "tensor_core_evidence": pl.String(),
-    "precision": pl.String(),
-    "precision_evidence": pl.String(),
-    "device_time_percent": pl.Float64(),
-    "exposed_time_us": pl.Float64(),
-    "per_step_us": pl.Float64(),
-    "hosts": pl.List(pl.String()),
-    "devices": pl.List(pl.Int32()),
-}
-#: Columns of `KernelStatsResult.by_pair`: the same by kernel and op alone.
-PAIR_ROWS: Final = (
-    *("rank", "kernel_name", "op_name", "tensor_core_eligible", "uses_tensor_core"),
-    *("occurrences", "total_us", "avg_us", "min_us", "max_us", "device_time_percent"),
-    "launch_shapes",
+_PERCENT: Final = Column(
+    "device_time_percent",
+    pl.Float64(),
+    "percent",
+    "the kernels took no time",
+    "Share of the time of all kernels, shown or not.",
+)
+#: Kernels that ran, by total time.
+KERNEL_ROWS: Final = TableSchema(
+    "rows",
+    "a kernel with its op and launch shape",
+    "by total time",
+    (
+        RANK,
+        KERNEL_NAME,
+        OP_NAME,
+        REGISTERS,
+        SHARED_MEMORY,
+        BLOCK_DIM,
+        GRID_DIM,
+        *OCCUPANCY,
+        *TENSOR_CORES,
+        *KERNEL_TIMES,
+        Column(
+            "static_shared_memory_bytes",
+            pl.Int64(),
+            "bytes",
+            "launch details were not recorded",
+            "Of each block, declared by the kernel.",
+        ),
+        Column(
+            "dynamic_shared_memory_bytes",
+            pl.Int64(),
+            "bytes",
+            "launch details were not recorded",
+            "Of each block, asked for at the launch.",
+        ),
+        Column(
+            "occupancy_max_percent",
+            pl.Float64(),
+            "percent",
+            "as of occupancy_percent",
+            "Of several devices the highest.",
+        ),
+        Column(
+            "tensor_core_evidence",
+            pl.String(),
+            "",
+            "nothing tells whether Tensor Cores are used",
+            "name, or name_unconfirmed for parts of names that no hardware counter "
+            "has checked yet.",
+        ),
+        PRECISION,
+        Column(
+            "precision_evidence",
+            pl.String(),
+            "",
+            "a collective or a copy",
+            "hlo (element types of the instruction), shape (recorded operand shapes), "
+            "name (of the kernel) or default (nothing tells: 32).",
+        ),
+        _PERCENT,
+        Column(
+            "exposed_time_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "The part during which nothing else ran on that device.",
+        ),
+        Column(
+            "per_step_us",
+            pl.Float64(),
+            "us",
+            "there are no steps",
+            "Time of the activities that belong to a step, over the number of steps.",
+        ),
+        HOSTS,
+        DEVICES,
+    ),
+)
+PAIR_ROWS: Final = TableSchema(
+    "by_pair",
+    "a kernel with its op",
+    "by total time",
+    (
+        RANK,
+        KERNEL_NAME,
+        OP_NAME,
+        *TENSOR_CORES,
+        *KERNEL_TIMES,
+        _PERCENT,
+        Column(
+            "launch_shapes",
+            pl.List(pl.String()),
+            "",
+            NEVER,
+            "Its grids and blocks, as far as they are known.",
+        ),
+    ),
+)
+PIE_ROWS: Final = TableSchema(
+    "pie",
+    "a slice of the time of all kernels",
+    "the largest first, other last",
+    (
+        Column("name", pl.String(), "", NEVER, "The kernel; other for the rest."),
+        Column("total_us", pl.Float64(), "us", NEVER, "The durations added up."),
+        Column(
+            "percent",
+            pl.Float64(),
+            "percent",
+            "the kernels took no time",
+            "Share of the whole.",
+        ),
+    ),
 )
 _SLICES: Final = 10
 _MIXED: Final = "mixed"
@@ -109,24 +206,12 @@ _REASONS: Final[dict[str, Unavailable]] = {
 }
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        op: Only kernels of the op with this name.
-        scope: Only kernels of ops whose name begins with this path; not with `op`.
-    """
-
-    op: str | None = None
-    scope: str | None = None
-
-
 class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels of all selected hosts and devices.
 
     Attributes:
-        rows: One row per kernel, op and launch shape, columns `KERNEL_ROWS`; by total
-            time. Percentages are of the time of all kernels, shown or not.
+        rows: One row per kernel, op and launch shape, by total time.
+            Percentages are of the time of all kernels, shown or not.
         by_pair: One row per kernel and op, with the launch shapes as a list.
         pie: The kernels with the highest total time and `other`.
         kernel_count: Kernels that ran, shown or not.
@@ -135,9 +220,9 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Host → kernels, devices and launch shapes that were read.
     """
 
-    rows: pl.DataFrame
-    by_pair: pl.DataFrame
-    pie: pl.DataFrame
+    rows: Annotated[pl.DataFrame, KERNEL_ROWS]
+    by_pair: Annotated[pl.DataFrame, PAIR_ROWS]
+    pie: Annotated[pl.DataFrame, PIE_ROWS]
     kernel_count: int
     kernel_time_us: float
     missing: tuple[Missing, ...]
@@ -261,7 +346,9 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.Dat
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in KERNEL_ROWS.items())
+        .select(
+            pl.col(name).cast(dtype) for name, dtype in KERNEL_ROWS.dtypes().items()
+        )
     )
 
 
@@ -301,7 +388,7 @@ def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
         )
         .with_row_index("rank", offset=1)
         .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
-        .select(PAIR_ROWS)
+        .select(*PAIR_ROWS.dtypes())
     )
 
 

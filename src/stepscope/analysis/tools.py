@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.analysis import (
+    compat_tensorflow,
     framework_op_stats,
     inference_profile,
     input_pipeline_analyzer,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData, Wanted
     from stepscope.unavailable import Unavailable
 
-__all__ = ["TOOLS", "analyse", "answers", "find_tool", "needs"]
+__all__ = ["COMPAT", "TOOLS", "analyse", "answers", "find_tool", "needs"]
 
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
@@ -68,6 +69,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             op_placement,
             phases,
         ),
+        compat={compat_tensorflow.PRODUCER: compat_tensorflow.overview_page},
     ),
     Tool(
         "input_pipeline_analyzer",
@@ -76,6 +78,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         input_pipeline_analyzer.Options,
         input_pipeline_analyzer.analyse,
         (breakdown, input_between_steps, input_ops, pipeline_calls),
+        compat={compat_tensorflow.PRODUCER: compat_tensorflow.input_pipeline_analyzer},
     ),
     Tool(
         "framework_op_stats",
@@ -144,6 +147,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
 )
 
 
+#: The option that names whose own numbers are asked for.
+COMPAT: Final = "compat"
 #: What is said of a run beside the answers of its tools.
 _DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency)
 
@@ -199,19 +204,27 @@ def analyse(
 ) -> msgspec.Struct | Unavailable:
     """Run a tool with options by name.
 
+    The option `compat` of a tool that has producers names the one whose own numbers
+    are asked for.
+
     Raises:
         BadUsage: There is no such tool or option, or an option has a value that it
             cannot have.
     """
     tool = find_tool(name)
+    own = dict(options)
+    producer = own.pop(COMPAT, "") if tool.compat else ""
     known = tool.options.__struct_fields__
-    for option in options:
+    for option in own:
         if option not in known:
             raise BadUsage.unknown_name(f"option of {tool.name}", option, known)
+    if producer and producer not in tool.compat:
+        raise BadUsage.unknown_name("producer", str(producer), tool.compat)
     try:
-        chosen = msgspec.convert(dict(options), tool.options)
+        chosen = msgspec.convert(own, tool.options)
     except msgspec.ValidationError as error:
         message = f"{tool.name}: {error}"
         raise BadUsage(message) from error
     profile.prepare(tool.derivations)
-    return tool.analyse(profile, chosen)
+    run = tool.compat[producer] if producer else tool.analyse
+    return run(profile, chosen)

@@ -10,14 +10,14 @@ from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
 from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.analysis.pod_viewer import PodViewerResult
-from stepscope.analysis.tools import find_tool
+from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.cli import trace_file
 from stepscope.cli.commands.show import FORMATS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import page_width
-from stepscope.derive.model.work import VIEWS
+from stepscope.derive.model.view_names import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
 from stepscope.report.compose import LIMITS, describe, doubts
@@ -50,7 +50,7 @@ _BYTES: Final = frozenset({"parquet", "pprof"})
 #: Option of a tool that looks at all hosts to say something about some of them.
 _HOSTS: Final = "hosts"
 #: Whose own numbers a tool can give.
-PRODUCERS: Final = ("tensorflow",)
+PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
 class Request(NamedTuple):
@@ -104,11 +104,11 @@ def _checked(request: Request) -> Tool:
     if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
         message = f"pprof is a form of model_views; {tool.name} has no such form"
         raise BadUsage(message)
-    producer = request.options.get("compat", PRODUCERS[0])
+    producer = request.options.get(COMPAT, PRODUCERS[0])
     if producer not in PRODUCERS:
         raise BadUsage.unknown_name("producer", str(producer), PRODUCERS)
     for option in request.options:
-        if option not in tool.options.__struct_fields__ and option != "compat":
+        if option not in tool.options.__struct_fields__ and option != COMPAT:
             message = f"{tool.name} has no option --{option.replace('_', '-')}"
             raise BadUsage(message)
     if {"op", "scope"} <= request.options.keys():
@@ -121,12 +121,14 @@ def _checked(request: Request) -> Tool:
 def _options(request: Request, tool: Tool) -> dict[str, object]:
     """The options that the tool has, and all points where a table is exported.
 
-    A tool that a producer answers no differently has no option for it.
+    A tool that a producer answers no differently is asked for its own numbers.
     """
     known = tool.options.__struct_fields__
-    chosen = {name: one for name, one in request.options.items() if name in known}
+    chosen = dict(request.options)
+    if not tool.compat:
+        chosen.pop(COMPAT, None)
     if request.form in _EXPORTS:
-        chosen |= dict.fromkeys(LIMITS.intersection(known))
+        chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
     return chosen
 
 

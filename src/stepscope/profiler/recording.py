@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.capture.recording.session import Run
-    from stepscope.derive.model.work import View
+    from stepscope.derive.model.view_names import View
     from stepscope.profiler.views import Advice, ModelView
 
 __all__ = ["Profiler"]

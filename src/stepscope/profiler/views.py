@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.analysis.model_views import ModelViewsResult
-from stepscope.derive.model.work import VIEWS
+from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
 from stepscope.profiler.asked import EVERYTHING, asked, checkers_noted
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.analysis.profile import ProfileWithTools
-    from stepscope.derive.model.work import View
+    from stepscope.derive.model.view_names import View
     from stepscope.profiler.asked import Asked
 
 __all__ = ["Advice", "ModelView", "advice_on", "view_of"]

@@ -9,10 +9,10 @@ import msgspec
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
 from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ __all__ = ["HIDDEN_OPTIONS", "Parameters"]
 #: Longer names and texts are asked for by nobody.
 _LONGEST: Final = 4096
 _MOST: Final = 256
-#: Hosts are chosen by `hosts`; what a producer wrote itself is for the command line.
-HIDDEN_OPTIONS: Final = frozenset({"host", "hosts", "compat"})
+#: Hosts are chosen by `hosts`.
+HIDDEN_OPTIONS: Final = frozenset({"host", "hosts"})
 
 Value = TypeVar("Value", int, bool)
 

@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import framework_op_stats
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult, Options
-from stepscope.analysis.framework_op_stats.stats import OP_ROWS
+from stepscope.analysis.framework_op_stats.columns import OP_ROWS
 from stepscope.derive.profile_data import ProfileData
 from stepscope.errors import BadUsage
 from stepscope.formats.opening import read
@@ -58,7 +58,7 @@ def table(
 def test_the_contract_fields_come_first_and_rows_hold_the_declared_types() -> None:
     rows = analysed(blueprint.profile(blueprint.a1())).rows
     assert rows.columns[: len(CONTRACT)] == CONTRACT
-    assert dict(rows.schema) == OP_ROWS
+    assert dict(rows.schema) == OP_ROWS.dtypes()
 
 
 def test_the_op_table_of_a1_with_idle() -> None:

@@ -107,9 +107,8 @@ def nulls(value: Any, path: str = "") -> set[str]:
 def test_every_null_has_its_reason(
     item: str, compat: str, shared_profile: Callable[[str], Path]
 ) -> None:
-    result = analyzer.analyse(
-        ss.open(shared_profile(item)), analyzer.Options(compat=compat)
-    )
+    profile = ss.open(shared_profile(item))
+    result = profile.tool("input_pipeline_analyzer", compat=compat)
     if isinstance(result, Unavailable):
         assert compat
         assert result.code in {"NO_STEPS", "NO_DEVICE_PLANE"}

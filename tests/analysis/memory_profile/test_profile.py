@@ -105,7 +105,7 @@ def test_rows_of_equal_size_have_one_order() -> None:
 
 def test_timeline_has_every_hover_field_and_frees_take_theirs_from_the_block() -> None:
     timeline = memory_of(a3()).timeline
-    assert timeline["step_id"].to_list() == [0, 1, 1, 1, 1, 1, -1]
+    assert timeline["step_id"].to_list() == [0, 1, 1, 1, 1, 1, None]
     assert timeline.row(6, named=True) == {
         "time_ms": 0.050,
         "stack_bytes": 0,
@@ -116,7 +116,7 @@ def test_timeline_has_every_hover_field_and_frees_take_theirs_from_the_block() -
         "requested_bytes": -(40 * MIB - 100),
         "allocation_bytes": -40 * MIB,
         "op_name": "a:Conv",
-        "step_id": -1,
+        "step_id": None,
         "region_type": "output",
         "data_type": "float",
         "tensor_shape": "[4]",
@@ -140,7 +140,7 @@ def test_stored_groups_are_steps_where_nothing_shows_when_steps_began() -> None:
     lines = [line for line in _lines_of_a3() if line[1] != "train"]
     result = result_of(blueprint.profile(blueprint.trace(lines)))
     memory = result.memories["GPU_0_bfc"]
-    assert memory.timeline["step_id"].to_list() == [0, 1, 1, 1, 1, 1, -1]
+    assert memory.timeline["step_id"].to_list() == [0, 1, 1, 1, 1, 1, None]
     assert len(memory.steps) == 0
     assert fields_missing(result) == {
         "memories.GPU_0_bfc.steps": "NO_STEPS",
@@ -167,7 +167,7 @@ def test_events_without_a_group_belong_to_the_host_interval_they_lie_in() -> Non
         gpu.allocate(us, us, 1)
     steps = [("main", "train", b, 10, {"_r": 1, "step_num": b}) for b in (10, 20, 30)]
     memory = memory_of(blueprint.trace([*steps, *gpu.lines]))
-    assert memory.timeline["step_id"].to_list() == [-1, 10, 20, -1]
+    assert memory.timeline["step_id"].to_list() == [None, 10, 20, None]
 
 
 def test_memories_are_told_apart_even_at_equal_addresses() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import stepscope as ss
-from stepscope.analysis.model_views.options import PRESETS, Options, settings_of
+from stepscope.analysis.model_views.settings import PRESETS, Options, settings_of
 from stepscope.errors import BadUsage
 from stepscope.profiler.asked import KNOWN, asked
 

@@ -10,7 +10,7 @@ import pytest
 import stepscope
 from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
-from stepscope.derive.model.work import VIEWS
+from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.unavailable import Unavailable
 

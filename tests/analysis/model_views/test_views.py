@@ -12,8 +12,8 @@ from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.views import VIEW_ROWS
-from stepscope.derive.model.work import VIEWS
+from stepscope.analysis.model_views.columns import VIEW_ROWS
+from stepscope.derive.model.view_names import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.parameters import PARAMETERS
@@ -64,7 +64,7 @@ def every_null_is_explained(result: ModelViewsResult) -> None:
 def test_rows_hold_the_declared_columns() -> None:
     result = analysed(blueprint.profile(blueprint.a1()))
     for view in VIEWS:
-        assert dict(getattr(result, view).schema) == VIEW_ROWS
+        assert dict(getattr(result, view).schema) == VIEW_ROWS.dtypes()
     every_null_is_explained(result)
 
 

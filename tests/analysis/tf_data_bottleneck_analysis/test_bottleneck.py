@@ -21,7 +21,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
     Options,
     TfDataBottleneckAnalysisResult,
 )
-from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (
+from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
     BOTTLENECK_ROWS,
     PIPELINE_ROWS,
     STAGE_ROWS,
@@ -446,10 +446,10 @@ def test_the_result_holds_the_contract_fields_and_declared_columns() -> None:
     assert graph.keys() >= {"nodes", "edges"}
     assert graph["nodes"][0].keys() >= NODE
     result = of_lines(*SYNCHRONOUS)
-    assert dict(result.pipelines.schema) == PIPELINE_ROWS
-    assert dict(result.bottlenecks.schema) == BOTTLENECK_ROWS
-    assert dict(result.waits.schema) == WAIT_ROWS
-    assert dict(result.stages.schema) == STAGE_ROWS
+    assert dict(result.pipelines.schema) == PIPELINE_ROWS.dtypes()
+    assert dict(result.bottlenecks.schema) == BOTTLENECK_ROWS.dtypes()
+    assert dict(result.waits.schema) == WAIT_ROWS.dtypes()
+    assert dict(result.stages.schema) == STAGE_ROWS.dtypes()
     nodes = [(node.name, node.self_us) for node in result.graphs[0].nodes]
     assert result.stages.select("name", "self_us").rows() == nodes
     assert set(result.stages.select("host", "pipeline", "rank").rows()) == {

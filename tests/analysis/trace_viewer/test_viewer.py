@@ -19,9 +19,9 @@ from tests.support.traces.chrome import broken_nesting, counted, read_trace
 import stepscope as ss
 from stepscope.analysis.tools import analyse, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
+from stepscope.analysis.trace_viewer.columns import TRACE_TRACKS
 from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
-from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS
 from stepscope.cli.main import main
 from stepscope.report.compose import describe, doubts
 from stepscope.report.to_json import envelope
@@ -77,7 +77,7 @@ def test_short_names_find_it() -> None:
 
 def test_the_acceptance_vector_is_listed_track_by_track() -> None:
     result = result_of(blueprint.profile(blueprint.a1()))
-    assert result.tracks.columns == list(TRACE_TRACKS)
+    assert result.tracks.columns == list(TRACE_TRACKS.dtypes())
     listed = result.tracks.select("section", "name", "spans", "recorded").rows()
     assert listed[:4] == [
         ("/device:GPU:0", "Steps", 8, False),

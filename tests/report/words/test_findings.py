@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.report.words.findings import fitting_actions, headline
+from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(
     Action(cause="fetch", framework=framework, text=f"for {framework}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis import input_pipeline_analyzer as analyzer
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+from stepscope.analysis.tools import analyse
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 
 def analysed(profile: ProfileData, **options: Any) -> InputPipelineResult:
-    result = analyzer.analyse(profile, analyzer.Options(**options))
+    result = analyse(profile, "input_pipeline_analyzer", options)
     assert isinstance(result, InputPipelineResult), result
     return result
 

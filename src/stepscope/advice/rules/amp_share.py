@@ -16,7 +16,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.advice.signals.precision import PrecisionSignals
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.thresholds import Thresholds
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.input import InputSignals
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.signals.step_series import StepSeries
-    from stepscope.advice.thresholds import Thresholds
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
 

@@ -16,8 +16,8 @@ from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["DeviceSignals", "Recorded", "device_signals"]
 

@@ -29,8 +29,8 @@ from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["InputSignals", "input_signals"]
 

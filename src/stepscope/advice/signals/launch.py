@@ -23,12 +23,12 @@ from stepscope.unavailable import Unavailable, present
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.blame import DeviceBlame
     from stepscope.derive.step_windows.windows import Windows
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["LaunchSignals", "launch_signals"]
 

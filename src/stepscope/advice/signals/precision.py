@@ -25,8 +25,8 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["PrecisionSignals", "precision_signals"]
 

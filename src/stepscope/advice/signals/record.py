@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.signals.signal import signal
 
 if TYPE_CHECKING:
-    from stepscope.advice.thresholds import Thresholds
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
 __all__ = ["record_grade"]
 

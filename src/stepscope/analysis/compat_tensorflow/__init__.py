@@ -5,5 +5,8 @@ Its classification counts copies as compute and takes the device's span for the 
 own numbers differ where it is wrong, and their pages say how.
 """
 
-import stepscope.analysis.input_pipeline_analyzer
-import stepscope.analysis.overview_page  # noqa: F401 - before what uses its parts
+from stepscope.analysis.compat_tensorflow.analyzer import input_pipeline_analyzer
+from stepscope.analysis.compat_tensorflow.page import overview_page
+from stepscope.analysis.compat_tensorflow.summary import PRODUCER
+
+__all__ = ["PRODUCER", "input_pipeline_analyzer", "overview_page"]

@@ -13,21 +13,17 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.compat_tensorflow.steps import compat_steps
-from stepscope.analysis.compat_tensorflow.summary import NOT_IN_COMPAT, compat_summary
+from stepscope.analysis.compat_tensorflow.summary import NOT_IN_COMPAT
+from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
 from stepscope.analysis.input_pipeline_analyzer.device_side import (
     PERCENTS,
     STEP_TIMES,
     DeviceSide,
 )
-from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
+from stepscope.analysis.input_pipeline_analyzer.steps import InputStep
 from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
 from stepscope.analysis.results.statistics import statistics_of
-from stepscope.analysis.steps.summary import (
-    HIGHLY_INPUT_BOUND_PERCENT,
-    MODERATELY_INPUT_BOUND_PERCENT,
-    Step,
-)
+from stepscope.analysis.steps.summary import Step
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.op_events import host_op_events
@@ -36,10 +32,9 @@ from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from numpy.typing import NDArray
 
+    from stepscope.analysis.steps.summary import StepTimes
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
@@ -53,8 +48,6 @@ _NO_OPS: Final = Unavailable(
     reason="No event of an input pipeline was recorded.",
     remedy="Record at host level 2 a program that reads through such a pipeline.",
 )
-#: From here on it blames unexplained time on input, whatever it is.
-_POTENTIALLY_PERCENT: Final = 3.0
 
 
 def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
@@ -67,20 +60,6 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
         return events
     rows = _summed(found, handles(events, "track"))
     return rows if len(rows) else _NO_OPS
-
-
-def _word(input_percent: float, unexplained_percent: float) -> str:
-    """The word that TensorFlow's page has for the program.
-
-    Args:
-        input_percent: Share of the steps that is input.
-        unexplained_percent: Share that has no class.
-    """
-    if input_percent >= HIGHLY_INPUT_BOUND_PERCENT:
-        return "HIGHLY"
-    if input_percent >= MODERATELY_INPUT_BOUND_PERCENT:
-        return "MODERATELY"
-    return "POTENTIALLY" if unexplained_percent >= _POTENTIALLY_PERCENT else "NOT"
 
 
 def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
@@ -118,17 +97,14 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     )
 
 
-def compat_device_side(
-    run: ProfileData, hosts: Collection[str]
-) -> DeviceSide | Unavailable:
-    """The stored steps, swept as TensorFlow swept them (spec: tools, section 5.4)."""
-    swept = compat_steps(run, list(hosts))
-    if isinstance(swept, Unavailable):
-        return swept
-    written, summary, missing = compat_summary(swept)
-    percent, other = summary.input_percent, summary.breakdown_percent["other"]
-    if percent is None or other is None:
-        return _NO_STEP_TIME
+def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
+    """The stored steps, swept as TensorFlow swept them (spec: tools, section 5.4).
+
+    Args:
+        times: The steps under its rules.
+        percent: Share of them that is input.
+    """
+    written, summary, missing = times
     steps = tuple(map(_compat_step, written))
     stats, few = statistics_of(
         [
@@ -150,10 +126,8 @@ def compat_device_side(
         for one in kept
         if one.field.startswith(STEP_TIMES[0])
     ]
-    word = _word(percent, other)
     return DeviceSide(
         verdict=verdict_of(percent),
-        compat_verdict=word,
         input_percent=percent,
         input_at_most_percent=percent,
         input_wait_percent=None,
@@ -162,7 +136,7 @@ def compat_device_side(
         device_step_time_ms=summary.device_step_time_ms,
         input_percent_stats=stats,
         steps=steps,
-        devices=pl.DataFrame(schema=DEVICE_ROWS),
+        devices=pl.DataFrame(schema=DEVICE_ROWS.dtypes()),
         consumer_wait=None,
         shares={},
         missing=(
@@ -170,15 +144,9 @@ def compat_device_side(
             *few,
             *(NOT_IN_COMPAT.for_field(field) for field in absent),
         ),
-        remark=_remark(word, other),
     )
 
 
-_NO_STEP_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The stored steps take no time at all, so nothing is a share of them.",
-    remedy="Record some complete steps.",
-)
 #: Fields of a step that those rules do not fill.
 _NOT_OF_THEIRS: Final = (
     *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
@@ -200,15 +168,4 @@ def _compat_step(step: Step) -> InputStep:
         input_percent_min=percent,
         input_percent_max=percent,
         consumer_wait_ms=None,
-    )
-
-
-def _remark(word: str, unexplained_percent: float) -> str:
-    """What its page says more, where its words differ from ours."""
-    if word != "POTENTIALLY":
-        return ""
-    return (
-        " TensorFlow's own page calls it POTENTIALLY input-bound, because "
-        f"{unexplained_percent:.1f} % of the step has no class there; time that nobody "
-        "explains is no evidence of input."
     )

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.analysis.results.statistics import statistics_of
-from stepscope.analysis.steps.summary import Step, StepSummary, bottleneck_of
+from stepscope.analysis.steps.summary import (
+    Step,
+    StepSummary,
+    StepTimes,
+    bottleneck_of,
+)
 from stepscope.derive.step_time.breakdown import CATEGORIES
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -17,7 +22,10 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.compat_tensorflow.steps import CompatStep
 
-__all__ = ["NOT_IN_COMPAT", "compat_summary"]
+__all__ = ["NOT_IN_COMPAT", "PRODUCER", "compat_summary"]
+
+#: Whose numbers these are, as the option `compat` names it.
+PRODUCER: Final = "tensorflow"
 
 NOT_IN_COMPAT: Final = Unavailable(
     code="NOT_RECORDED",
@@ -34,9 +42,7 @@ _ON_DEVICE: Final = (
 )
 
 
-def compat_summary(
-    steps: Sequence[CompatStep],
-) -> tuple[tuple[Step, ...], StepSummary, tuple[Missing, ...]]:
+def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     """The steps as a page shows them, and their means."""
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
@@ -91,7 +97,7 @@ def compat_summary(
             "steps.device_busy_ms",
         )
     )
-    return tuple(map(_step, steps)), summary, (*missing, *absent)
+    return StepTimes(tuple(map(_step, steps)), summary, (*missing, *absent))
 
 
 def _step(step: CompatStep) -> Step:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.columns import CALL_ROWS
 from stepscope.derive.columns.arrays import codes, handles, ints, nullable
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
@@ -24,29 +25,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["CALL_ROWS", "call_rows"]
+__all__ = ["call_rows"]
 
-#: Columns of `OpDetailResult.calls`; null means unknown.
-CALL_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "host": pl.String(),
-    "call": pl.Int64(),  # from 1, in order of time on this host
-    "op": pl.String(),
-    "type": pl.String(),
-    "step": pl.Int64(),
-    "start_ms": pl.Float64(),  # of the call on the host, else of its device work
-    "host_us": pl.Float64(),  # null where no host event is the call
-    "host_self_us": pl.Float64(),
-    "device_us": pl.Float64(),  # of what was launched inside it, added up
-    "waiting_us": pl.Float64(),  # the device idle from its begin to its last activity
-    "kernels": pl.Int64(),
-    "collectives": pl.Int64(),
-    "copies": pl.Int64(),  # and memsets
-    "copy_bytes": pl.Int64(),  # null where the size of any of them is unknown
-    "launches": pl.Int64(),
-    "shape": pl.String(),
-    "devices": pl.List(pl.Int32()),
-}
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNEL: Final = _KINDS.index("kernel")
 _COLLECTIVE: Final = _KINDS.index("collective")
@@ -91,7 +71,7 @@ def call_rows(
                 for name in ("host", "host_self", "device", "waiting")
             ),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in CALL_ROWS.items())
+        .select(pl.col(name).cast(dtype) for name, dtype in CALL_ROWS.dtypes().items())
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -14,6 +14,13 @@ from stepscope.analysis.framework_op_stats.cause import (
     cause_of,
     kernel_fill,
     parts_of,
+)
+from stepscope.analysis.framework_op_stats.columns import (
+    CALL_ROWS,
+    COPY_ROWS,
+    KERNEL_ROWS,
+    LAUNCH_ROWS,
+    SHAPE_ROWS,
 )
 from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
 from stepscope.analysis.framework_op_stats.shapes import call_shapes, shape_rows
@@ -107,26 +114,22 @@ class OpDetailResult(FrameworkOpStatsResult, frozen=True, kw_only=True):
         selected: `op NAME` or `scope PREFIX`.
         call_count: How many calls there are, listed or not; null where none could be
             looked at.
-        calls: The calls with most time on devices, then on hosts; columns
-            `op_calls.CALL_ROWS`.
-        kernels: Kernels and collectives, columns `op_tables.KERNEL_ROWS`; null where
-            no device could be looked at.
-        copies: Copies and memsets, columns `op_tables.COPY_ROWS`; null likewise.
-        launches: Calls of the driver, columns `op_tables.LAUNCH_ROWS`; null where
-            they are not known.
-        shapes: Shapes of operands, columns `op_shapes.SHAPE_ROWS`; null where none
-            was recorded.
+        calls: The calls with most time on devices, then on hosts.
+        kernels: Kernels and collectives; null where no device could be looked at.
+        copies: Copies and memsets; null likewise.
+        launches: Calls of the driver; null where they are not known.
+        shapes: Shapes of operands; null where none was recorded.
         share: Of the step.
         cause: Whether transfer, utilisation or compute dominates.
     """
 
     selected: str
     call_count: int | None
-    calls: pl.DataFrame
-    kernels: pl.DataFrame | None
-    copies: pl.DataFrame | None
-    launches: pl.DataFrame | None
-    shapes: pl.DataFrame | None
+    calls: Annotated[pl.DataFrame, CALL_ROWS]
+    kernels: Annotated[pl.DataFrame, KERNEL_ROWS] | None
+    copies: Annotated[pl.DataFrame, COPY_ROWS] | None
+    launches: Annotated[pl.DataFrame, LAUNCH_ROWS] | None
+    shapes: Annotated[pl.DataFrame, SHAPE_ROWS] | None
     share: StepShare
     cause: Cause
 

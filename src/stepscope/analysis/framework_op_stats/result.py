@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.columns import OP_ROWS, PIE_ROWS
 from stepscope.unavailable import Missing
 
 __all__ = ["FrameworkOpStatsResult", "Pie", "Pies"]
 
 
 class Pie(msgspec.Struct, frozen=True, kw_only=True):
-    """One distribution of self time: columns `name`, `self_time_us`, `percent`.
+    """One distribution of self time.
 
     Attributes:
         without_idle: The ten largest slices and `other`.
         with_idle: The same with idle time among them.
     """
 
-    without_idle: pl.DataFrame
-    with_idle: pl.DataFrame
+    without_idle: Annotated[pl.DataFrame, PIE_ROWS]
+    with_idle: Annotated[pl.DataFrame, PIE_ROWS]
 
 
 class Pies(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,9 +38,8 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Ops of all selected hosts and devices.
 
     Attributes:
-        rows: Device ops by self time, then host ops, columns
-            `framework_op_stats.OP_ROWS`. Percentages
-            are of all ops of the side, shown or not.
+        rows: Device ops by self time, then host ops. Percentages are of all ops of
+            the side, shown or not.
         pies: The four distributions.
         device_idle_us: Added up over devices; null without device activity.
         host_idle_us: Added up over hosts; null without host ops.
@@ -46,7 +48,7 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Host → host and device op executions that were read.
     """
 
-    rows: pl.DataFrame
+    rows: Annotated[pl.DataFrame, OP_ROWS]
     pies: Pies
     device_idle_us: float | None
     host_idle_us: float | None

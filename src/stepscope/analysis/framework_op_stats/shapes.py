@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
 from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
@@ -22,17 +23,8 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-__all__ = ["SHAPE_ROWS", "call_shapes", "shape_rows"]
+__all__ = ["call_shapes", "shape_rows"]
 
-#: Columns of `OpDetailResult.shapes`.
-SHAPE_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "op": pl.String(),
-    "shape": pl.String(),  # as recorded
-    "calls": pl.Int64(),
-    "host_us": pl.Float64(),  # null where no host event is a call with this shape
-    "device_us": pl.Float64(),  # null where no device was looked at
-}
 #: Values of a host event that name the sizes of its operands and their element types.
 _SIZES: Final = ("Input Dims", "shapes", "shape")
 _TYPES: Final = ("Input type", "types")
@@ -160,7 +152,7 @@ def shape_rows(
             nulls_last=True,
         )
         .with_row_index("rank", offset=1)
-        .select(pl.col(name).cast(dtype) for name, dtype in SHAPE_ROWS.items())
+        .select(pl.col(name).cast(dtype) for name, dtype in SHAPE_ROWS.dtypes().items())
     )
 
 

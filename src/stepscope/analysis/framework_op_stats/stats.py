@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.columns import OP_ROWS
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult, op_detail
 from stepscope.analysis.framework_op_stats.result import (
     FrameworkOpStatsResult,
@@ -28,8 +28,10 @@ from stepscope.analysis.ops.rows import (
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.options.framework_op_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
-    "OP_ROWS",
     "FrameworkOpStatsResult",
     "OpDetailResult",
     "Options",
@@ -46,45 +47,8 @@ __all__ = [
     "analyse",
 ]
 
-#: Columns of `FrameworkOpStatsResult.rows`, in order (spec: tools, section 10).
-OP_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "host_or_device": pl.String(),
-    "type": pl.String(),
-    "name": pl.String(),
-    "occurrences": pl.Int64(),
-    "total_time_us": pl.Float64(),
-    "avg_time_us": pl.Float64(),
-    "total_self_time_us": pl.Float64(),
-    "avg_self_time_us": pl.Float64(),
-    "device_self_percent": pl.Float64(),
-    "device_cumulative_percent": pl.Float64(),
-    "host_self_percent": pl.Float64(),
-    "host_cumulative_percent": pl.Float64(),
-    "measured_flop_rate": pl.Float64(),
-    "model_flop_rate": pl.Float64(),
-    "measured_memory_bw": pl.Float64(),
-    "operational_intensity": pl.Float64(),
-    "tensor_core_utilization_percent": pl.Float64(),
-    "bound_by": pl.String(),
-    "eager": pl.String(),
-    "exposed_time_us": pl.Float64(),
-    "module": pl.String(),
-    "hosts": pl.List(pl.String()),
-    "per_step_us": pl.Float64(),
-    "activities": pl.Int64(),
-    "small_op": pl.Boolean(),
-    "tensor_core_eligible": pl.Boolean(),
-    "framework_op": pl.String(),
-    "source": pl.String(),
-}
 _SLICES: Final = 10
-#: An op that runs so often per step, and so briefly, costs more to launch than to run.
-_MANY_PER_STEP: Final = 50
-_LATENCIES: Final = 2
 _IDLE: Final = "IDLE"
-#: Calls that are listed unless all are asked for; their number is always told.
-_MOST_CALLS: Final = 1000
 
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
@@ -102,22 +66,6 @@ _NO_UNITS: Final = Unavailable(
     reason="the names of the kernels do not tell whether they use Tensor Cores.",
     remedy="Measure the kernels with a counter of matrix instructions.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        include_idle: Give idle time rows of its own, and count it in percentages.
-        op: Only the op with this name, and its calls in detail.
-        scope: Only ops whose name begins with this path, likewise; not with `op`.
-        most_calls: How many calls of them to list at most; none for all.
-    """
-
-    include_idle: bool = False
-    op: str | None = None
-    scope: str | None = None
-    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = _MOST_CALLS
 
 
 def analyse(
@@ -141,7 +89,9 @@ def analyse(
         if len(side.rows)
     ]
     rows = pl.concat(shown).with_row_index("rank", offset=1)
-    rows = rows.select(pl.col(name).cast(dtype) for name, dtype in OP_ROWS.items())
+    rows = rows.select(
+        pl.col(name).cast(dtype) for name, dtype in OP_ROWS.dtypes().items()
+    )
     meant = select_ops(options.op, options.scope, rows["name"])
     missing = _missing(profile, rows, host, device)
     whole = FrameworkOpStatsResult(
@@ -259,8 +209,12 @@ def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
     """Many short kernels per step; null on the host and without steps."""
     if not step_count:
         return pl.lit(None, pl.Boolean)
-    many = pl.col("occurrences") / step_count >= _MANY_PER_STEP
-    short = pl.col("total_ps") / pl.col("activities") < _LATENCIES * latency_ps
+    runs, latencies = (
+        THRESHOLDS.small_op_runs.value,
+        THRESHOLDS.small_op_latencies.value,
+    )
+    many = pl.col("occurrences") / step_count >= runs
+    short = pl.col("total_ps") / pl.col("activities") < latencies * latency_ps
     return pl.when(pl.col("activities").is_not_null()).then(many & short)
 
 

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.columns import (
+    COPY_ROWS,
+    KERNEL_ROWS,
+    LAUNCH_ROWS,
+)
 from stepscope.analysis.results.null_columns import share
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import totals_by
@@ -25,70 +30,14 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.schema import TableSchema
 
 __all__ = [
-    "COPY_ROWS",
-    "KERNEL_ROWS",
-    "LAUNCH_ROWS",
     "copy_rows",
     "kernel_rows",
     "launch_rows",
 ]
 
-#: Columns of `OpDetailResult.kernels`; null means unknown.
-KERNEL_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "kernel_name": pl.String(),
-    "op_name": pl.String(),
-    "kind": pl.String(),  # kernel or collective
-    "occurrences": pl.Int64(),
-    "total_us": pl.Float64(),
-    "avg_us": pl.Float64(),
-    "min_us": pl.Float64(),
-    "max_us": pl.Float64(),
-    "percent": pl.Float64(),  # of the time of these kernels
-    "fill": pl.String(),  # full, small_grid, low_occupancy, unknown; null: collective
-    "grid_dim": pl.String(),
-    "block_dim": pl.String(),
-    "blocks": pl.Int64(),
-    "multiprocessors": pl.Int64(),
-    "registers": pl.Int32(),
-    "shared_memory_bytes": pl.Int64(),
-    "occupancy_percent": pl.Float64(),
-    "occupancy_limiter": pl.String(),
-    "tensor_core_eligible": pl.Boolean(),
-    "uses_tensor_core": pl.Boolean(),
-    "precision": pl.String(),
-    "hosts": pl.List(pl.String()),
-    "devices": pl.List(pl.Int32()),
-}
-#: Columns of `OpDetailResult.copies`; null means unknown.
-COPY_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "kind": pl.String(),  # h2d, d2h, p2p_copy, local_copy or memset
-    "name": pl.String(),
-    "op_name": pl.String(),
-    "occurrences": pl.Int64(),
-    "total_us": pl.Float64(),
-    "avg_us": pl.Float64(),
-    "max_us": pl.Float64(),
-    "bytes": pl.Int64(),  # null where the size of any of them is unknown
-    "gib_per_s": pl.Float64(),
-    "hosts": pl.List(pl.String()),
-    "devices": pl.List(pl.Int32()),
-}
-#: Columns of `OpDetailResult.launches`; null means unknown.
-LAUNCH_ROWS: Final[dict[str, pl.DataType]] = {
-    "rank": pl.Int64(),
-    "name": pl.String(),
-    "calls": pl.Int64(),
-    "total_us": pl.Float64(),
-    "avg_us": pl.Float64(),
-    "max_us": pl.Float64(),
-    "activities": pl.Int64(),  # of the chosen calls, that these launches started
-    "idle_launches": pl.Int64(),  # activities that found the device idle
-    "median_wait_us": pl.Float64(),  # of those, from the end of the launch call
-}
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
 _SHAPE: Final = (
@@ -205,7 +154,7 @@ def _summed(whole: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.DataF
 
 
 def _ranked(
-    summed: pl.DataFrame, schema: dict[str, pl.DataType], ties: Sequence[str]
+    summed: pl.DataFrame, schema: TableSchema, ties: Sequence[str]
 ) -> pl.DataFrame:
     return (
         summed.sort("sum_ps", *ties, descending=[True, *(False for _ in ties)])
@@ -215,7 +164,7 @@ def _ranked(
             (pl.col("sum_ps") / pl.col("occurrences") / PS_PER_US).alias("avg_us"),
             (pl.col("most_ps") / PS_PER_US).alias("max_us"),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+        .select(pl.col(name).cast(dtype) for name, dtype in schema.dtypes().items())
     )
 
 
@@ -270,5 +219,7 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
         .with_columns(pl.col("activities", "idle_launches").fill_null(0))
         .sort("total_us", "name", descending=[True, False])
         .with_row_index("rank", offset=1)
-        .select(pl.col(name).cast(dtype) for name, dtype in LAUNCH_ROWS.items())
+        .select(
+            pl.col(name).cast(dtype) for name, dtype in LAUNCH_ROWS.dtypes().items()
+        )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import numpy as np
@@ -21,11 +21,14 @@ from stepscope.analysis.inference_profile.latency import (
     latency_of,
     nearest_rank,
 )
+from stepscope.analysis.options.inference_profile import Options
+from stepscope.analysis.results.columns import HOST
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference.request_waits import request_waits
 from stepscope.derive.inference.requests import requests
+from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -43,16 +46,26 @@ __all__ = [
     "analyse",
 ]
 
-#: Columns of `InferenceProfileResult.requests` but its last one, in order.
-REQUESTS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),
-    "start_ms": pl.Float64(),
-    "latency_ms": pl.Float64(),
-    "batch_size": pl.Int64(),
-    "request_id": pl.String(),
-    "thread": pl.String(),
-    "host": pl.String(),
-}
+REQUESTS: Final = TableSchema(
+    "requests",
+    "a request",
+    "by host and start",
+    (
+        Column(
+            "name", pl.String(), "", NEVER, "Name of the event that is the request."
+        ),
+        Column(
+            "start_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."
+        ),
+        Column("latency_ms", pl.Float64(), "ms", NEVER, "Duration of the event."),
+        Column("batch_size", pl.Int64(), "", "not recorded", "Items in its batch."),
+        Column("request_id", pl.String(), "", "not recorded", "As recorded."),
+        Column(
+            "thread", pl.String(), "", "threads have no names", "Thread that served it."
+        ),
+        HOST,
+    ),
+)
 _SLOW_PER_MILLE: Final = 950
 
 _NO_SIZE: Final = Unavailable(
@@ -70,18 +83,6 @@ _NO_SPAN: Final = Unavailable(
     reason="The requests take no time at all, so there is no rate.",
     remedy="Record some complete requests.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        name: Only requests of this name; empty for all.
-    """
-
-    host: str = ""
-    name: str = ""
 
 
 class BatchSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +125,7 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of all selected hosts; nulls are in `missing`.
 
     Attributes:
-        requests: One row per request by host and start: columns `REQUESTS` and
+        requests: One row per request by host and start; beside these columns
             `breakdown_ms`, the categories of that request.
         request_count: How many there are.
         latency_ms: All latencies.
@@ -142,7 +143,7 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Host → requests, threads and events that were read.
     """
 
-    requests: pl.DataFrame
+    requests: Annotated[pl.DataFrame, REQUESTS]
     request_count: int
     latency_ms: Latency
     by_batch_size: tuple[BatchSize, ...]
@@ -270,7 +271,7 @@ def _requests(rows: pl.DataFrame, buckets: pl.DataFrame | None) -> pl.DataFrame:
     shown = rows.with_columns(
         (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
         (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(pl.col(name).cast(kind) for name, kind in REQUESTS.items())
+    ).select(pl.col(name).cast(kind) for name, kind in REQUESTS.dtypes().items())
     if buckets is None:
         return shown
     charged = category_columns(buckets) / PS_PER_MS

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.compat_tensorflow.input_pipeline import (
-    compat_device_side,
-    compat_input_ops,
-)
+from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS, INPUT_OPS
 from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
 from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide, host_side
 from stepscope.analysis.input_pipeline_analyzer.next_steps import (
@@ -24,42 +21,24 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     InputStep,
     between_steps,
 )
-from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
+from stepscope.analysis.options.input_pipeline_analyzer import Options
 from stepscope.analysis.results.statistics import Statistics
-from stepscope.analysis.steps.matching import match_steps
 from stepscope.analysis.steps.measured_hosts import (
-    measured_hosts,
+    MeasuredRun,
     measured_rows,
-    start_unix_ns,
+    measured_run,
 )
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["HostInput", "InputPipelineResult", "Options", "analyse"]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        compat: `tensorflow` gives the steps, the shares and the host-side times that
-            TensorFlow wrote at capture time.
-        marker: Only the steps of this marker name (train, test, …).
-        exclude_flags: Leave windows with one of these flags out of the statistics.
-    """
-
-    host: str = ""
-    compat: Literal["", "tensorflow"] = ""
-    marker: str = ""
-    exclude_flags: tuple[str, ...] = ()
+__all__ = ["HostInput", "InputPipelineResult", "Options", "analyse", "result_of"]
 
 
 class HostInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,13 +90,13 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         device_step_time_ms: From the first to the last device activity of a step.
         input_percent_stats: The share of input in each step.
         steps: Every step of every host with its input.
-        devices: One row per host and device with its shares, columns `DEVICE_ROWS`.
+        devices: One row per host and device with its shares.
         host_breakdown_us: Host-side category → self time of its ops, threads added up:
             work, not delay.
         host_breakdown_percent: The same as shares of all of it.
         consumer_wait: How long the program waited for batches, exposed or hidden.
         between_steps: Waiting that lies between the markers of the steps.
-        input_ops: One row per host and input op, columns `INPUT_OPS`.
+        input_ops: One row per host and input op.
         next_steps: What to try, the largest category first.
         hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
         by_host: Each host alone.
@@ -141,12 +120,12 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     device_step_time_ms: Statistics | None
     input_percent_stats: Statistics
     steps: tuple[InputStep, ...]
-    devices: pl.DataFrame
+    devices: Annotated[pl.DataFrame, DEVICE_ROWS]
     host_breakdown_us: dict[str, float | None]
     host_breakdown_percent: dict[str, float | None]
     consumer_wait: ConsumerWait | None
     between_steps: BetweenSteps | None
-    input_ops: pl.DataFrame
+    input_ops: Annotated[pl.DataFrame, INPUT_OPS]
     next_steps: tuple[NextStep, ...]
     hosts_matched_by: str
     by_host: tuple[HostInput, ...]
@@ -163,22 +142,23 @@ def analyse(
     A host of which nothing is known is left out with its reason; the tool is
     unavailable only where that is so of all of them.
     """
-    run = profile.select([options.host]) if options.host else profile
-    found, absent = measured_hosts(run, marker=options.marker)
-    if not found:
-        return next(iter(absent.values()))
-    names = [host.host for host in found]
-    matching = match_steps(found, [start_unix_ns(run, name) for name in names])
-    steps = (
-        compat_device_side(run, names)
-        if options.compat
-        else device_side(
-            run, found, matching=matching, excluded_flags=options.exclude_flags
-        )
-    )
-    if isinstance(steps, Unavailable):
-        return steps
-    work = host_side(run, rows_of=compat_input_ops if options.compat else None)
+    measured = measured_run(profile, host=options.host, marker=options.marker)
+    if isinstance(measured, Unavailable):
+        return measured
+    steps = device_side(measured, excluded_flags=options.exclude_flags)
+    work = host_side(measured.run)
+    by_host = tuple(_alone(host, steps, work, options) for host in measured.hosts)
+    return result_of(measured, steps, work, by_host)
+
+
+def result_of(
+    measured: MeasuredRun,
+    steps: DeviceSide,
+    work: HostSide,
+    by_host: tuple[HostInput, ...],
+) -> InputPipelineResult | Unavailable:
+    """Put both sides together; unavailable where neither shows anything."""
+    run, found = measured.run, measured.hosts
     if not work.calls:
         blind = _blind(found)
         if blind is not None:
@@ -186,7 +166,6 @@ def analyse(
     between = between_steps(run, found)
     has_steps = all(host.windows.has_steps for host in found)
     known = None if isinstance(between, Unavailable) else between
-    by_host = tuple(_alone(host, steps, work, options) for host in found)
     text = verdict_text(
         steps.verdict,
         steps.input_percent,
@@ -195,40 +174,41 @@ def analyse(
     )
     return InputPipelineResult(
         **{name: getattr(steps, name) for name in _OF_STEPS},
-        text=text + steps.remark,
+        text=text,
         window="steps" if has_steps else "profile",
-        compat=options.compat,
+        compat="",
+        compat_verdict=None,
         **{name: getattr(work, name) for name in _OF_WORK},
         between_steps=known,
         next_steps=next_steps(
             work.host_breakdown_us,
             outside_markers=known is not None and known.outside_markers,
         ),
-        hosts_matched_by=matching.by,
+        hosts_matched_by=measured.matching.by,
         by_host=by_host,
-        quality=matching.notes,
-        missing=_missing(steps, work, between, found, by_host, absent=absent),
+        quality=measured.matching.notes,
+        missing=_missing(measured, steps, work, between, by_host),
         inputs={host.host: _inputs(run, host, work) for host in found},
     )
 
 
 def _missing(
+    measured: MeasuredRun,
     steps: DeviceSide,
     work: HostSide,
     between: BetweenSteps | Unavailable,
-    found: Sequence[HostSteps],
     by_host: Sequence[HostInput],
-    *,
-    absent: Mapping[str, Unavailable],
 ) -> tuple[Missing, ...]:
     """Every null of the result with its reason, each once."""
     missing = [*steps.missing, *work.missing]
-    missing += [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
+    missing += [
+        why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()
+    ]
     if isinstance(between, Unavailable):
         missing.append(between.for_field("between_steps"))
     missing += [
         host.steps.for_field("steps")
-        for host in found
+        for host in measured.hosts
         if isinstance(host.steps, Unavailable)
     ]
     reasons = {host: steps.reasons(host) for host in steps.shares}
@@ -255,10 +235,9 @@ def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
 
 #: Fields of the result that are those of its device side …
 _OF_STEPS: Final = (
-    *("verdict", "compat_verdict", "input_percent", "input_at_most_percent"),
-    *("input_wait_percent", "input_transfer_percent", "step_time_ms"),
-    *("device_step_time_ms", "input_percent_stats", "steps", "devices"),
-    "consumer_wait",
+    *("verdict", "input_percent", "input_at_most_percent", "input_wait_percent"),
+    *("input_transfer_percent", "step_time_ms", "device_step_time_ms"),
+    *("input_percent_stats", "steps", "devices", "consumer_wait"),
 )
 #: … and of its host side.
 _OF_WORK: Final = (
@@ -270,23 +249,7 @@ _OF_WORK: Final = (
 def _alone(
     host: HostSteps, steps: DeviceSide, work: HostSide, options: Options
 ) -> HostInput:
-    share = steps.shares.get(host.host)
-    largest = work.largest_by_host.get(host.host)
-    if share is None:
-        mine = [step for step in steps.steps if step.host == host.host]
-        spent = sum(step.input_ms or 0.0 for step in mine)
-        whole = sum(step.duration_ms for step in mine)
-        percent = 100.0 * spent / whole if whole else None
-        return HostInput(
-            host=host.host,
-            verdict=verdict_of(percent),
-            input_percent=percent,
-            input_at_most_percent=None,
-            input_wait_percent=None,
-            input_transfer_percent=None,
-            largest_category=largest,
-            step_count=len(mine),
-        )
+    share = steps.shares[host.host]
     counted = measured_rows(host.rows, options.exclude_flags)["window"].n_unique()
     return HostInput(
         host=host.host,
@@ -295,7 +258,7 @@ def _alone(
         input_at_most_percent=share.percent(share.at_most_ps),
         input_wait_percent=share.percent(share.wait_ps),
         input_transfer_percent=share.percent(share.transfer_ps),
-        largest_category=largest,
+        largest_category=work.largest_by_host.get(host.host),
         step_count=counted if host.windows.has_steps else 0,
     )
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.steps.matching import StepMatching
+    from stepscope.analysis.steps.measured_hosts import MeasuredRun
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.analysis.steps.summary import StepSummary
     from stepscope.derive.intervals.spans import Spans
@@ -48,7 +49,6 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         verdict: As there, and so all others.
-        compat_verdict: …
         input_percent: …
         input_at_most_percent: …
         input_wait_percent: …
@@ -59,13 +59,11 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
         steps: …
         devices: …
         consumer_wait: …
-        shares: Host → its share; of our rules only.
-        remark: What a sentence about the verdict should add.
+        shares: Host → its share; none by rules that tell no parts of it.
         missing: Why fields are null.
     """
 
     verdict: str
-    compat_verdict: str | None
     input_percent: float | None
     input_at_most_percent: float | None
     input_wait_percent: float | None
@@ -78,7 +76,6 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     consumer_wait: ConsumerWait | None
     shares: dict[str, InputShare]
     missing: tuple[Missing, ...]
-    remark: str = ""
 
     def reasons(self, host: str) -> dict[str, Unavailable]:
         """Why each share of a host is null, where it is."""
@@ -111,14 +108,9 @@ _UNSAID: Final = Unavailable(
 )
 
 
-def device_side(
-    run: ProfileData,
-    hosts: Sequence[HostSteps],
-    *,
-    matching: StepMatching,
-    excluded_flags: Sequence[str],
-) -> DeviceSide:
+def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> DeviceSide:
     """The windows of all hosts, by our rules (spec: tools, sections 5 and 9)."""
+    run, hosts, matching = measured.run, measured.hosts, measured.matching
     waits = {host.host: _waits(run, host) for host in hosts}
     shares = {
         host.host: share_of_rows(
@@ -163,7 +155,6 @@ def device_side(
         missing.append((whole.why_no_wait or _UNSAID).for_field("consumer_wait"))
     return DeviceSide(
         **_together(shares, matching, summary),
-        compat_verdict=None,
         input_percent_stats=stats,
         steps=steps,
         devices=devices,

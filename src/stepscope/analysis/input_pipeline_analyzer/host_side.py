@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.input_pipeline_analyzer.columns import INPUT_OPS
 from stepscope.analysis.results.null_columns import share
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -21,21 +22,8 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["INPUT_OPS", "HostSide", "host_side"]
+__all__ = ["HostSide", "host_side"]
 
-#: Columns of the table of input ops, in order (spec: tools, section 9).
-INPUT_OPS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),
-    "count": pl.Int64(),
-    "total_time_us": pl.Float64(),
-    "total_time_percent": pl.Float64(),
-    "self_time_us": pl.Float64(),
-    "self_time_percent": pl.Float64(),
-    "category": pl.String(),
-    "critical_time_ms": pl.Float64(),  # null for what is no stage of a pipeline
-    "threads": pl.Int64(),
-    "host": pl.String(),
-}
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
     reason="The input ops take no time at all, so nothing is a share of it.",
@@ -231,7 +219,7 @@ def _input_op_rows(
             )
         )
     if not frames:
-        return pl.DataFrame(schema=INPUT_OPS)
+        return pl.DataFrame(schema=INPUT_OPS.dtypes())
     everything = pl.concat(frames)
     whole = int(everything["self_ps"].sum())
     return (
@@ -243,7 +231,7 @@ def _input_op_rows(
             share(pl.col("self_ps"), whole).alias("self_time_percent"),
             (pl.col("critical_ps") / PS_PER_MS).alias("critical_time_ms"),
         )
-        .select(pl.col(name).cast(kind) for name, kind in INPUT_OPS.items())
+        .select(pl.col(name).cast(kind) for name, kind in INPUT_OPS.dtypes().items())
     )
 
 

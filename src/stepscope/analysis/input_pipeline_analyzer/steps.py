@@ -8,13 +8,15 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.input_between_steps import input_between_steps
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
 __all__ = [
-    "DEVICE_ROWS",
-    "SLOW_WAIT_PS",
     "BetweenSteps",
     "ConsumerWait",
     "InputStep",
@@ -37,18 +37,6 @@ __all__ = [
     "input_steps",
 ]
 
-#: A batch that is ready takes less (spec: tools, section 18).
-SLOW_WAIT_PS: Final = 50 * PS_PER_US
-
-#: Columns of the table of devices.
-DEVICE_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "device": pl.Int32(),  # null where no device could be looked at
-    "steps": pl.Int64(),
-    "input_percent": pl.Float64(),
-    "input_wait_percent": pl.Float64(),
-    "input_transfer_percent": pl.Float64(),
-}
 
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_DEVICE_TO_HIDE: Final = Unavailable(
@@ -231,7 +219,7 @@ def device_rows(
             ),
         )
         .with_columns(host=pl.lit(host.host))
-        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.items())
+        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.dtypes().items())
     )
 
 
@@ -274,7 +262,7 @@ def consumer_wait(
         exposed_ms=exposed / PS_PER_MS,
         hidden_ms=(total - exposed) / PS_PER_MS if hides else None,
         waits=len(every),
-        slow_waits=int((every > SLOW_WAIT_PS).sum()),
+        slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),
         longest_ms=int(every.max(initial=0)) / PS_PER_MS,
     ), () if hides else (_NO_DEVICE_TO_HIDE.for_field(_HIDDEN),)
 

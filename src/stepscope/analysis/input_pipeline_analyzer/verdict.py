@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.steps.summary import (
-    HIGHLY_INPUT_BOUND_PERCENT,
-    MODERATELY_INPUT_BOUND_PERCENT,
-)
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -61,11 +58,11 @@ def verdict_of(
     """
     least = 0.0 if input_percent is None else input_percent
     most = input_percent if at_most_percent is None else at_most_percent
-    if least >= HIGHLY_INPUT_BOUND_PERCENT:
+    if least >= THRESHOLDS.input_critical.value:
         return HIGHLY
-    if least >= MODERATELY_INPUT_BOUND_PERCENT:
+    if least >= THRESHOLDS.input_warn.value:
         return MODERATELY
-    if most is None or most >= MODERATELY_INPUT_BOUND_PERCENT:
+    if most is None or most >= THRESHOLDS.input_warn.value:
         return UNKNOWN
     return NOT
 

@@ -59,6 +59,11 @@ _NOT_AT_PEAK: Final = Unavailable(
     reason="The event of the peak does not tell it.",
     remedy="Look at the timeline, where other events may.",
 )
+_IN_NO_STEP: Final = Unavailable(
+    code="NO_STEPS",
+    reason="It lies in none of the steps.",
+    remedy="Nothing to do: memory is used before, between and after steps too.",
+)
 _NOTHING_FREE: Final = Unavailable(
     code="ZERO_DENOMINATOR",
     reason="Nothing was free at the peak, so there was nothing to be divided.",
@@ -120,8 +125,8 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
             for field in ("unmatched_deallocations", "address_reuse", "breakdown")
         ]
     reasons = dict(_NOT_RECORDED)
+    reasons["step_id"] = view.steps.why or _IN_NO_STEP
     if view.steps.why is not None:
-        reasons["step_id"] = view.steps.why
         found += [
             view.steps.why.for_field(f"{path}.{field}")
             for field in ("steps", "growth_bytes_per_step")
@@ -161,6 +166,8 @@ def _missing_at_peak(
         why = _NOT_AT_PEAK if elsewhere else reasons.get(field, _NOT_AT_PEAK)
         if field == "fragmentation" and peak.free_bytes == 0:
             why = _NOTHING_FREE
+        if field == "step_id":
+            why = reasons[field]
         found.append(why.for_field(f"{path}.peak.{field}"))
     return found
 

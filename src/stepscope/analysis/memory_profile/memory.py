@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import polars as pl
 
+from stepscope.analysis.memory_profile.columns import (
+    BREAKDOWN_ROWS,
+    STEP_ROWS,
+    TIMELINE_ROWS,
+)
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from stepscope.analysis.memory_profile.rows import MemoryView
@@ -21,14 +27,6 @@ __all__ = [
     "passed_thresholds",
 ]
 
-#: Free memory in pieces matters from these shares on: of the free memory that is not
-#: in one piece, and of the capacity that is free (spec: tools, section 13).
-_FRAGMENTED: Final = 0.20
-_WORTH_HAVING: Final = 0.10
-#: Shares of the capacity in use at the peak.
-_NEARLY_FULL: Final = 0.92
-_FULL: Final = 0.97
-
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
     """The first event after which stack and heap together are greatest.
@@ -41,7 +39,7 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
         free_bytes: Left.
         fragmentation: 1 - largest free chunk / free, 0 to 1; None where nothing was
             free.
-        step_id: Number of the step; -1 in no step; None where no step is known.
+        step_id: Number of the step; null in no step, and where no step is known.
     """
 
     time_ms: float
@@ -86,10 +84,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         level: `recorded`; `replayed` where events do not tell the memory in use, so
             that it is what they add up to and older blocks are only partly seen;
             `recorded_since_start` where the allocator counts no older blocks.
-        timeline: Columns `TIMELINE_ROWS`, extremes and the peak, or every event.
-        breakdown: Columns `BREAKDOWN_ROWS`; adds up to the memory in use then.
+        timeline: Extremes and the peak, or every event.
+        breakdown: What was alive; it adds up to the memory in use then.
         breakdown_time_ms: When: the peak, or what was asked for.
-        steps: Use at the boundaries of steps, columns `STEP_ROWS`.
+        steps: Use at the boundaries of steps.
         growth_bytes_per_step: Statistics over the closed steps.
         warnings: Thresholds that are passed at the peak.
     """
@@ -102,10 +100,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     peak_heap_lifetime_bytes: int | None
     peak: MemoryPeak | None
     level: str
-    timeline: pl.DataFrame
-    breakdown: pl.DataFrame
+    timeline: Annotated[pl.DataFrame, TIMELINE_ROWS]
+    breakdown: Annotated[pl.DataFrame, BREAKDOWN_ROWS]
     breakdown_time_ms: float | None
-    steps: pl.DataFrame
+    steps: Annotated[pl.DataFrame, STEP_ROWS]
     growth_bytes_per_step: Statistics
     warnings: tuple[MemoryWarning, ...]
 
@@ -164,30 +162,31 @@ def passed_thresholds(
         return ()
     found = []
     used = peak.memory_in_use_bytes / capacity
-    if used >= _NEARLY_FULL:
-        critical = used >= _FULL
+    nearly, full = THRESHOLDS.memory_warn.value, THRESHOLDS.memory_critical.value
+    if used >= nearly:
+        critical = used >= full
         found.append(
             MemoryWarning(
                 kind="near_capacity",
                 severity="critical" if critical else "warning",
                 value=used,
-                threshold=_FULL if critical else _NEARLY_FULL,
+                threshold=full if critical else nearly,
             )
         )
     divided, free = peak.fragmentation, peak.free_bytes
     if (
         divided is not None
-        and divided >= _FRAGMENTED
+        and divided >= THRESHOLDS.fragmented.value
         # Pieces of what is hardly there are of no use together either.
         and free is not None
-        and free >= _WORTH_HAVING * capacity
+        and free >= THRESHOLDS.worth_defragmenting.value * capacity
     ):
         found.append(
             MemoryWarning(
                 kind="fragmentation",
                 severity="warning",
                 value=divided,
-                threshold=_FRAGMENTED,
+                threshold=THRESHOLDS.fragmented.value,
             )
         )
     return tuple(found)

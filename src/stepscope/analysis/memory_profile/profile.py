@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.memory_profile.columns import SUMMARY_ROWS
 from stepscope.analysis.memory_profile.gaps import (
     doubts_of,
     growth_of,
@@ -28,6 +29,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.analysis.options.memory_profile import Options
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.errors import BadUsage
@@ -38,30 +40,8 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["SUMMARY_ROWS", "MemoryProfileResult", "Options", "analyse"]
+__all__ = ["MemoryProfileResult", "Options", "analyse"]
 
-#: Columns of `MemoryProfileResult.rows`; null means not known.
-SUMMARY_ROWS: Final[dict[str, pl.DataType]] = {
-    "memory_id": pl.String(),
-    "host": pl.String(),
-    "allocations": pl.Int64(),
-    "deallocations": pl.Int64(),
-    "capacity_bytes": pl.Int64(),
-    "peak_heap_lifetime_bytes": pl.Int64(),
-    "peak_bytes": pl.Int64(),
-    "peak_capacity_percent": pl.Float64(),
-    "peak_time_ms": pl.Float64(),
-    "peak_stack_bytes": pl.Int64(),
-    "peak_heap_bytes": pl.Int64(),
-    "peak_free_bytes": pl.Int64(),
-    "peak_fragmentation": pl.Float64(),
-    "unmatched_deallocations": pl.Int64(),
-    "address_reuse": pl.Int64(),
-}
-#: Points of a timeline that a screen can tell apart (spec: tools, section 13).
-_POINTS: Final = 2000
-#: The last time, in ms, that picoseconds can count.
-_LAST_MS: Final = 9.2e9
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no allocation and no deallocation.",
@@ -70,26 +50,11 @@ _NO_EVENTS: Final = Unavailable(
 )
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        memory: Only the memory with this id.
-        points: Most points of a timeline; none for every event, as in an export.
-        at_ms: Take the breakdown after the last event by this time, in ms, instead
-            of at the peak.
-    """
-
-    memory: str | None = None
-    points: Annotated[int, msgspec.Meta(ge=3)] | None = _POINTS
-    at_ms: Annotated[float, msgspec.Meta(ge=0, le=_LAST_MS)] | None = None
-
-
 class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     """The memories of all selected hosts.
 
     Attributes:
-        rows: One row per memory, columns `SUMMARY_ROWS`; by host, fullest first.
+        rows: One row per memory, by host, fullest first.
         memories: Id → memory, in the same order. The id is the allocator's name, with
             the host before it where several hosts are selected.
         missing: What could not be looked at.
@@ -97,7 +62,7 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Host → allocator events and memories that were read.
     """
 
-    rows: pl.DataFrame
+    rows: Annotated[pl.DataFrame, SUMMARY_ROWS]
     memories: dict[str, Memory]
     missing: tuple[Missing, ...]
     quality: tuple[QualityNote, ...]
@@ -228,7 +193,7 @@ def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFra
         row: dict[str, object] = {"memory_id": name, "host": host_of[name]}
         row |= {
             field: getattr(memory, field)
-            for field in SUMMARY_ROWS
+            for field in SUMMARY_ROWS.dtypes()
             if field in memory.__struct_fields__
         }
         peak = memory.peak
@@ -243,4 +208,4 @@ def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFra
                 share = peak.memory_in_use_bytes / memory.capacity_bytes
                 row["peak_capacity_percent"] = 100.0 * share
         rows.append(row)
-    return pl.DataFrame(rows, schema=SUMMARY_ROWS)
+    return pl.DataFrame(rows, schema=SUMMARY_ROWS.dtypes())

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.memory_profile.columns import (
+    BREAKDOWN_ROWS,
+    STEP_ROWS,
+    TIMELINE_ROWS,
+)
 from stepscope.derive.columns.arrays import ints, nullable
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
@@ -20,11 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEFORE",
-    "BREAKDOWN_ROWS",
     "LOST",
     "STACK",
-    "STEP_ROWS",
-    "TIMELINE_ROWS",
     "MemoryView",
     "breakdown_rows",
     "shown_places",
@@ -32,46 +34,6 @@ __all__ = [
     "timeline_rows",
 ]
 
-#: Columns of a memory's timeline, one row per event; null means not known.
-TIMELINE_ROWS: Final[dict[str, pl.DataType]] = {
-    "time_ms": pl.Float64(),
-    "stack_bytes": pl.Int64(),
-    "heap_bytes": pl.Int64(),
-    "free_bytes": pl.Int64(),
-    "fragmentation": pl.Float64(),  # 0 to 1; null where nothing is free
-    "event": pl.String(),  # allocation or deallocation
-    "requested_bytes": pl.Int64(),  # negative for a deallocation
-    "allocation_bytes": pl.Int64(),  # negative for a deallocation
-    "op_name": pl.String(),
-    "step_id": pl.Int64(),  # -1 in no step; null where no step is known
-    "region_type": pl.String(),
-    "data_type": pl.String(),
-    "tensor_shape": pl.String(),
-    "memory_in_use_bytes": pl.Int64(),  # stack and heap
-}
-#: Columns of what was alive at one instant; sizes are totals of the row.
-BREAKDOWN_ROWS: Final[dict[str, pl.DataType]] = {
-    "op_name": pl.String(),
-    "allocation_bytes": pl.Int64(),
-    "requested_bytes": pl.Int64(),
-    "occurrences": pl.Int64(),  # null of what is no single allocation
-    "region_type": pl.String(),
-    "data_type": pl.String(),
-    "tensor_shape": pl.String(),
-}
-#: Columns of a memory's steps.
-STEP_ROWS: Final[dict[str, pl.DataType]] = {
-    "step_id": pl.Int64(),
-    "name": pl.String(),
-    "start_ms": pl.Float64(),
-    "end_ms": pl.Float64(),
-    "open_end": pl.Boolean(),  # the last step: nothing shows where it ends
-    "start_bytes": pl.Int64(),  # in use when it began
-    "end_bytes": pl.Int64(),
-    "growth_bytes": pl.Int64(),
-    "min_bytes": pl.Int64(),
-    "max_bytes": pl.Int64(),
-}
 
 #: What the events do not itemise (spec: tools, section 13).
 BEFORE: Final = "allocated before the profile started"
@@ -170,7 +132,9 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
         view.steps.step.gather(rows).alias("step_id"),
         nullable("memory_in_use_bytes", memory.in_use_bytes[places], known),
     )
-    return frame.select(pl.col(name).cast(kind) for name, kind in TIMELINE_ROWS.items())
+    return frame.select(
+        pl.col(name).cast(kind) for name, kind in TIMELINE_ROWS.dtypes().items()
+    )
 
 
 def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
@@ -223,7 +187,9 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
             "occurrences",
             data_type_name(pl.col("dtype")).alias("data_type"),
         )
-        .select(pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.items())
+        .select(
+            pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.dtypes().items()
+        )
         .sort(
             *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
             *("data_type", "tensor_shape", "occurrences"),
@@ -252,7 +218,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
                     }
                     for name, size, region in special
                 ],
-                schema=BREAKDOWN_ROWS,
+                schema=BREAKDOWN_ROWS.dtypes(),
             ),
         ]
     )
@@ -281,7 +247,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     """
     intervals = view.steps.intervals
     if not len(intervals):
-        return pl.DataFrame(schema=STEP_ROWS)
+        return pl.DataFrame(schema=STEP_ROWS.dtypes())
     memory, time = view.memory, view.time_ps
     edges = [ints(intervals, name) for name in ("start_ps", "end_ps")]
     first, last = (np.searchsorted(time, edge) for edge in edges)
@@ -308,7 +274,9 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         nullable("min_bytes", *least),
         nullable("max_bytes", *greatest),
     )
-    return frame.select(pl.col(name).cast(kind) for name, kind in STEP_ROWS.items())
+    return frame.select(
+        pl.col(name).cast(kind) for name, kind in STEP_ROWS.dtypes().items()
+    )
 
 
 def _extreme(

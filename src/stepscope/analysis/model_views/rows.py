@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.options import SELECTABLE
+from stepscope.analysis.model_views.columns import VIEW_ROWS
+from stepscope.analysis.model_views.settings import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
 from stepscope.analysis.results.patterns import whole
 from stepscope.units import PS_PER_US
@@ -15,32 +16,11 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.options import Settings
+    from stepscope.analysis.model_views.settings import Settings
     from stepscope.analysis.model_views.tree import Tree
 
-__all__ = ["VIEW_ROWS", "view_rows"]
+__all__ = ["view_rows"]
 
-#: Columns of every view, in order; null means unknown.
-VIEW_ROWS: Final[dict[str, pl.DataType]] = {
-    "id": pl.Int64(),
-    "parent": pl.Int64(),  # null for a root
-    "depth": pl.Int64(),  # 1 for a root
-    "name": pl.String(),
-    "type": pl.String(),  # of the op; null for a scope and of several types
-    "occurrences": pl.Int64(),
-    "total_us": pl.Float64(),
-    "self_us": pl.Float64(),
-    "percent": pl.Float64(),  # total of all that is accounted
-    "host_us": pl.Float64(),
-    "device_us": pl.Float64(),
-    "total_host_us": pl.Float64(),
-    "total_device_us": pl.Float64(),
-    "flops": pl.Int64(),
-    "self_flops": pl.Int64(),
-    "flops_known_percent": pl.Float64(),
-    "parameters": pl.Int64(),
-    "allocated_bytes": pl.Int64(),
-}
 _ALWAYS: Final = ("id", "parent", "depth", "name")
 #: Orders in which the least comes first.
 _ASCENDING: Final = frozenset({"name", "depth"})
@@ -74,7 +54,7 @@ def view_rows(
     selected = {column for name in settings.select for column in SELECTABLE[name]}
     return frame.select(
         pl.col(name).cast(dtype)
-        for name, dtype in VIEW_ROWS.items()
+        for name, dtype in VIEW_ROWS.dtypes().items()
         if name in _ALWAYS or name in selected
     )
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.model.work import Hung, View
+    from stepscope.derive.model.view_names import View
+    from stepscope.derive.model.work import Hung
 
 __all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Tree", "grown", "summed"]
 

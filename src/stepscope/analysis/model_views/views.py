@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.model_views.options import Options, Settings, settings_of
-from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
+from stepscope.analysis.model_views.columns import VIEW_ROWS
+from stepscope.analysis.model_views.rows import view_rows
+from stepscope.analysis.model_views.settings import Settings, settings_of
 from stepscope.analysis.model_views.tree import NO_SOURCE, grown
 from stepscope.analysis.ops.rows import NO_ACTIVITY
-from stepscope.derive.model.work import VIEWS, charges_of, model_charges, model_work
+from stepscope.analysis.options.model_views import Options
+from stepscope.derive.model.view_names import VIEWS
+from stepscope.derive.model.work import charges_of, model_charges, model_work
 from stepscope.derive.ops.database import host_ops
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
@@ -19,10 +22,11 @@ from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.derive.model.work import ModelWork, View
+    from stepscope.derive.model.view_names import View
+    from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["VIEW_ROWS", "ModelViewsResult", "Options", "analyse"]
+__all__ = ["ModelViewsResult", "Options", "analyse"]
 
 
 class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +34,8 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         view: The one to show first.
-        scope: By name scope, or by module of the model; columns `VIEW_ROWS` as far as
-            selected, depth first. The roots' totals add up to all recorded time.
+        scope: By name scope, or by module of the model; columns as far as selected,
+            depth first. The roots' totals add up to all recorded time.
         graph: By op, each beneath the op that called it.
         op: By op type.
         code: By line of the program.
@@ -47,10 +51,10 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     view: str
-    scope: pl.DataFrame
-    graph: pl.DataFrame
-    op: pl.DataFrame
-    code: pl.DataFrame
+    scope: Annotated[pl.DataFrame, VIEW_ROWS]
+    graph: Annotated[pl.DataFrame, VIEW_ROWS]
+    op: Annotated[pl.DataFrame, VIEW_ROWS]
+    code: Annotated[pl.DataFrame, VIEW_ROWS]
     total_us: float
     flops_known_percent: float | None
     settings: Settings

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.device.correlation import correlation
+from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS, ENOUGH_SAMPLES
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
@@ -63,9 +63,6 @@ _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     reason="nothing tells which step any device activity belongs to.",
     remedy="Record launch calls as well: host tracer on, in the process that launches.",
 )
-#: Fewer waits than this make no typical one; the guide's 20 µs stands in.
-_ENOUGH_WAITS: Final = 30
-_USUAL_LATENCY_PS: Final = 20 * PS_PER_US
 
 
 class Side(Frozen, frozen=True):
@@ -167,8 +164,8 @@ def launch_latency_ps(profile: ProfileData) -> float:
         if not isinstance(matched, Unavailable):
             waits.append(matched.latency_ps[matched.queue_empty])
     everything = np.concatenate(waits) if waits else np.empty(0, np.int64)
-    if len(everything) < _ENOUGH_WAITS:
-        return float(_USUAL_LATENCY_PS)
+    if len(everything) < ENOUGH_SAMPLES:
+        return float(ASSUMED_LATENCY_PS)
     return float(np.median(everything))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "Eager",
     "FunctionMode",
     "Functions",
+    "Placed",
     "Placement",
     "PrecisionShares",
     "TopOp",
@@ -130,6 +131,22 @@ class Eager(msgspec.Struct, frozen=True, kw_only=True):
 
     host_percent: float | None
     device_percent: float | None
+
+
+class Placed(NamedTuple):
+    """What op placement tells of a run.
+
+    Attributes:
+        placement: On which side ops ran.
+        eager: How much ran eagerly.
+        is_training: Gradients or updates of parameters were seen.
+        missing: Why fields of them are null.
+    """
+
+    placement: Placement | None
+    eager: Eager | None
+    is_training: bool | None
+    missing: tuple[Missing, ...]
 
 
 class FunctionMode(msgspec.Struct, frozen=True, kw_only=True):
@@ -318,9 +335,7 @@ _NO_KERNELS: Final = Unavailable(
 )
 
 
-def placement_of(
-    profile: ProfileData, hosts: Sequence[str]
-) -> tuple[Placement | None, Eager | None, bool | None, tuple[Missing, ...]]:
+def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
     """Executions and self times by side, eager shares, and whether it is training."""
     found: list[OpPlacement] = []
     why = _NO_NAMES
@@ -332,7 +347,7 @@ def placement_of(
             found.append(placed)
     if not found:
         fields = ("op_placement", "eager", "is_training")
-        return None, None, None, tuple(why.for_field(field) for field in fields)
+        return Placed(None, None, None, tuple(map(why.for_field, fields)))
     total = {
         name: _sum([getattr(placed, name) for placed in found])
         for name in (
@@ -364,7 +379,7 @@ def placement_of(
     missing = _placement_missing(profile, hosts, placement, eager)
     if training is None:
         missing = (*missing, _NO_NAMES.for_field("is_training"))
-    return placement, eager, training, missing
+    return Placed(placement, eager, training, missing)
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

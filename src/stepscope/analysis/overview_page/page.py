@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.compat_tensorflow.placement import compat_placement
-from stepscope.analysis.compat_tensorflow.steps import compat_steps
-from stepscope.analysis.compat_tensorflow.summary import compat_summary
+from stepscope.analysis.options.overview_page import Options
 from stepscope.analysis.overview_page.environment import RunEnvironment, run_environment
 from stepscope.analysis.overview_page.ops import (
     Collective,
     Eager,
     Functions,
+    Placed,
     Placement,
     PrecisionShares,
     TopOp,
@@ -27,12 +26,12 @@ from stepscope.analysis.overview_page.ops import (
 )
 from stepscope.analysis.results.null_fields import with_every_null
 from stepscope.analysis.results.statistics import Statistics
-from stepscope.analysis.steps.matching import StepMatching, match_steps
-from stepscope.analysis.steps.measured_hosts import measured_hosts, start_unix_ns
+from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
     AnyDevice,
     Step,
     StepSummary,
+    StepTimes,
     empty_summary,
     step_list,
     summary_of,
@@ -48,6 +47,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.steps.matching import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
@@ -59,29 +59,8 @@ __all__ = [
     "OverviewPageResult",
     "StepDetection",
     "analyse",
+    "page_of",
 ]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        compat: `tensorflow` gives the step times and categories that TensorFlow wrote
-            at capture time.
-        marker: Only the steps of this marker name (train, test, …).
-        exclude_flags: Leave windows with one of these flags out of the statistics.
-        parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; left out, that of the recording's description of the model.
-        bandwidth_gib_per_s: Between devices, likewise.
-    """
-
-    host: str = ""
-    compat: Literal["", "tensorflow"] = ""
-    marker: str = ""
-    exclude_flags: tuple[str, ...] = ()
-    parameters: int | None = None
-    bandwidth_gib_per_s: float | None = None
 
 
 class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,16 +203,26 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
     A host of which nothing is known is left out with its reason; the page is
     unavailable only where that is so of all of them.
     """
-    run = profile.select([options.host]) if options.host else profile
-    found, absent = measured_hosts(run, marker=options.marker)
-    if not found:
-        return next(iter(absent.values()))
-    missing = [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
-    matching = match_steps(found, [start_unix_ns(run, host.host) for host in found])
-    timed = _timed(run, found, options, matching)
-    if isinstance(timed, Unavailable):
-        return timed
-    steps, summary, lacks = timed
+    measured = measured_run(profile, host=options.host, marker=options.marker)
+    if isinstance(measured, Unavailable):
+        return measured
+    times = _step_times(measured, options)
+    placed = placement_of(measured.run, measured.run.hosts)
+    return page_of(measured, options, times=times, placed=placed)
+
+
+def page_of(
+    measured: MeasuredRun, options: Options, *, times: StepTimes, placed: Placed
+) -> OverviewPageResult:
+    """Put the page together.
+
+    Args:
+        measured: The run and its hosts.
+        options: What to look at.
+        times: How long the steps took, and with what.
+        placed: Where its ops ran.
+    """
+    run, found, matching = measured.run, measured.hosts, measured.matching
     by_host = _each_host(run, found, options)
     detection = min(
         (host.step_detection for host in by_host),
@@ -242,12 +231,14 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
     hosts = list(run.hosts)
     environment, unknown = run_environment(run, hosts)
     top_ops, no_ops = top_ops_of(run)
-    placement, eager, training, unplaced = placement_of(run, hosts)
-    if options.compat:
-        counted = compat_placement(run, [host.host for host in found])
-        if not isinstance(counted, Unavailable):
-            placement, eager = counted
-    missing += [*lacks, *_without_steps(found), *unknown, *no_ops, *unplaced]
+    missing = [
+        *(why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()),
+        *times.missing,
+        *_without_steps(found),
+        *unknown,
+        *no_ops,
+        *placed.missing,
+    ]
     missing += [
         _ANNOUNCED.for_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
@@ -256,19 +247,19 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
     note = _Notes(missing)
     page = OverviewPageResult(
         window="profile" if detection.source is None else "steps",
-        compat=options.compat,
-        steps=steps,
-        **{name: getattr(summary, name) for name in _OF_SUMMARY},
+        compat="",
+        steps=times.steps,
+        **{name: getattr(times.summary, name) for name in _OF_SUMMARY},
         step_detection=detection,
         precision=note.present("precision", precision_of(run, hosts)),
         top_ops=top_ops,
         phases_ms=_phases(run, found, note, matching),
         environment=environment,
-        op_placement=placement,
-        eager=eager,
+        op_placement=placed.placement,
+        eager=placed.eager,
         collectives=note.present("collectives", _collectives(run, found, options)),
         tf_function=note.present("tf_function", functions_of(run, hosts)),
-        is_training=_is_training(run, found, placed=training),
+        is_training=_is_training(run, found, placed=placed.is_training),
         hosts_matched_by=matching.by,
         by_host=by_host,
         quality=matching.notes,
@@ -325,23 +316,17 @@ _ANNOUNCED: Final = Unavailable(
     reason="Only steps that were inferred from several repetitions have it.",
     remedy="Nothing to do: these steps were announced by the program.",
 )
-_Timed = tuple[tuple[Step, ...], StepSummary, tuple[Missing, ...]]
 
 
-def _timed(
-    run: ProfileData,
-    hosts: Sequence[HostSteps],
-    options: Options,
-    matching: StepMatching,
-) -> _Timed | Unavailable:
-    """The steps and their summary, by our rules or by the ones asked for."""
-    if options.compat:
-        swept = compat_steps(run, [host.host for host in hosts])
-        return swept if isinstance(swept, Unavailable) else compat_summary(swept)
+def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
     steps = tuple(
-        step for host in hosts if host.windows.has_steps for step in step_list(host)
+        step
+        for host in measured.hosts
+        if host.windows.has_steps
+        for step in step_list(host)
     )
-    return steps, *_summary(hosts, options, matching)
+    summary, missing = _summary(measured.hosts, options, measured.matching)
+    return StepTimes(steps, summary, missing)
 
 
 def _each_host(

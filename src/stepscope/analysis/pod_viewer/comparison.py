@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -31,8 +32,6 @@ __all__ = [
 BASES: Final = ("collectives", "device_work", "step_time")
 #: A cause beside the categories: the worker began the step later than the others.
 LATE_START: Final = "late_start"
-#: Less than this share of the step is no difference between workers.
-_NOTICEABLE: Final = 0.005
 #: Sources of a clock that say nothing about what happens within a step.
 _NO_SKEW: Final = ("none", "steps")
 
@@ -180,7 +179,8 @@ def _imbalance() -> list[pl.Expr]:
 
 def _scales() -> list[pl.Expr]:
     """The rows at both ends of each scale, and whether the ends are apart."""
-    least = pl.max_horizontal(_NOTICEABLE * pl.col("window_ps").median(), 1.0)
+    alike = THRESHOLDS.worker_difference.value
+    least = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
     # How long one other worker waited, on average, for the one waited for most.
     per_other = pl.col("waited_for_ps").max().fill_null(0) / (pl.len() - 1)
     work, window = pl.col("work_ps"), pl.col("window_ps")

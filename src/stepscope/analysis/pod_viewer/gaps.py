@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
-    from stepscope.analysis.pod_viewer.viewer import PodViewerResult
+    from stepscope.analysis.pod_viewer.result import PodViewerResult
     from stepscope.analysis.steps.rows import HostSteps
 
 __all__ = ["gaps", "parts_of"]

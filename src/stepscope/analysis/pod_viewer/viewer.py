@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.options.pod_viewer import Options
 from stepscope.analysis.pod_viewer.collectives import (
     WorkerCollectives,
     worker_collectives,
@@ -19,36 +20,33 @@ from stepscope.analysis.pod_viewer.comparison import (
 )
 from stepscope.analysis.pod_viewer.gaps import gaps, parts_of
 from stepscope.analysis.pod_viewer.joined_steps import joined_steps
+from stepscope.analysis.pod_viewer.result import (
+    Category,
+    Clock,
+    PodStep,
+    PodViewerResult,
+)
 from stepscope.analysis.pod_viewer.rows import worker_rows
 from stepscope.analysis.pod_viewer.workers import (
-    Worker,
-    WorkerSummary,
     step_workers,
     summaries,
 )
 from stepscope.analysis.results.null_fields import with_every_null
-from stepscope.analysis.steps.matching import StepMatching, match_steps
-from stepscope.analysis.steps.measured_hosts import measured_hosts, start_unix_ns
+from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of
 from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
 from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.analysis.steps.matching import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "Category",
-    "Clock",
-    "Options",
-    "PodStep",
-    "PodViewerResult",
-    "analyse",
-]
+__all__ = ["Options", "analyse"]
 
 #: Numbers of the categories in TensorBoard's pod viewer (spec: tools, section 14).
 _INTERCHANGE: Final = {
@@ -69,128 +67,20 @@ _INTERCHANGE: Final = {
 _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show.
-
-    Attributes:
-        hosts: Only the workers of these hosts; empty for all. What is said of them
-            still takes all hosts into account: whom they waited for, say.
-    """
-
-    hosts: tuple[str, ...] = ()
-
-
-class Category(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the ten categories.
-
-    Attributes:
-        id: Its number in TensorBoard's pod viewer, which takes both precisions as one.
-        category: Its name in `breakdown_ms`.
-        name: The category of the guides that it is part of.
-    """
-
-    id: int
-    category: str
-    name: str
-
-
-class Clock(msgspec.Struct, frozen=True, kw_only=True):
-    """How surely the times of a host stand beside those of the others.
-
-    Attributes:
-        host: Its name.
-        source: `reference` (the host that the others are laid over), `collectives`
-            (which all members leave together), `recorded` (both recorded absolute
-            times; nothing checks them), `steps` (which they share) or `none`.
-        offset_us: How far its recorded clock is ahead of the reference's.
-        doubt_us: How far off that is if the members of a collective leave it together.
-        bound_us: How far off it can be at most, whoever left when.
-        samples: Collectives or steps that it was taken from.
-    """
-
-    host: str
-    source: str
-    offset_us: float | None
-    doubt_us: float | None
-    bound_us: float | None
-    samples: int
-
-
-class PodStep(StepComparison, frozen=True, kw_only=True):
-    """One step of the run, on all workers.
-
-    Attributes:
-        step: Its number; null for the whole profile.
-        name: Its name.
-        counted: Statistics use it.
-        complete: All hosts that run in lock step have it.
-        hosts: Its hosts. Steps of hosts that do not run in lock step stand alone.
-        workers: What each of them did.
-    """
-
-    step: int | None
-    name: str | None
-    counted: bool
-    complete: bool
-    hosts: tuple[str, ...]
-    workers: tuple[Worker, ...]
-
-
-class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Every step on every worker; nulls are in `missing`.
-
-    Attributes:
-        workers: Each worker alone: means of its steps.
-        steps: Every step of the run, in order.
-        slowest: The worker that holds up the others.
-        imbalance: Median of the steps.
-        start_skew_ms: Median of the steps.
-        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
-        in_lock_step: The hosts take part in the same steps.
-        processes: Processes that take part in the run, as its files say.
-        clocks: How surely the hosts' times stand side by side.
-        collectives_matched: Calls of collectives that were found on other workers.
-        collectives_unmatched: Those that were not: waiting is not told apart there.
-        unused_devices: Host → devices that its recording lists and on which it saw
-            nothing run. They are no idle workers: other processes may use them.
-        categories: What the categories are called elsewhere.
-        quality: Doubts that only a look at all hosts raises.
-        missing: Null fields and left-out categories with their reasons.
-        inputs: Host → what was read, counted.
-    """
-
-    workers: tuple[WorkerSummary, ...]
-    steps: tuple[PodStep, ...]
-    slowest: SlowestWorker | None
-    imbalance: float | None
-    start_skew_ms: float | None
-    hosts_matched_by: str
-    in_lock_step: bool
-    processes: int | None
-    clocks: tuple[Clock, ...]
-    collectives_matched: int
-    collectives_unmatched: int
-    unused_devices: dict[str, tuple[int, ...]]
-    categories: tuple[Category, ...]
-    quality: tuple[QualityNote, ...]
-    missing: tuple[Missing, ...]
-    inputs: dict[str, dict[str, int | None]]
-
-
 def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavailable:
     """Put the steps of all workers side by side (spec: tools, section 14)."""
     for host in options.hosts:
         profile.trace(host)
-    hosts, absent = measured_hosts(profile)
-    if not hosts:
-        return next(iter(absent.values()))
-    matching = match_steps(hosts, [start_unix_ns(profile, host.host) for host in hosts])
+    measured = measured_run(profile)
+    if isinstance(measured, Unavailable):
+        return measured
+    hosts, matching = measured.hosts, measured.matching
     slots = joined_steps(hosts, matching)
     collectives = worker_collectives(profile, hosts, slots)
     rows = worker_rows(profile, hosts, slots, collectives)
     shown = [host for host in hosts if not options.hosts or host.host in options.hosts]
     if not shown:
-        return absent[options.hosts[0]]
+        return measured.absent[options.hosts[0]]
     by_name = {host.host: host for host in hosts}
     compared = compare_steps(rows, collectives.clocks, _any_device(hosts))
     steps = _steps(rows, by_name, compared, len(hosts), options.hosts)
@@ -213,7 +103,13 @@ def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavail
         missing=(),
         inputs={host.host: _inputs(profile, host.host) for host in shown},
     )
-    known = gaps(result, hosts=shown, absent=absent, slowest=slowest, why=collectives)
+    known = gaps(
+        result,
+        hosts=shown,
+        absent=measured.absent,
+        slowest=slowest,
+        why=collectives,
+    )
     parts = parts_of(result)
     return msgspec.structs.replace(result, missing=with_every_null(parts, known))
 

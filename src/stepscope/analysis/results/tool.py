@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import msgspec
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 __all__ = ["Tool"]
+
+#: Most tools are answered no differently by anybody else.
+_NOBODY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Tool(NamedTuple):
@@ -26,6 +30,7 @@ class Tool(NamedTuple):
         analyse: `(profile, options)` to a frozen result or `Unavailable`.
         derivations: What it asks of each host for its default options, beside what
             these need themselves; they are computed side by side before.
+        compat: Producer of profiles → the same with the numbers that it wrote itself.
     """
 
     name: str
@@ -34,3 +39,6 @@ class Tool(NamedTuple):
     options: type[msgspec.Struct]
     analyse: Callable[[ProfileData, Any], msgspec.Struct | Unavailable]
     derivations: tuple[Callable[..., object], ...]
+    compat: Mapping[str, Callable[[ProfileData, Any], msgspec.Struct | Unavailable]] = (
+        _NOBODY
+    )

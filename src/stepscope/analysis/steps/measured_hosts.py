@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.analysis.steps.matching import StepMatching, match_steps
 from stepscope.analysis.steps.rows import HostSteps, host_steps
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["measured_hosts", "measured_rows", "start_unix_ns"]
+__all__ = ["MeasuredRun", "measured_rows", "measured_run", "start_unix_ns"]
 
 _NO_SUCH_MARKER: Final = Unavailable(
     code="NO_STEPS",
@@ -28,8 +30,47 @@ _COORDINATOR: Final = Unavailable(
 )
 
 
-def measured_hosts(
-    run: ProfileData, *, marker: str = ""
+class MeasuredRun(Frozen, frozen=True):
+    """A run and the hosts of it whose steps count.
+
+    Attributes:
+        run: The hosts that were chosen.
+        hosts: Those whose windows count; at least one.
+        absent: Host → why its windows do not count.
+        matching: How the steps of these hosts belong together.
+    """
+
+    run: ProfileData
+    hosts: list[HostSteps]
+    absent: dict[str, Unavailable]
+    matching: StepMatching
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the hosts whose windows count."""
+        return [host.host for host in self.hosts]
+
+
+def measured_run(
+    profile: ProfileData, *, host: str = "", marker: str = ""
+) -> MeasuredRun | Unavailable:
+    """Choose the hosts that count; unavailable where none of them does.
+
+    Args:
+        profile: The whole run.
+        host: Only this host; empty for all.
+        marker: Only the steps of this marker name; empty for all.
+    """
+    run = profile.select([host]) if host else profile
+    found, absent = _measured_hosts(run, marker=marker)
+    if not found:
+        return next(iter(absent.values()))
+    starts = [start_unix_ns(run, one.host) for one in found]
+    return MeasuredRun(run, found, absent, match_steps(found, starts))
+
+
+def _measured_hosts(
+    run: ProfileData, *, marker: str
 ) -> tuple[list[HostSteps], dict[str, Unavailable]]:
     """The hosts whose windows count, and why each of the others does not.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from stepscope.analysis.steps.rows import (
     reasons_of,
 )
 from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -32,20 +33,15 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = [
-    "HIGHLY_INPUT_BOUND_PERCENT",
-    "MODERATELY_INPUT_BOUND_PERCENT",
     "AnyDevice",
     "Step",
     "StepSummary",
+    "StepTimes",
     "bottleneck_of",
     "empty_summary",
     "step_list",
     "summary_of",
 ]
-
-#: From these shares of the step on, input is what to work on (spec: tools, section 8).
-HIGHLY_INPUT_BOUND_PERCENT: Final = 20.0
-MODERATELY_INPUT_BOUND_PERCENT: Final = 5.0
 
 _NO_STEP_TIME: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
@@ -143,6 +139,20 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     idle_percent: float | None
     any_device: AnyDevice | None
     bottleneck: str
+
+
+class StepTimes(NamedTuple):
+    """The steps of a run with their summary.
+
+    Attributes:
+        steps: Every step of every host.
+        summary: Of all of them.
+        missing: Why fields of either are null.
+    """
+
+    steps: tuple[Step, ...]
+    summary: StepSummary
+    missing: tuple[Missing, ...]
 
 
 def step_list(host: HostSteps) -> tuple[Step, ...]:
@@ -300,9 +310,9 @@ def bottleneck_of(input_percent: float | None) -> str:
     """Which side to work on (spec: tools, section 8)."""
     if input_percent is None:
         return "unknown"
-    if input_percent >= HIGHLY_INPUT_BOUND_PERCENT:
+    if input_percent >= THRESHOLDS.input_critical.value:
         return "host"
-    if input_percent >= MODERATELY_INPUT_BOUND_PERCENT:
+    if input_percent >= THRESHOLDS.input_warn.value:
         return "both"
     return "device"
 

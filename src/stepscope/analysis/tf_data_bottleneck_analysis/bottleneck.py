@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import msgspec
 import polars as pl
 
+from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
+from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
+    BOTTLENECK_ROWS,
+    PIPELINE_ROWS,
+    STAGE_ROWS,
+    WAIT_ROWS,
+)
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -26,6 +33,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.errors import BadUsage
+from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
@@ -38,10 +46,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
-    "BOTTLENECK_ROWS",
-    "PIPELINE_ROWS",
-    "STAGE_ROWS",
-    "WAIT_ROWS",
     "Bottleneck",
     "Graph",
     "Options",
@@ -50,60 +54,9 @@ __all__ = [
     "analyse",
 ]
 
-#: Columns of `bottlenecks`: the slowest call of every host pipeline.
-BOTTLENECK_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "pipeline": pl.String(),
-    "max_latency_us": pl.Float64(),
-    "input_bound": pl.Boolean(),
-    "bottleneck_type": pl.String(),
-    "bottleneck_long_name": pl.String(),
-    "bottleneck_self_us": pl.Float64(),
-    "bottleneck_calls": pl.Int64(),
-    "suggestion_kind": pl.String(),
-    "suggestion": pl.String(),
-}
-#: Columns of `pipelines`.
-PIPELINE_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "pipeline": pl.String(),
-    "kind": pl.String(),
-    "long_name": pl.String(),
-    "calls": pl.Int64(),
-    "min_latency_us": pl.Float64(),
-    "mean_latency_us": pl.Float64(),
-    "max_latency_us": pl.Float64(),
-    "slow_calls": pl.Int64(),
-}
-#: Columns of `stages`.
-STAGE_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "pipeline": pl.String(),
-    "rank": pl.Int64(),
-    "name": pl.String(),
-    "type": pl.String(),
-    "start_us": pl.Float64(),
-    "total_us": pl.Float64(),
-    "self_us": pl.Float64(),
-    "calls": pl.Int64(),
-    "critical": pl.Boolean(),
-    "bottleneck": pl.Boolean(),
-    "critical_time_us": pl.Float64(),
-    "asynchronous": pl.Boolean(),
-    "id": pl.String(),
-}
-#: Columns of `waits`.
-WAIT_ROWS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "steps": pl.Int64(),
-    "exposed_wait_ms_per_step": pl.Float64(),
-    "exposed_wait_percent": pl.Float64(),
-}
 
 #: A call that lasts longer did not find its element ready (spec: tools, section 15).
-_SLOW_PS: Final = 50 * PS_PER_US
-#: From here on a step counts as bound by input (spec: tools, section 18).
-_LIMITING_PERCENT: Final = 5.0
+_SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
 #: Verdict → what it means.
 _TEXTS: Final = {
@@ -134,21 +87,6 @@ _NO_PARAMETERS: Final = Unavailable(
     reason="the stages say nothing of their parallelism and buffers.",
     remedy="Record with a newer release of the framework, at host tracer level 2.",
 )
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at.
-
-    Attributes:
-        host: Only this host; empty for all.
-        pipeline: Only graphs of the pipelines of this name (`Host:0`, `Device:1`, …);
-            empty for all.
-        rank: Which call a graph shows, by latency; 0 is the slowest of its pipeline.
-    """
-
-    host: str = ""
-    pipeline: str = ""
-    rank: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,24 +170,24 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         summary: The verdict.
-        bottlenecks: The slowest call of each host pipeline, columns
-            `BOTTLENECK_ROWS`, by its latency.
-        pipelines: All pipelines, columns `PIPELINE_ROWS`, by host and appearance.
-        waits: What the steps of each host wait for input, columns `WAIT_ROWS`.
+        bottlenecks: The slowest call of each host pipeline, by its
+            latency.
+        pipelines: All pipelines, by host and appearance.
+        waits: What the steps of each host wait for input.
         graphs: One call of each selected pipeline; host pipelines by their greatest
             latency, then those of devices.
-        stages: The nodes of these graphs as one table, columns `STAGE_ROWS`.
+        stages: The nodes of these graphs as one table.
         quality: Doubts about the pipelines.
         missing: Null fields and hosts that could not be looked at.
         inputs: Host → executions, stages and calls that were read.
     """
 
     summary: Summary
-    bottlenecks: pl.DataFrame
-    pipelines: pl.DataFrame
-    waits: pl.DataFrame
+    bottlenecks: Annotated[pl.DataFrame, BOTTLENECK_ROWS]
+    pipelines: Annotated[pl.DataFrame, PIPELINE_ROWS]
+    waits: Annotated[pl.DataFrame, WAIT_ROWS]
     graphs: tuple[Graph, ...]
-    stages: pl.DataFrame
+    stages: Annotated[pl.DataFrame, STAGE_ROWS]
     quality: tuple[QualityNote, ...]
     missing: tuple[Missing, ...]
     inputs: dict[str, dict[str, int]]
@@ -361,7 +299,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     else:
         fields["exposed_wait_ms_per_step"] = wait.ms_per_step
         fields["exposed_wait_percent"] = wait.percent
-        fields["limits_steps"] = wait.percent >= _LIMITING_PERCENT
+        fields["limits_steps"] = wait.percent >= THRESHOLDS.input_warn.value
     fields["bottleneck"] = _bottleneck(worst)
     advice = _suggestion(worst)
     if advice is not None:
@@ -496,7 +434,7 @@ def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
 
 
 def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
-    of_node = [name for name in STAGE_ROWS if name in Node.__struct_fields__]
+    of_node = [name for name in STAGE_ROWS.dtypes() if name in Node.__struct_fields__]
     rows = [
         (
             *(graph.host, graph.pipeline, graph.rank),
@@ -505,7 +443,7 @@ def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
         for graph in graphs
         for node in graph.nodes
     ]
-    return pl.DataFrame(rows, schema=STAGE_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=STAGE_ROWS.dtypes(), orient="row")
 
 
 def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
@@ -522,7 +460,7 @@ def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
                 *(alike, *((advice.kind, advice.words) if advice else _NONE[:2])),
             )
         )
-    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=BOTTLENECK_ROWS.dtypes(), orient="row")
 
 
 _NONE: Final = (None, None, None)
@@ -543,7 +481,7 @@ def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
                 int((latency > _SLOW_PS).sum()),
             )
         )
-    return pl.DataFrame(rows, schema=PIPELINE_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=PIPELINE_ROWS.dtypes(), orient="row")
 
 
 def _waits(found: Sequence[_Host]) -> pl.DataFrame:
@@ -553,4 +491,4 @@ def _waits(found: Sequence[_Host]) -> pl.DataFrame:
         else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
         for host in found
     ]
-    return pl.DataFrame(rows, schema=WAIT_ROWS, orient="row")
+    return pl.DataFrame(rows, schema=WAIT_ROWS.dtypes(), orient="row")

@@ -6,12 +6,14 @@ an export, `trace_tiles` gives what a window of the page needs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.options.trace_viewer import Options
+from stepscope.analysis.trace_viewer.columns import TRACE_SECTIONS, TRACE_TRACKS
 from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
@@ -27,50 +29,15 @@ if TYPE_CHECKING:
     from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["TRACE_SECTIONS", "TRACE_TRACKS", "Options", "TraceViewerResult", "analyse"]
-
-#: Columns of `TraceViewerResult.tracks`.
-TRACE_TRACKS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "section": pl.String(),
-    "name": pl.String(),
-    "kind": pl.String(),  # as in the table `tracks`
-    "view": pl.String(),  # which view of other tracks a derived one is; else null
-    "recorded": pl.Boolean(),  # False for what is derived here
-    "spans": pl.Int64(),
-    "drawn": pl.Int64(),  # of them, those that are shown unasked
-    "rows": pl.Int32(),
-    "start_ms": pl.Float64(),
-    "end_ms": pl.Float64(),
-    "process": pl.Int32(),  # numbers in the exported trace
-    "thread": pl.Int32(),
-    "lanes": pl.Int32(),  # threads that the track takes there
-    "folded": pl.Boolean(),
-}
-#: Columns of `TraceViewerResult.sections`.
-TRACE_SECTIONS: Final[dict[str, pl.DataType]] = {
-    "host": pl.String(),
-    "name": pl.String(),
-    "kind": pl.String(),
-    "label": pl.String(),
-    "device": pl.Int32(),
-    "recorded_process": pl.Int64(),
-    "process": pl.Int32(),
-    "tracks": pl.Int64(),
-    "spans": pl.Int64(),
-}
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole trace is shown; there is nothing to choose."""
+__all__ = ["Options", "TraceViewerResult", "analyse"]
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
     """Sections and tracks of all selected hosts in display order.
 
     Attributes:
-        tracks: One row per track, columns `TRACE_TRACKS`.
-        sections: One row per processing element, columns `TRACE_SECTIONS`.
+        tracks: One row per track.
+        sections: One row per processing element.
         events: Recorded events: drawn, folded and hidden ones.
         drawn: Events that are shown.
         folded: Bookkeeping that is shown on request.
@@ -87,8 +54,8 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Host → tracks, events and derived spans.
     """
 
-    tracks: pl.DataFrame
-    sections: pl.DataFrame
+    tracks: Annotated[pl.DataFrame, TRACE_TRACKS]
+    sections: Annotated[pl.DataFrame, TRACE_SECTIONS]
     events: int
     drawn: int
     folded: int
@@ -131,7 +98,7 @@ def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unav
     missing += _unseen_lines(profile, found)
     return TraceViewerResult(
         tracks=tracks.select(
-            pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.items()
+            pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.dtypes().items()
         ),
         sections=pl.concat([_sections(trace, tracks) for trace in found]),
         events=int(seen.sum()),
@@ -162,7 +129,7 @@ def _tracks(
     timeline = trace.timeline
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
-        return pl.DataFrame(schema=TRACE_TRACKS)
+        return pl.DataFrame(schema=TRACE_TRACKS.dtypes())
     tracks = timeline.tracks
     recorded = tracks["source"].is_not_null().to_numpy()
     start, dur = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -203,7 +170,7 @@ def _tracks(
         )
         .join(lanes, on="track", how="left", maintain_order="left")
         .hstack(measured)
-        .select(pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.items())
+        .select(pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.dtypes().items())
     )
 
 
@@ -220,7 +187,9 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(pl.Series("process", trace.process))
         .join(counted, on="process", how="left", maintain_order="left")
-        .select(pl.col(name).cast(kind) for name, kind in TRACE_SECTIONS.items())
+        .select(
+            pl.col(name).cast(kind) for name, kind in TRACE_SECTIONS.dtypes().items()
+        )
     )
 
 

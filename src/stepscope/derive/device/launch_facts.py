@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.correlation import Correlation
 
-__all__ = ["ASSUMED_LATENCY_PS", "LaunchFacts", "launch_facts"]
+__all__ = ["ASSUMED_LATENCY_PS", "ENOUGH_SAMPLES", "LaunchFacts", "launch_facts"]
 
 #: The lower end of the 20 to 40 µs that the TensorFlow GPU guide names.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
-_ENOUGH_SAMPLES: Final = 30
+#: Fewer launches than this have no typical latency.
+ENOUGH_SAMPLES: Final = 30
 #: Back-to-back work on one stream is taken to be at least this close.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_QUANTILE: Final = 10
@@ -87,14 +88,14 @@ def launch_facts(
     waited = start_ps[known] - called_ps[launch_of[known]]
     samples = waited[correlation.queue_empty[known]]
     latency_ps = ASSUMED_LATENCY_PS
-    if len(samples) >= _ENOUGH_SAMPLES:
+    if len(samples) >= ENOUGH_SAMPLES:
         latency_ps = int(np.median(samples))
     kernel = codes(device_activity, "kind") == _KERNEL
     early = -waited[waited < 0]
     used = correlation.activity_count_of_launch > 0
     return LaunchFacts(
         latency_ps=latency_ps,
-        latency_samples=len(samples) if len(samples) >= _ENOUGH_SAMPLES else 0,
+        latency_samples=len(samples) if len(samples) >= ENOUGH_SAMPLES else 0,
         switch_ps=_switch_ps(
             handles(device_activity, "track"),
             start_ps,
@@ -153,7 +154,7 @@ def _switch_ps(
     same = track[1:] == track[:-1]
     in_time = queued_ps[1:] <= end_ps[:-1] - 2 * latency_ps
     gaps = gap[same & in_time & (gap > 0)]
-    if len(gaps) < _ENOUGH_SAMPLES:
+    if len(gaps) < ENOUGH_SAMPLES:
         return _ASSUMED_SWITCH_PS
     return int(np.percentile(gaps, _SWITCH_QUANTILE))
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class AllocationSteps(Frozen, frozen=True):
     """Allocator events beside the steps.
 
     Attributes:
-        step: Int64 by row of allocations: the number of its step; -1 in no step; null
+        step: Int64 by row of allocations: the number of its step; null in no step, and
             where no step is known at all.
         intervals: The steps in time order, columns `STEP_INTERVALS`; empty where
             there are none. Device times where the boundaries are device times.
@@ -58,11 +59,9 @@ def allocation_steps(
     """The step of the stored group, else the one in whose host interval it lies."""
     group = allocations["group"]
     if isinstance(steps, Unavailable):
-        known = group.null_count() < len(group)
         # Groups are the producer's steps, even if nothing shows when they began.
-        step = group.fill_null(-1) if known else group
         empty = pl.DataFrame(schema=STEP_INTERVALS)
-        return AllocationSteps(step.alias("step"), empty, steps)
+        return AllocationSteps(group.alias("step"), empty, steps)
     intervals = _intervals(steps, windows)
     number = ints(intervals, "step")
     if steps.on_device:
@@ -71,7 +70,7 @@ def allocation_steps(
     else:
         at = _interval_at(intervals, ints(allocations, "start_ps"))
     # Index -1 reads the last number, which the condition beside it rules out.
-    found = pl.Series("step", np.where(at >= 0, number[at], -1), pl.Int64)
+    found = nullable("step", number[at], at >= 0)
     return AllocationSteps(_by_group(steps, group).fill_null(found), intervals, None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from stepscope.derive.model.charges import (
     parameter_charges,
 )
 from stepscope.derive.model.places import Places, chained
+from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -40,17 +41,13 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = [
-    "VIEWS",
     "Hung",
     "ModelWork",
-    "View",
     "charges_of",
     "model_charges",
     "model_work",
 ]
 
-View = Literal["scope", "graph", "op", "code"]
-VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
 #: Views that show the variables that a recording describes.
 _DESCRIBED: Final[tuple[View, ...]] = ("scope", "op")
 

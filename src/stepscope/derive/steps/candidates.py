@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,7 @@ NUMBERED_RANGE: Final = 0.95
 DEVICE_LINE: Final = 0.95
 
 #: Below this confidence inferred steps are not used (spec: tools, section 3.4).
-INFERRED_CONFIDENCE: Final = 0.60
+INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 
 #: Columns of `Steps.rows`; null means unknown.
 STEP_ROWS: Final = {

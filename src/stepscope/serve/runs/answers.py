@@ -8,7 +8,6 @@ import msgspec
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals.vocabulary import seen
-from stepscope.advice.thresholds import THRESHOLDS
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
 from stepscope.report.compose import LIMITS, compose
@@ -20,6 +19,7 @@ from stepscope.report.words import findings as finding_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 

@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.options import PRESETS, SELECTABLE, settings_of
+from stepscope.analysis.model_views.settings import PRESETS, SELECTABLE, settings_of
 from stepscope.analysis.tools import analyse
 from stepscope.errors import BadUsage
 

@@ -1,5 +1,8 @@
 """Every number that a verdict hangs on, once, with its source and its meaning.
 
+It stands below `derive`, `analysis` and `advice`, so that what a tool calls
+input-bound and what a rule calls so are the same number.
+
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis; "ours" is a choice
 of this project that recorded runs have to confirm.
@@ -105,6 +108,27 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     )
     high_confidence: Threshold = _of(
         0.80, "ratio", "ours", "confidence from which steps count as marked"
+    )
+    memory_warn: Threshold = _of(
+        0.92, "ratio", "ours", "share of the capacity in use at the peak: nearly full"
+    )
+    memory_critical: Threshold = _of(
+        0.97, "ratio", "ours", "share of the capacity in use at the peak: full"
+    )
+    fragmented: Threshold = _of(
+        0.20, "ratio", "ours", "share of the free memory that is not in one piece"
+    )
+    worth_defragmenting: Threshold = _of(
+        0.10, "ratio", "ours", "free share of the capacity from which its pieces matter"
+    )
+    small_op_runs: Threshold = _of(
+        50, "count", "ours", "runs per step from which an op is frequent"
+    )
+    small_op_latencies: Threshold = _of(
+        2, "ratio", "ours", "launch latencies below which device work is brief"
+    )
+    worker_difference: Threshold = _of(
+        0.005, "ratio", "ours", "share of the step below which workers are alike"
     )
 
 

@@ -1,29 +1,17 @@
-"""Options and presets of `model_views`, with the names of the older profiler's API."""
+"""Presets of `model_views`, and its options with everything decided."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
+from stepscope.analysis.options.model_views import Options, OrderBy
 from stepscope.analysis.results.patterns import check_pattern
-from stepscope.derive.model.work import View
 from stepscope.errors import BadUsage
 
-__all__ = ["PRESETS", "SELECTABLE", "Options", "Settings", "settings_of"]
+__all__ = ["PRESETS", "SELECTABLE", "Settings", "settings_of"]
 
-OrderBy = Literal[
-    "name",
-    "depth",
-    "micros",
-    "accelerator_micros",
-    "cpu_micros",
-    "bytes",
-    "params",
-    "float_ops",
-    "occurrence",
-]
-Preset = Literal["time_and_memory", "trainable_variables_parameter", "float_operation"]
 
 #: Name of a choice of columns → the columns.
 SELECTABLE: Final = {
@@ -36,63 +24,6 @@ SELECTABLE: Final = {
     "occurrence": ("occurrences",),
     "op_types": ("type",),
 }
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show; None leaves it to the preset, and to the defaults behind it.
-
-    A regular expression matches a whole name, or it does not match.
-
-    Attributes:
-        view: The view that is shown first; all of them are in the result.
-        preset: Options that go together; each can still be given.
-        step: Only what ran in the step with this number.
-        step_name: Only what ran in steps that are marked with this name.
-        last_steps: Only what ran in the last so many steps (of that name).
-        max_depth: Nodes no deeper than this; 1 is a root.
-        min_micros: Nodes with at least this total time, in µs.
-        min_accelerator_micros: … this total time on devices.
-        min_cpu_micros: … this total time on hosts.
-        min_bytes: … that asked for at least so many bytes.
-        min_params: … that read at least so many elements of variables.
-        min_float_ops: … that did at least so many floating-point operations.
-        min_occurrence: … with at least so many executions.
-        order_by: Siblings by this, the greatest first; names and depths the other way.
-        account_type_regexes: Only ops with such a type count at all.
-        start_name_regexes: Only these nodes, and what is beneath them.
-        trim_name_regexes: Not these nodes, and nothing beneath them.
-        show_name_regexes: Only these nodes; what is beneath them moves up.
-        hide_name_regexes: Not these nodes; likewise.
-        account_displayed_op_only: Totals of what is shown alone, and of what is only
-            deeper than `max_depth`.
-        show_trainable_variables: Also nodes with trained variables, however little
-            they cost, and the column of them; variables that are not trained count in
-            no node.
-        select: Columns, by the names in `SELECTABLE`; all where it is left out.
-    """
-
-    view: View = "scope"
-    preset: Preset | None = None
-    step: int | None = None
-    step_name: str | None = None
-    last_steps: int | None = None
-    max_depth: int | None = None
-    min_micros: float | None = None
-    min_accelerator_micros: float | None = None
-    min_cpu_micros: float | None = None
-    min_bytes: int | None = None
-    min_params: int | None = None
-    min_float_ops: int | None = None
-    min_occurrence: int | None = None
-    order_by: OrderBy | None = None
-    account_type_regexes: tuple[str, ...] | None = None
-    start_name_regexes: tuple[str, ...] | None = None
-    trim_name_regexes: tuple[str, ...] | None = None
-    show_name_regexes: tuple[str, ...] | None = None
-    hide_name_regexes: tuple[str, ...] | None = None
-    account_displayed_op_only: bool | None = None
-    show_trainable_variables: bool | None = None
-    select: tuple[str, ...] | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

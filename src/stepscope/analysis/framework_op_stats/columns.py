@@ -1,0 +1,455 @@
+"""The tables of `framework_op_stats`: what each column is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.analysis.results.columns import (
+    BLOCK_DIM,
+    COPIED_BYTES,
+    DEVICES,
+    GRID_DIM,
+    HOST,
+    HOSTS,
+    KERNEL_NAME,
+    KERNEL_TIMES,
+    OCCUPANCY,
+    OP_NAME,
+    PRECISION,
+    RANK,
+    REGISTERS,
+    SHARED_MEMORY,
+    TENSOR_CORES,
+)
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = [
+    "CALL_ROWS",
+    "COPY_ROWS",
+    "KERNEL_ROWS",
+    "LAUNCH_ROWS",
+    "OP_ROWS",
+    "PIE_ROWS",
+    "SHAPE_ROWS",
+]
+
+_NO_WORK: Final = "its operations or bytes are not known"
+
+#: (spec: tools, section 10)
+OP_ROWS: Final = TableSchema(
+    "rows",
+    "an op on the hosts or on the devices",
+    "device rows by self time, then name; then host rows",
+    (
+        RANK,
+        Column("host_or_device", pl.String(), "", NEVER, "The side: Host or Device."),
+        Column("type", pl.String(), "", "not recorded", "Type of the op."),
+        Column(
+            "name",
+            pl.String(),
+            "",
+            NEVER,
+            "Name of the op; (no annotation) for device work that nothing names.",
+        ),
+        Column(
+            "occurrences",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Host: executions. Device: executions on the host that launched its work, "
+            "else runs of its most frequent kernel, program by program.",
+        ),
+        Column(
+            "total_time_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "With inner ops, of recursive calls the outermost only. Device ops do not "
+            "nest: total is self.",
+        ),
+        Column("avg_time_us", pl.Float64(), "us", NEVER, "Total time of an execution."),
+        Column(
+            "total_self_time_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Time in which no other op ran inside it. On a host thread self times add "
+            "up to the union of its ops, to the picosecond.",
+        ),
+        Column(
+            "avg_self_time_us", pl.Float64(), "us", NEVER, "Self time of an execution."
+        ),
+        Column(
+            "device_self_percent",
+            pl.Float64(),
+            "percent",
+            "the side took no time",
+            "Share of the self times of all device ops, shown or not; 0 of a host op, "
+            "as TensorFlow's guide says.",
+        ),
+        Column(
+            "device_cumulative_percent",
+            pl.Float64(),
+            "percent",
+            "the side took no time",
+            "Running sum in order of rank.",
+        ),
+        Column(
+            "host_self_percent",
+            pl.Float64(),
+            "percent",
+            "the side took no time",
+            "Share of the self times of all host ops, shown or not; 0 of a device op.",
+        ),
+        Column(
+            "host_cumulative_percent",
+            pl.Float64(),
+            "percent",
+            "the side took no time",
+            "Running sum in order of rank.",
+        ),
+        Column(
+            "measured_flop_rate",
+            pl.Float64(),
+            "GFLOP/s",
+            _NO_WORK,
+            "Operations of all executions over their total time: those of the "
+            "compiled program's instructions, else what the compiler recorded, else "
+            "what the recorded operands tell; never of a hardware counter.",
+        ),
+        Column(
+            "model_flop_rate",
+            pl.Float64(),
+            "GFLOP/s",
+            _NO_WORK,
+            "The same with the operations of the program before a compiler changed it.",
+        ),
+        Column(
+            "measured_memory_bw",
+            pl.Float64(),
+            "GiB/s",
+            _NO_WORK,
+            "Bytes of all operands and results, each once an execution, over the "
+            "total time; caches may have served a part.",
+        ),
+        Column(
+            "operational_intensity",
+            pl.Float64(),
+            "FLOP/byte",
+            _NO_WORK,
+            "Operations per byte.",
+        ),
+        Column(
+            "tensor_core_utilization_percent",
+            pl.Float64(),
+            "percent",
+            "a host op, or a kernel's name says nothing",
+            "Share of its kernel time in kernels whose names show matrix instructions.",
+        ),
+        Column(
+            "bound_by",
+            pl.String(),
+            "",
+            "its work or the device's peaks are not known, or more was moved than the "
+            "memory can",
+            "Compute or HBM: what is used most of what it could give in that time; "
+            "Latency where neither is used for 1 %.",
+        ),
+        Column("eager", pl.String(), "", "nothing tells", "Eager, Function or Mixed."),
+        Column(
+            "exposed_time_us",
+            pl.Float64(),
+            "us",
+            "a host op",
+            "Time in which no other op ran on that device.",
+        ),
+        Column(
+            "module", pl.String(), "", "of no compiled program", "Its compiled program."
+        ),
+        HOSTS,
+        Column(
+            "per_step_us",
+            pl.Float64(),
+            "us",
+            "there are no steps, or it belongs to none",
+            "Time of the executions that belong to a step, over the number of steps.",
+        ),
+        Column(
+            "activities",
+            pl.Int64(),
+            "",
+            "a host op",
+            "Kernels, copies and memsets that the executions ran.",
+        ),
+        Column(
+            "small_op",
+            pl.Boolean(),
+            "",
+            "a host op, or there are no steps",
+            "At least 50 runs a step, each below twice the launch latency on average.",
+        ),
+        TENSOR_CORES[0],
+        Column(
+            "framework_op",
+            pl.String(),
+            "",
+            "of no compiled program",
+            "The framework's op that its instruction came from.",
+        ),
+        Column(
+            "source", pl.String(), "", "not recorded", "Line of the program: file:line."
+        ),
+    ),
+)
+PIE_ROWS: Final = TableSchema(
+    "pies",
+    "a slice of a distribution of self time",
+    "the largest first, other last",
+    (
+        Column("name", pl.String(), "", NEVER, "Op or type; other for the rest."),
+        Column("self_time_us", pl.Float64(), "us", NEVER, "Its self time."),
+        Column(
+            "percent",
+            pl.Float64(),
+            "percent",
+            "the whole took no time",
+            "Share of the whole.",
+        ),
+    ),
+)
+KERNEL_ROWS: Final = TableSchema(
+    "kernels",
+    "a kernel or collective of the calls by launch shape",
+    "by total time",
+    (
+        RANK,
+        KERNEL_NAME,
+        OP_NAME,
+        Column("kind", pl.String(), "", NEVER, "kernel or collective."),
+        *KERNEL_TIMES,
+        Column(
+            "percent",
+            pl.Float64(),
+            "percent",
+            "they took no time",
+            "Share of the time of these kernels.",
+        ),
+        Column(
+            "fill",
+            pl.String(),
+            "",
+            "a collective",
+            "How it can fill the device: full, small_grid, low_occupancy or unknown.",
+        ),
+        GRID_DIM,
+        BLOCK_DIM,
+        Column(
+            "blocks",
+            pl.Int64(),
+            "blocks",
+            "launch details were not recorded",
+            "Blocks of the grid.",
+        ),
+        Column(
+            "multiprocessors",
+            pl.Int64(),
+            "",
+            "the device does not say",
+            "Multiprocessors of the device.",
+        ),
+        REGISTERS,
+        SHARED_MEMORY,
+        *OCCUPANCY,
+        *TENSOR_CORES,
+        PRECISION,
+        HOSTS,
+        DEVICES,
+    ),
+)
+COPY_ROWS: Final = TableSchema(
+    "copies",
+    "copies or memsets of the calls of one kind and name",
+    "by total time",
+    (
+        RANK,
+        Column(
+            "kind", pl.String(), "", NEVER, "h2d, d2h, p2p_copy, local_copy or memset."
+        ),
+        Column("name", pl.String(), "", NEVER, "As recorded."),
+        OP_NAME,
+        KERNEL_TIMES[0],
+        KERNEL_TIMES[1],
+        KERNEL_TIMES[2],
+        KERNEL_TIMES[4],
+        Column("bytes", pl.Int64(), "bytes", COPIED_BYTES, "What they moved or set."),
+        Column(
+            "gib_per_s",
+            pl.Float64(),
+            "GiB/s",
+            COPIED_BYTES,
+            "The bytes over the total time.",
+        ),
+        HOSTS,
+        DEVICES,
+    ),
+)
+LAUNCH_ROWS: Final = TableSchema(
+    "launches",
+    "calls of the driver of one name, made inside the calls",
+    "by total time",
+    (
+        RANK,
+        Column("name", pl.String(), "", NEVER, "Name of the driver's function."),
+        Column("calls", pl.Int64(), "", NEVER, "How often it was called."),
+        *(KERNEL_TIMES[1], KERNEL_TIMES[2], KERNEL_TIMES[4]),
+        Column(
+            "activities",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Activities of the chosen calls that these launches started.",
+        ),
+        Column(
+            "idle_launches",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Activities that found the device idle.",
+        ),
+        Column(
+            "median_wait_us",
+            pl.Float64(),
+            "us",
+            "no activity found the device idle",
+            "Of those, from the end of the launch call to their begin.",
+        ),
+    ),
+)
+CALL_ROWS: Final = TableSchema(
+    "calls",
+    "one execution of a chosen op",
+    "by time on devices, then on hosts",
+    (
+        RANK,
+        HOST,
+        Column(
+            "call",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Its number on this host, from 1, in order of time.",
+        ),
+        Column("op", pl.String(), "", NEVER, "Name of the op."),
+        Column("type", pl.String(), "", "not recorded", "Type of the op."),
+        Column("step", pl.Int64(), "", "in no step", "Number of its step."),
+        Column(
+            "start_ms",
+            pl.Float64(),
+            "ms",
+            "not known",
+            "Begin on the host, else of its device work; since the start of the "
+            "profile.",
+        ),
+        Column(
+            "host_us",
+            pl.Float64(),
+            "us",
+            "no host event is the call",
+            "Its time on the host, inner ops included.",
+        ),
+        Column(
+            "host_self_us",
+            pl.Float64(),
+            "us",
+            "no host event is the call",
+            "The same without inner ops.",
+        ),
+        Column(
+            "device_us",
+            pl.Float64(),
+            "us",
+            "no device, or its launches are not known",
+            "Time of all that was launched inside it, added up.",
+        ),
+        Column(
+            "waiting_us",
+            pl.Float64(),
+            "us",
+            "it launched nothing, or its launches are not known",
+            "The device idle, from its begin to its last activity.",
+        ),
+        Column(
+            "kernels",
+            pl.Int64(),
+            "",
+            "no device, or its launches are not known",
+            "Kernels that it launched.",
+        ),
+        Column(
+            "collectives",
+            pl.Int64(),
+            "",
+            "no device, or its launches are not known",
+            "Collectives that it launched.",
+        ),
+        Column(
+            "copies",
+            pl.Int64(),
+            "",
+            "no device, or its launches are not known",
+            "Copies and memsets that it launched.",
+        ),
+        Column(
+            "copy_bytes", pl.Int64(), "bytes", COPIED_BYTES, "What they moved or set."
+        ),
+        Column(
+            "launches",
+            pl.Int64(),
+            "",
+            "launch calls were not recorded",
+            "Launch calls made inside it.",
+        ),
+        Column(
+            "shape",
+            pl.String(),
+            "",
+            "not recorded",
+            "Shapes of its operands, as recorded.",
+        ),
+        DEVICES,
+    ),
+)
+SHAPE_ROWS: Final = TableSchema(
+    "shapes",
+    "calls of an op with operands of one shape",
+    "by time on devices, then on hosts",
+    (
+        RANK,
+        Column("op", pl.String(), "", NEVER, "Name of the op."),
+        Column(
+            "shape",
+            pl.String(),
+            "",
+            NEVER,
+            "Shapes of the operands, as recorded on the device event, else on the "
+            "host event.",
+        ),
+        Column("calls", pl.Int64(), "", NEVER, "Calls with this shape."),
+        Column(
+            "host_us",
+            pl.Float64(),
+            "us",
+            "no host event is a call with this shape",
+            "Their time on hosts, added up.",
+        ),
+        Column(
+            "device_us",
+            pl.Float64(),
+            "us",
+            "no device was looked at",
+            "Their time on devices, added up.",
+        ),
+    ),
+)

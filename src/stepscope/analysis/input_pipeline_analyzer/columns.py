@@ -1,0 +1,113 @@
+"""The tables of `input_pipeline_analyzer`: what each column is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.analysis.results.columns import HOST
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["DEVICE_ROWS", "INPUT_OPS"]
+
+_UNSEEN: Final = "it could not be looked at"
+
+DEVICE_ROWS: Final = TableSchema(
+    "devices",
+    "a device of a host",
+    "by host and device",
+    (
+        HOST,
+        Column(
+            "device",
+            pl.Int32(),
+            "ordinal",
+            "no device could be looked at",
+            "The device.",
+        ),
+        Column("steps", pl.Int64(), "", NEVER, "Its counted steps."),
+        Column(
+            "input_percent",
+            pl.Float64(),
+            "percent",
+            _UNSEEN,
+            "Share of their time that waits for input or transfers it.",
+        ),
+        Column(
+            "input_wait_percent",
+            pl.Float64(),
+            "percent",
+            _UNSEEN,
+            "Of it, waiting while the device idles.",
+        ),
+        Column(
+            "input_transfer_percent",
+            pl.Float64(),
+            "percent",
+            _UNSEEN,
+            "Of it, transfers that nothing hides.",
+        ),
+    ),
+)
+#: (spec: tools, section 9)
+INPUT_OPS: Final = TableSchema(
+    "input_ops",
+    "an input op of a host",
+    "by self time, then name, then host",
+    (
+        Column(
+            "name",
+            pl.String(),
+            "",
+            NEVER,
+            "Name of the op: a stage of a pipeline, a loop over a loader, a copy, …",
+        ),
+        Column("count", pl.Int64(), "", NEVER, "How often it ran."),
+        Column(
+            "total_time_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Its time, of recursive calls the outermost only.",
+        ),
+        Column(
+            "total_time_percent",
+            pl.Float64(),
+            "percent",
+            "the ops take no time",
+            "The same as a share of the self times of all input ops of all hosts.",
+        ),
+        Column(
+            "self_time_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Its time without the input ops inside it on its thread.",
+        ),
+        Column(
+            "self_time_percent",
+            pl.Float64(),
+            "percent",
+            "the ops take no time",
+            "The same as a share of the self times of all input ops of all hosts.",
+        ),
+        Column(
+            "category",
+            pl.String(),
+            "",
+            NEVER,
+            "demanded_file_read, advanced_file_read, preprocessing, enqueue or "
+            "unclassified.",
+        ),
+        Column(
+            "critical_time_ms",
+            pl.Float64(),
+            "ms",
+            "no stage of a pipeline",
+            "Wall time of pipeline calls that the stage is charged with.",
+        ),
+        Column("threads", pl.Int64(), "", NEVER, "Threads on which it ran."),
+        HOST,
+    ),
+)

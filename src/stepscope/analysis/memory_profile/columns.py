@@ -1,0 +1,245 @@
+"""The tables of `memory_profile`: what each column is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.analysis.results.columns import HOST
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["BREAKDOWN_ROWS", "STEP_ROWS", "SUMMARY_ROWS", "TIMELINE_ROWS"]
+
+_OP: Final = Column(
+    "op_name", pl.String(), "", "not recorded", "Op that asked for the block."
+)
+_REGION: Final = Column(
+    "region_type",
+    pl.String(),
+    "",
+    "not recorded",
+    "What the block is for: temp, output, persist, …",
+)
+_TYPE: Final = Column(
+    "data_type", pl.String(), "", "not recorded", "Element type of the tensor."
+)
+_SHAPE: Final = Column(
+    "tensor_shape", pl.String(), "", "not recorded", "Shape of the tensor, as recorded."
+)
+_UNTOLD: Final = "nothing tells the use of the memory"
+
+SUMMARY_ROWS: Final = TableSchema(
+    "rows",
+    "a memory: an allocator of a host",
+    "by host, the fullest first",
+    (
+        Column(
+            "memory_id",
+            pl.String(),
+            "",
+            NEVER,
+            "Its name; of several hosts the host stands before it.",
+        ),
+        HOST,
+        Column(
+            "allocations",
+            pl.Int64(),
+            "",
+            NEVER,
+            "All of the profile, whatever the timeline shows.",
+        ),
+        Column(
+            "deallocations",
+            pl.Int64(),
+            "",
+            NEVER,
+            "All of the profile, whatever the timeline shows.",
+        ),
+        Column(
+            "capacity_bytes",
+            pl.Int64(),
+            "bytes",
+            "neither recorded nor told by stack, heap and free memory",
+            "Size of the memory.",
+        ),
+        Column(
+            "peak_heap_lifetime_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Greatest heap since the process began.",
+        ),
+        Column(
+            "peak_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNTOLD,
+            "Stack and heap at the peak: the first event after which they are "
+            "greatest.",
+        ),
+        Column(
+            "peak_capacity_percent",
+            pl.Float64(),
+            "percent",
+            "the peak or the capacity is not known",
+            "Share of the capacity in use at the peak.",
+        ),
+        Column(
+            "peak_time_ms",
+            pl.Float64(),
+            "ms",
+            _UNTOLD,
+            "Time of the peak, since the start of the profile.",
+        ),
+        Column("peak_stack_bytes", pl.Int64(), "bytes", _UNTOLD, "Stack at the peak."),
+        Column("peak_heap_bytes", pl.Int64(), "bytes", _UNTOLD, "Heap at the peak."),
+        Column(
+            "peak_free_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Free memory at the peak.",
+        ),
+        Column(
+            "peak_fragmentation",
+            pl.Float64(),
+            "0 to 1",
+            "not recorded, or nothing was free",
+            "1 - largest free chunk / free memory, at the peak.",
+        ),
+        Column(
+            "unmatched_deallocations",
+            pl.Int64(),
+            "",
+            "no event carries an address",
+            "Frees of blocks that nobody saw allocated.",
+        ),
+        Column(
+            "address_reuse",
+            pl.Int64(),
+            "",
+            "no event carries an address",
+            "Allocations at an address where a block was still alive.",
+        ),
+    ),
+)
+TIMELINE_ROWS: Final = TableSchema(
+    "memories.timeline",
+    "an allocation or a deallocation",
+    "by time; extremes of equal spans and the peak, or every event",
+    (
+        Column("time_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."),
+        Column(
+            "stack_bytes", pl.Int64(), "bytes", "not recorded", "Stack after the event."
+        ),
+        Column("heap_bytes", pl.Int64(), "bytes", _UNTOLD, "Heap after the event."),
+        Column(
+            "free_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Free memory after the event.",
+        ),
+        Column(
+            "fragmentation",
+            pl.Float64(),
+            "0 to 1",
+            "not recorded, or nothing is free",
+            "1 - largest free chunk / free memory.",
+        ),
+        Column("event", pl.String(), "", NEVER, "allocation or deallocation."),
+        Column(
+            "requested_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "What was asked for; negative of a deallocation.",
+        ),
+        Column(
+            "allocation_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Size of the block; negative of a deallocation.",
+        ),
+        _OP,
+        Column(
+            "step_id",
+            pl.Int64(),
+            "",
+            "in no step, or no steps are known",
+            "Number of the step: that of the group that was stored, else that in "
+            "whose host interval the event lies.",
+        ),
+        _REGION,
+        _TYPE,
+        _SHAPE,
+        Column(
+            "memory_in_use_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNTOLD,
+            "Stack and heap after the event.",
+        ),
+    ),
+)
+BREAKDOWN_ROWS: Final = TableSchema(
+    "memories.breakdown",
+    "blocks of one op, type and shape that were alive at one instant",
+    "the largest first",
+    (
+        _OP,
+        Column(
+            "allocation_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Their sizes added up.",
+        ),
+        Column(
+            "requested_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded, or no single allocation",
+            "What was asked for, added up.",
+        ),
+        Column(
+            "occurrences", pl.Int64(), "", "no single allocation", "How many blocks."
+        ),
+        _REGION,
+        _TYPE,
+        _SHAPE,
+    ),
+)
+STEP_ROWS: Final = TableSchema(
+    "memories.steps",
+    "a step",
+    "by time",
+    (
+        Column("step_id", pl.Int64(), "", "the step has no number", "Its number."),
+        Column("name", pl.String(), "", "the step has no name", "Its name."),
+        Column(
+            "start_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."
+        ),
+        Column("end_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."),
+        Column(
+            "open_end",
+            pl.Boolean(),
+            "",
+            NEVER,
+            "The last step: nothing shows where it ends.",
+        ),
+        Column("start_bytes", pl.Int64(), "bytes", _UNTOLD, "In use when it began."),
+        Column("end_bytes", pl.Int64(), "bytes", _UNTOLD, "In use when it ended."),
+        Column(
+            "growth_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNTOLD,
+            "What it left behind: use at its end less that at its begin.",
+        ),
+        Column("min_bytes", pl.Int64(), "bytes", _UNTOLD, "Least use in the step."),
+        Column("max_bytes", pl.Int64(), "bytes", _UNTOLD, "Greatest use in the step."),
+    ),
+)

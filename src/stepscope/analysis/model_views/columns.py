@@ -1,0 +1,135 @@
+"""The table of a view of `model_views`: what each column is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["VIEW_ROWS"]
+
+VIEW_ROWS: Final = TableSchema(
+    "scope",
+    "a node of the model",
+    "depth first",
+    (
+        Column("id", pl.Int64(), "", NEVER, "Its number in the order shown."),
+        Column(
+            "parent",
+            pl.Int64(),
+            "",
+            "a root",
+            "Number of the nearest shown node above.",
+        ),
+        Column("depth", pl.Int64(), "", NEVER, "Nodes down to it; 1 is a root."),
+        Column(
+            "name",
+            pl.String(),
+            "",
+            NEVER,
+            "Whole path of a scope, else the op, the type or the line.",
+        ),
+        Column(
+            "type",
+            pl.String(),
+            "",
+            "a scope, or ops of several types",
+            "Type of its op.",
+        ),
+        Column(
+            "occurrences",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Executions in the node and beneath it; what a host and a device both "
+            "show of an op counts once.",
+        ),
+        Column(
+            "total_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Host self time and device time, with what is beneath.",
+        ),
+        Column(
+            "self_us", pl.Float64(), "us", NEVER, "The same without what is beneath."
+        ),
+        Column(
+            "percent",
+            pl.Float64(),
+            "percent",
+            "no time was recorded",
+            "Share of the time that is accounted.",
+        ),
+        Column(
+            "host_us",
+            pl.Float64(),
+            "us",
+            "host time was not recorded",
+            "The host's part of self_us.",
+        ),
+        Column(
+            "device_us",
+            pl.Float64(),
+            "us",
+            "device time was not recorded",
+            "The devices' part of self_us.",
+        ),
+        Column(
+            "total_host_us",
+            pl.Float64(),
+            "us",
+            "host time was not recorded",
+            "The host's part of total_us.",
+        ),
+        Column(
+            "total_device_us",
+            pl.Float64(),
+            "us",
+            "device time was not recorded",
+            "The devices' part of total_us.",
+        ),
+        Column(
+            "flops",
+            pl.Int64(),
+            "FLOP",
+            "known of no execution",
+            "Floating-point operations of the executions for which they are known, "
+            "with what is beneath.",
+        ),
+        Column(
+            "self_flops",
+            pl.Int64(),
+            "FLOP",
+            "known of no execution",
+            "The same without what is beneath.",
+        ),
+        Column(
+            "flops_known_percent",
+            pl.Float64(),
+            "percent",
+            "the node took no time",
+            "Share of its total time that ops with known operations took; below 100 "
+            "flops is a lower bound.",
+        ),
+        Column(
+            "parameters",
+            pl.Int64(),
+            "elements",
+            "the view shows none, or nothing tells of variables",
+            "Elements of the model's variables as described, else of those that "
+            "layers read; each counts once, where it is read first, and of several "
+            "hosts that with most.",
+        ),
+        Column(
+            "allocated_bytes",
+            pl.Int64(),
+            "bytes",
+            "no allocation names an op of the node",
+            "Sum of the allocations that name an op of the node that ran; not what "
+            "was alive at once.",
+        ),
+    ),
+)

@@ -1,0 +1,31 @@
+"""What can be asked of `framework_op_stats`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from stepscope.analysis.options.values import Name, Prefix
+
+__all__ = ["Options"]
+
+#: Calls that are listed unless all are asked for; their number is always told.
+_MOST_CALLS: Final = 1000
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        include_idle: Give idle time rows of its own, and count it in percentages.
+        op: Only the op with this name: its calls, kernels, copies, launches, share of
+            the step, and what dominates.
+        scope: The same for all ops whose names begin with this path; not with `op`.
+        most_calls: How many calls of them to list at most; none for all.
+    """
+
+    include_idle: bool = False
+    op: Name | None = None
+    scope: Prefix | None = None
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = _MOST_CALLS

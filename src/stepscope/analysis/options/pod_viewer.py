@@ -1,0 +1,18 @@
+"""What can be asked of `pod_viewer`."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Options"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to show.
+
+    Attributes:
+        hosts: Only the workers of these hosts; empty for all. What is said of them
+            still takes all hosts into account: whom they waited for, say.
+    """
+
+    hosts: tuple[str, ...] = ()

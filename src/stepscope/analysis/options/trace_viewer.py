@@ -1,0 +1,11 @@
+"""What can be asked of `trace_viewer`."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Options"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole trace is shown; there is nothing to choose."""

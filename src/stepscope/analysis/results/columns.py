@@ -1,0 +1,132 @@
+"""Columns that tables of several results share, each declared once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.trace.schema import NEVER, Column
+
+__all__ = [
+    "BLOCK_DIM",
+    "COPIED_BYTES",
+    "DEVICES",
+    "GRID_DIM",
+    "HOST",
+    "HOSTS",
+    "KERNEL_NAME",
+    "KERNEL_TIMES",
+    "OCCUPANCY",
+    "OP_NAME",
+    "PRECISION",
+    "RANK",
+    "REGISTERS",
+    "SHARED_MEMORY",
+    "TENSOR_CORES",
+]
+
+_NO_DETAILS: Final = "launch details were not recorded"
+
+RANK: Final = Column(
+    "rank", pl.Int64(), "", NEVER, "Place in the order of the table; 1 is the first."
+)
+HOST: Final = Column("host", pl.String(), "", NEVER, "Its host.")
+HOSTS: Final = Column(
+    "hosts", pl.List(pl.String()), "", NEVER, "Hosts on which it ran."
+)
+DEVICES: Final = Column(
+    "devices",
+    pl.List(pl.Int32()),
+    "ordinal",
+    "no device took part",
+    "Devices on which it ran.",
+)
+KERNEL_NAME: Final = Column(
+    "kernel_name", pl.String(), "", NEVER, "Demangled, as recorded."
+)
+OP_NAME: Final = Column(
+    "op_name",
+    pl.String(),
+    "",
+    NEVER,
+    "Framework op of the HLO instruction, else the annotation's name, else the op on "
+    "the host around the launch call; empty where nothing names one.",
+)
+#: How often activities of one kind ran, and for how long.
+KERNEL_TIMES: Final = (
+    Column("occurrences", pl.Int64(), "", NEVER, "How often it ran."),
+    Column("total_us", pl.Float64(), "us", NEVER, "The durations added up."),
+    Column(
+        "avg_us",
+        pl.Float64(),
+        "us",
+        NEVER,
+        "Mean duration, not rounded to nanoseconds.",
+    ),
+    Column("min_us", pl.Float64(), "us", NEVER, "The shortest."),
+    Column("max_us", pl.Float64(), "us", NEVER, "The longest."),
+)
+REGISTERS: Final = Column(
+    "registers",
+    pl.Int32(),
+    "",
+    f"{_NO_DETAILS}, or no GPU can have so many",
+    "Of each thread, as recorded.",
+)
+SHARED_MEMORY: Final = Column(
+    "shared_memory_bytes",
+    pl.Int64(),
+    "bytes",
+    _NO_DETAILS,
+    "Of each block, static and dynamic.",
+)
+BLOCK_DIM: Final = Column(
+    "block_dim", pl.String(), "threads", _NO_DETAILS, "Shape of a block: x,y,z."
+)
+GRID_DIM: Final = Column(
+    "grid_dim", pl.String(), "blocks", _NO_DETAILS, "Shape of the grid: x,y,z."
+)
+OCCUPANCY: Final = (
+    Column(
+        "occupancy_percent",
+        pl.Float64(),
+        "percent",
+        f"{_NO_DETAILS}, or the device's limits are not known",
+        "As the tracer computed it, else from registers, shared memory, block and the "
+        "limits of the compute capability; of several devices the lowest.",
+    ),
+    Column(
+        "occupancy_limiter",
+        pl.String(),
+        "",
+        "nothing limits it, or the occupancy is not known",
+        "What keeps more blocks from fitting: registers, shared_memory, threads, "
+        "blocks.",
+    ),
+)
+TENSOR_CORES: Final = (
+    Column(
+        "tensor_core_eligible",
+        pl.Boolean(),
+        "",
+        "nothing names the op, or the compute capability is not known",
+        "The device has Tensor Cores (7.0 or newer), and the op is a matrix product "
+        "or convolution or the kernel uses them.",
+    ),
+    Column(
+        "uses_tensor_core",
+        pl.Boolean(),
+        "",
+        "the name says nothing, or the device is no GPU",
+        "The kernel's name shows matrix instructions.",
+    ),
+)
+PRECISION: Final = Column(
+    "precision",
+    pl.String(),
+    "bits",
+    "a collective or a copy",
+    "Width of the computation: 16, 32, tf32 or 64.",
+)
+COPIED_BYTES: Final = "the size of one of them was not recorded"

@@ -1,0 +1,211 @@
+"""The tables of `tf_data_bottleneck_analysis`: what each column is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from stepscope.analysis.results.columns import HOST
+from stepscope.trace.schema import NEVER, Column, TableSchema
+
+__all__ = ["BOTTLENECK_ROWS", "PIPELINE_ROWS", "STAGE_ROWS", "WAIT_ROWS"]
+
+_PIPELINE: Final = Column(
+    "pipeline", pl.String(), "", NEVER, "Its pipeline: Host:0, Device:1, …"
+)
+_TRANSPARENT: Final = "the call holds no stage but transparent ones"
+
+BOTTLENECK_ROWS: Final = TableSchema(
+    "bottlenecks",
+    "the slowest call of a host's pipeline",
+    "by its latency",
+    (
+        HOST,
+        _PIPELINE,
+        Column("max_latency_us", pl.Float64(), "us", NEVER, "How long the call lasts."),
+        Column(
+            "input_bound",
+            pl.Boolean(),
+            "",
+            NEVER,
+            "It lasts longer than 50 µs: the element was not ready.",
+        ),
+        Column(
+            "bottleneck_type",
+            pl.String(),
+            "",
+            _TRANSPARENT,
+            "Transformation that the call waited for most.",
+        ),
+        Column(
+            "bottleneck_long_name",
+            pl.String(),
+            "",
+            _TRANSPARENT,
+            "All stages from the last one up to this one.",
+        ),
+        Column(
+            "bottleneck_self_us",
+            pl.Float64(),
+            "us",
+            _TRANSPARENT,
+            "Its self time in the call.",
+        ),
+        Column(
+            "bottleneck_calls",
+            pl.Int64(),
+            "",
+            _TRANSPARENT,
+            "Its executions in the call.",
+        ),
+        Column(
+            "suggestion_kind",
+            pl.String(),
+            "",
+            _TRANSPARENT,
+            "Stable name of the suggestion.",
+        ),
+        Column("suggestion", pl.String(), "", _TRANSPARENT, "What to do about it."),
+    ),
+)
+PIPELINE_ROWS: Final = TableSchema(
+    "pipelines",
+    "an input pipeline",
+    "by host and appearance",
+    (
+        HOST,
+        _PIPELINE,
+        Column("kind", pl.String(), "", NEVER, "Whether it feeds a host or a device."),
+        Column("long_name", pl.String(), "", NEVER, "Its last stage."),
+        Column(
+            "calls", pl.Int64(), "", NEVER, "How often it was asked for an element."
+        ),
+        Column(
+            "min_latency_us",
+            pl.Float64(),
+            "us",
+            "no call was recorded",
+            "The shortest call.",
+        ),
+        Column(
+            "mean_latency_us",
+            pl.Float64(),
+            "us",
+            "no call was recorded",
+            "Mean of the calls.",
+        ),
+        Column(
+            "max_latency_us",
+            pl.Float64(),
+            "us",
+            "no call was recorded",
+            "The longest call.",
+        ),
+        Column("slow_calls", pl.Int64(), "", NEVER, "Calls longer than 50 µs."),
+    ),
+)
+STAGE_ROWS: Final = TableSchema(
+    "stages",
+    "a stage of a call that a graph shows",
+    "as the graphs; within one those nearest to the consumer first",
+    (
+        HOST,
+        _PIPELINE,
+        Column(
+            "rank",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Place of the call by latency, 0 for the slowest of its pipeline.",
+        ),
+        Column("name", pl.String(), "", NEVER, "The long name."),
+        Column(
+            "type",
+            pl.String(),
+            "",
+            NEVER,
+            "The transformation, without index and version.",
+        ),
+        Column(
+            "start_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Of its first execution, since the start of the profile.",
+        ),
+        Column(
+            "total_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Its executions added up; it may exceed the call's latency.",
+        ),
+        Column(
+            "self_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "The same without what its immediate children overlap.",
+        ),
+        Column("calls", pl.Int64(), "", NEVER, "Executions in this call."),
+        Column(
+            "critical",
+            pl.Boolean(),
+            "",
+            NEVER,
+            "The call waited for it: it lies on the critical path.",
+        ),
+        Column(
+            "bottleneck",
+            pl.Boolean(),
+            "",
+            NEVER,
+            "It has the longest self time on that path.",
+        ),
+        Column(
+            "critical_time_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "What of the call's wall time it is charged with.",
+        ),
+        Column(
+            "asynchronous",
+            pl.Boolean(),
+            "",
+            NEVER,
+            "It fetches its elements on threads of its own.",
+        ),
+        Column(
+            "id",
+            pl.String(),
+            "",
+            NEVER,
+            "As recorded, in decimal; the long name where no id was recorded.",
+        ),
+    ),
+)
+WAIT_ROWS: Final = TableSchema(
+    "waits",
+    "a host",
+    "in the order of the hosts",
+    (
+        HOST,
+        Column("steps", pl.Int64(), "", NEVER, "Steps that were looked at."),
+        Column(
+            "exposed_wait_ms_per_step",
+            pl.Float64(),
+            "ms",
+            "not known",
+            "How long a step waits for input while nothing else keeps it busy.",
+        ),
+        Column(
+            "exposed_wait_percent",
+            pl.Float64(),
+            "percent",
+            "not known",
+            "The same as a share of the steps' time.",
+        ),
+    ),
+)

@@ -1,0 +1,54 @@
+"""Every table of a result is as its field declares it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.results.tables import declared_tables
+
+import stepscope as ss
+from stepscope.analysis.tools import TOOLS
+from stepscope.trace.schema import check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHIPPED = (
+    *("tf_keras_fit", "tf_eager", "jax_marked", "torch_train"),
+    *("gpu/check_jax", "gpu/check_torch"),
+)
+#: One column for each category that a request spends time in.
+NOT_DECLARED = {"requests.breakdown_ms: not declared"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_tables_hold_what_their_columns_declare(name: str, repository: Path) -> None:
+    profile = ss.open(repository / "tests" / "data" / name)
+    results = [profile.tool(tool.name) for tool in TOOLS]
+    ops = profile.tool("framework_op_stats").rows["name"]
+    results += [profile.tool("framework_op_stats", op=op) for op in (ops[0], ops[-1])]
+    found = [pair for result in results for pair in declared_tables(result)]
+    assert len(found) > 5
+    problems = {problem for pair in found for problem in check(*pair)}
+    assert problems - NOT_DECLARED == set()
+
+
+def test_no_column_of_numbers_of_things_holds_minus_one(repository: Path) -> None:
+    """Unknown is null: only differences and what is freed may be below zero."""
+    below = set()
+    for name in SHIPPED:
+        profile = ss.open(repository / "tests" / "data" / name)
+        for tool in TOOLS:
+            for schema, frame in declared_tables(profile.tool(tool.name)):
+                below |= {
+                    f"{schema.name}.{column}"
+                    for column in frame.columns
+                    if frame[column].dtype.is_numeric() and (frame[column] < 0).any()
+                }
+    assert below <= {
+        "memories.timeline.allocation_bytes",
+        "memories.timeline.requested_bytes",
+        "memories.breakdown.allocation_bytes",
+        "memories.steps.growth_bytes",
+    }
