@@ -29,7 +29,8 @@ class TraceData:
 
     Attributes:
         host: Name of the host, unique in its profile.
-        strings: Interned texts; a handle is an index into it.
+        strings: Interned texts; a handle is an index into it. They are the same,
+            whatever was asked for before.
         data: The file's bytes (uint8); a place is an offset into it.
     """
 

@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.errors import BadInput
+from stepscope.formats.kineto.decoded.recording import Recording
+from stepscope.formats.kineto.decoded.tracks import tracks_frame
 from stepscope.formats.kineto.json.document import open_document
-from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.formats.kineto.strings import Strings
 from stepscope.formats.kineto.tables.allocations import allocations
+from stepscope.formats.kineto.tables.device_activity import collect_activity
 from stepscope.formats.kineto.tables.environment import devices, environment, pairing
 from stepscope.formats.kineto.tables.iterators import iterators
 from stepscope.formats.kineto.tables.launches import launches
 from stepscope.formats.kineto.tables.quality import quality
-from stepscope.formats.kineto.tables.recording import Recording
-from stepscope.formats.kineto.tables.stats import stats
-from stepscope.formats.kineto.tables.tracks import tracks_frame
+from stepscope.formats.kineto.tables.stats import read_arguments
+from stepscope.formats.lost import or_lost
+from stepscope.formats.once import once
 from stepscope.trace.events import AGGREGATES, EVENT_TYPES
 from stepscope.trace.model import TraceData
 from stepscope.trace.stats import TYPE_STATS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from stepscope.formats.kineto.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
 
 __all__ = ["read"]
@@ -76,29 +78,33 @@ def read(source: HostFiles) -> TraceData:
         )
     (path,) = source.paths
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
-    recording = Recording(path, document)
-    builders: dict[str, Callable[[Recording], pl.DataFrame | Unavailable]] = {
-        "tracks": _tracks,
-        "events": lambda it: it.timeline.frame(),
-        "event_types": _event_types,
-        "aggregates": lambda _: pl.DataFrame(schema=AGGREGATES.dtypes()),
-        "stats": stats,
-        "type_stats": lambda _: pl.DataFrame(schema=TYPE_STATS.dtypes()),
-        "device_activity": _device_activity,
-        "geometries": _geometries,
-        "launches": launches,
-        "allocations": allocations,
-        "iterators": iterators,
-        "parameters": lambda _: _NO_PARAMETERS,
-        "hlo_ops": lambda _: _NO_HLO,
-        "devices": devices,
-        "environment": environment,
-        "quality": quality,
-    }
+    return _trace(source.host, Recording(path, document))
+
+
+def _trace(host: str, recording: Recording) -> TraceData:
+    activity = once(partial(collect_activity, recording))
+    arguments = once(partial(read_arguments, recording))
     return TraceData(
-        source.host,
-        {name: partial(build, recording) for name, build in builders.items()},
-        strings=recording.strings,
+        host,
+        {
+            "tracks": lambda: _tracks(recording),
+            "events": recording.timeline.frame,
+            "event_types": lambda: _event_types(recording),
+            "aggregates": lambda: pl.DataFrame(schema=AGGREGATES.dtypes()),
+            "stats": lambda: arguments().frame,
+            "type_stats": lambda: pl.DataFrame(schema=TYPE_STATS.dtypes()),
+            "device_activity": lambda: _device_activity(recording, activity()),
+            "geometries": lambda: _geometries(recording, activity()),
+            "launches": lambda: launches(recording, activity()),
+            "allocations": lambda: allocations(recording),
+            "iterators": lambda: iterators(recording),
+            "parameters": lambda: _NO_PARAMETERS,
+            "hlo_ops": lambda: _NO_HLO,
+            "devices": lambda: devices(recording, activity()),
+            "environment": lambda: environment(recording),
+            "quality": lambda: quality(recording, activity()),
+        },
+        strings=Strings(recording.texts.strings, lambda: arguments().strings),
         data=recording.document.data,
     )
 
@@ -124,20 +130,22 @@ def _event_types(recording: Recording) -> pl.DataFrame:
     )
 
 
-def _device_activity(recording: Recording) -> pl.DataFrame | Unavailable:
-    return _why_no_activity(recording) or recording.activity.frame
+def _device_activity(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
+    return _why_no_activity(recording, activity) or activity.frame
 
 
-def _geometries(recording: Recording) -> pl.DataFrame | Unavailable:
-    absent = _why_no_activity(recording)
+def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    absent = _why_no_activity(recording, activity)
     if absent is not None:
         return absent
-    geometries = recording.activity.geometries
-    return _NO_GEOMETRIES if geometries.is_empty() else geometries
+    return _NO_GEOMETRIES if activity.geometries.is_empty() else activity.geometries
 
 
-def _why_no_activity(recording: Recording) -> Unavailable | None:
+def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
     """The reason that there is no device activity, None where there is some."""
-    if recording.activity.frame.height:
+    if activity.frame.height:
         return None
-    return or_lost(recording, _NO_ACTIVITY if pairing(recording) else _NO_DEVICE)
+    absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE
+    return or_lost(absent, recording.damaged_at)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from stepscope.formats.once import once
+from stepscope.formats.xplane.decoded.recording import Recording
 from stepscope.formats.xplane.decoded.spool import read_spool
-from stepscope.formats.xplane.recording import Recording
+from stepscope.formats.xplane.decoded.tracks import tracks_frame
 from stepscope.formats.xplane.tables.allocations import allocations
+from stepscope.formats.xplane.tables.device_activity import collect_activity
 from stepscope.formats.xplane.tables.environment import devices, environment
 from stepscope.formats.xplane.tables.iterators import iterators
+from stepscope.formats.xplane.tables.launches import launches
 from stepscope.formats.xplane.tables.missing_devices import why_no_activity
 from stepscope.formats.xplane.tables.parameters import parameters
 from stepscope.formats.xplane.tables.programs import hlo_ops
 from stepscope.formats.xplane.tables.quality import quality
-from stepscope.formats.xplane.tables.tracks import tracks_frame
 from stepscope.rundir import is_spool
 from stepscope.trace.events import EVENT_TYPES
 from stepscope.trace.model import TraceData
@@ -29,8 +32,7 @@ from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import CATEGORY, OP_CATEGORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from stepscope.formats.xplane.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
     from stepscope.xspace.reading.columns import XSpace
 
@@ -45,27 +47,28 @@ def read(source: HostFiles) -> TraceData:
             the way out.
     """
     recording = Recording(source.host, source.paths, _decoded(source))
-    builders: dict[str, Callable[[Recording], pl.DataFrame | Unavailable]] = {
-        "tracks": _tracks,
-        "events": lambda it: it.timeline.frame(),
-        "event_types": _event_types,
-        "aggregates": lambda it: it.timeline.aggregates(),
-        "stats": _stats,
-        "type_stats": _type_stats,
-        "device_activity": _device_activity,
-        "geometries": _geometries,
-        "launches": lambda it: it.launches,
-        "allocations": allocations,
-        "iterators": iterators,
-        "parameters": parameters,
-        "hlo_ops": hlo_ops,
-        "devices": devices,
-        "environment": environment,
-        "quality": quality,
-    }
+    activity = once(partial(collect_activity, recording))
+    calls = once(partial(launches, recording))
     return TraceData(
         source.host,
-        {name: partial(build, recording) for name, build in builders.items()},
+        {
+            "tracks": lambda: _tracks(recording),
+            "events": recording.timeline.frame,
+            "event_types": lambda: _event_types(recording),
+            "aggregates": recording.timeline.aggregates,
+            "stats": lambda: _stats(recording),
+            "type_stats": lambda: _type_stats(recording),
+            "device_activity": lambda: _device_activity(recording, activity()),
+            "geometries": lambda: _geometries(recording, activity()),
+            "launches": calls,
+            "allocations": lambda: allocations(recording),
+            "iterators": lambda: iterators(recording),
+            "parameters": lambda: parameters(recording),
+            "hlo_ops": lambda: hlo_ops(recording),
+            "devices": lambda: devices(recording, activity()),
+            "environment": lambda: environment(recording),
+            "quality": lambda: quality(recording, activity(), calls()),
+        },
         strings=recording.strings,
         data=recording.space.data,
     )
@@ -97,7 +100,9 @@ def _event_types(recording: Recording) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "name": pl.Series(recording.type_names.tolist(), dtype=pl.String),
-            "display_name": recording.texts("display_name", types.display_name),
+            "display_name": recording.texts().series(
+                "display_name", types.display_name
+            ),
             "known": ~types.unknown,
             "op": _operators(recording),
         },
@@ -108,8 +113,9 @@ def _event_types(recording: Recording) -> pl.DataFrame:
 def _operators(recording: Recording) -> pl.Series:
     """By type: whether its events are operators; null where nobody says."""
     categories = recording.type_values([CATEGORY])[CATEGORY]
-    handles = recording.handles(categories)
-    is_op = handles == recording.handle(OP_CATEGORY)
+    texts = recording.texts()
+    handles = texts.numbers(categories)
+    is_op = handles == texts.find(OP_CATEGORY)
     return nullable("op", is_op, handles >= 0)
 
 
@@ -141,19 +147,21 @@ def _type_stats(recording: Recording) -> pl.DataFrame:
     )
 
 
-def _device_activity(recording: Recording) -> pl.DataFrame | Unavailable:
-    return why_no_activity(recording) or recording.activity.frame
+def _device_activity(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
+    return why_no_activity(recording, activity) or activity.frame
 
 
-def _geometries(recording: Recording) -> pl.DataFrame | Unavailable:
-    absent = why_no_activity(recording)
+def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    absent = why_no_activity(recording, activity)
     if absent is not None:
         return absent
-    if recording.activity.geometries.is_empty():
+    if activity.geometries.is_empty():
         return Unavailable(
             code="NO_KERNEL_DETAILS",
             reason="No kernel carries launch details.",
             remedy="Record on a GPU with the device tracer on; TPUs have no such "
             "details.",
         )
-    return recording.activity.geometries
+    return activity.geometries

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.interning import Interned
+    from stepscope.formats.kineto.columns.columns import Interned
     from stepscope.formats.kineto.json.messages import (
         ApiArgs,
         DeviceArgs,

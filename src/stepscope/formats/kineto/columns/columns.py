@@ -1,17 +1,17 @@
-"""The events of a file as columns, in file order, and columns that may hold null."""
+"""The events of a file as columns, in file order, and what columns are made with."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+import numpy as np
 import polars as pl
 
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from stepscope.trace.reading.texts import Shortening
@@ -20,6 +20,7 @@ __all__ = [
     "DeviceColumns",
     "EventColumns",
     "FileColumns",
+    "Interned",
     "LinkColumns",
     "MemoryColumns",
     "OpColumns",
@@ -27,6 +28,8 @@ __all__ = [
     "signed",
     "whole_number",
 ]
+
+_Value = TypeVar("_Value", bound="Hashable")
 
 _WRAP: Final = 2**64
 _HALF: Final = 2**63
@@ -162,6 +165,21 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     bad_place: int | None
     cut_at: int | None
     total: int
+
+
+class Interned(dict[_Value, int], Generic[_Value]):
+    """Value → number, in the order of first appearance; looking a new one up adds it.
+
+    A subclass of `dict`, so that a known value is found without running Python code.
+    """
+
+    def __missing__(self, value: _Value) -> int:
+        number = self[value] = len(self)
+        return number
+
+    def numbers(self, values: Sequence[_Value]) -> NDArray[np.int32]:
+        """The number of each value."""
+        return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
 
 def signed(value: int) -> int:

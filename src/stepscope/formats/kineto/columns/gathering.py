@@ -31,12 +31,12 @@ from stepscope.formats.kineto.columns.columns import (
     DeviceColumns,
     EventColumns,
     FileColumns,
+    Interned,
     LinkColumns,
     MemoryColumns,
     OpColumns,
     whole_number,
 )
-from stepscope.formats.kineto.columns.interning import Interned
 from stepscope.formats.kineto.json.batches import LARGEST_EVENT, batches
 from stepscope.formats.kineto.json.messages import (
     ApiArgs,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
 
 __all__ = ["allocations"]
 
@@ -32,7 +32,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     known = memory.frame["bytes"].is_not_null() & (memory.frame["bytes"] != 0)
     entries = np.flatnonzero((row >= 0) & known.to_numpy())
     if not len(entries):
-        return or_lost(recording, _NONE_RECORDED)
+        return or_lost(_NONE_RECORDED, recording.damaged_at)
     # Entries are in file order; tracks follow each other in the table of events.
     start = recording.timeline.start_ps[row[entries]]
     entries = entries[np.argsort(start, kind="stable")]

@@ -10,7 +10,6 @@ import polars as pl
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.copies import kind_of_copy
 from stepscope.formats.kineto.tables.geometries import geometries_of
-from stepscope.formats.kineto.tables.shapes import shape_text
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY, kind_of_name
@@ -19,7 +18,7 @@ from stepscope.trace.reading.nullable import nullable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
 
 __all__ = ["Activity", "collect_activity"]
 
@@ -174,14 +173,6 @@ def _op_handles(
     if not len(columns.ops.place):
         return op, op
     known = op >= 0
-    name = columns.events.name[columns.ops.place][op]
-    names = np.full(len(columns.names), -1, np.int32)
-    for number in np.unique(name[known]).tolist():
-        names[number] = recording.intern(recording.names[number])
-    shape = columns.ops.shape[op]
-    shapes = np.full(len(columns.shapes), -1, np.int32)
-    for number in np.unique(shape[known]).tolist():
-        text = shape_text(*columns.shapes[number])
-        if text is not None:
-            shapes[number] = recording.intern(text)
-    return np.where(known, names[name], -1), np.where(known, shapes[shape], -1)
+    name = recording.texts.name[columns.events.name[columns.ops.place][op]]
+    shape = recording.texts.shape[columns.ops.shape[op]]
+    return np.where(known, name, np.int32(-1)), np.where(known, shape, np.int32(-1))

@@ -9,14 +9,15 @@ import polars as pl
 
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.json.messages import DeviceProperties
-from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
+    from stepscope.formats.kineto.tables.device_activity import Activity
 
 __all__ = [
     "FORMAT",
@@ -82,12 +83,12 @@ def work_tracks(recording: Recording) -> list[int]:
     ]
 
 
-def devices(recording: Recording) -> pl.DataFrame | Unavailable:
+def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
     """Every accelerator that was listed or used, by ordinal."""
     properties = pairing(recording)
     if not properties:
-        return or_lost(recording, _NO_DEVICE)
-    counts = dict(recording.activity.frame["device"].value_counts().iter_rows())
+        return or_lost(_NO_DEVICE, recording.damaged_at)
+    counts = dict(activity.frame["device"].value_counts().iter_rows())
     rows = [
         {
             "device": device,

@@ -18,7 +18,7 @@ from stepscope.formats.kineto.columns.categories import EventClass
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
 
 __all__ = ["FORWARD_THREAD", "SEQUENCE", "gradient_links"]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.trace.iterators import ITERATORS, is_loader_call
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
 
 __all__ = ["iterators"]
 
@@ -33,7 +33,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     on_thread = (kinds == "thread").to_numpy()
     rows = rows[on_thread[line.track[rows]]] if len(rows) else rows
     if not len(rows):
-        return or_lost(recording, _NONE_RECORDED)
+        return or_lost(_NONE_RECORDED, recording.damaged_at)
     return pl.DataFrame(
         {
             "event": rows.astype(np.int32),

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.kineto.tables.absent import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.trace.launches import LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
+    from stepscope.formats.kineto.tables.device_activity import Activity
 
 __all__ = ["launches"]
 
@@ -29,15 +30,15 @@ _NO_CALLS: Final = Unavailable(
 )
 
 
-def launches(recording: Recording) -> pl.DataFrame | Unavailable:
+def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
     """Every call with a correlation id, in the order of `events`."""
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]
     entries = np.flatnonzero((row >= 0) & correlation.is_not_null().to_numpy())
     if not len(entries):
-        without = recording.activity.frame.is_empty()
-        return or_lost(recording, _NO_DEVICE if without else _NO_CALLS)
+        without = activity.frame.is_empty()
+        return or_lost(_NO_DEVICE if without else _NO_CALLS, recording.damaged_at)
     entries = entries[np.argsort(row[entries], kind="stable")]
     event = row[entries]
     line = recording.timeline

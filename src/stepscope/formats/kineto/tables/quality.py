@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
+    from stepscope.formats.kineto.tables.device_activity import Activity
 
 __all__ = ["quality"]
 
@@ -36,22 +37,22 @@ _VERSIONS: Final = (
 )
 
 
-def quality(recording: Recording) -> pl.DataFrame:
+def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
     """Every doubt about a recording, gravest first."""
-    sources = (
-        _damage,
-        _refused,
-        lambda it: it.columns.shortening.notes(),
-        _times,
-        _unknown,
-        _overhead,
-        _devices,
-        _activity,
-        _ops,
-        _memory,
-        _origin,
+    notes = (
+        *_damage(recording),
+        *_refused(recording),
+        *recording.columns.shortening.notes(),
+        *_times(recording),
+        *_unknown(recording),
+        *_overhead(recording),
+        *_devices(recording),
+        *_activity(activity),
+        *_ops(recording),
+        *_memory(recording),
+        *_origin(recording),
     )
-    return notes_frame(tuple(note for source in sources for note in source(recording)))
+    return notes_frame(notes)
 
 
 def _damage(recording: Recording) -> Iterator[QualityNote]:
@@ -203,8 +204,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
     )
 
 
-def _activity(recording: Recording) -> Iterator[QualityNote]:
-    activity = recording.activity
+def _activity(activity: Activity) -> Iterator[QualityNote]:
     total = activity.frame.height
     yield from launch_and_copy_notes(activity.refused, activity.undirected)
     if activity.unmatched:

@@ -2,7 +2,8 @@
 
 Few tools ask for them, and there are several per event. So they are decoded when the
 table is first asked for, in a second pass over the file: the bytes of the arguments of
-many events at once, then the values of each name at once.
+many events at once, then the values of each name at once. Their texts are known then,
+too: their handles follow those that the recording knew before, whoever asks first.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 import polars as pl
 from msgspec import Raw
 
+from stepscope.formats.kineto.columns.columns import Interned
 from stepscope.formats.kineto.columns.gathering import paused_collector
-from stepscope.formats.kineto.columns.interning import Interned
 from stepscope.formats.kineto.json.batches import batches
 from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value
 from stepscope.formats.kineto.tables.gradients import (
@@ -25,6 +26,8 @@ from stepscope.formats.kineto.tables.gradients import (
     SEQUENCE,
     gradient_links,
 )
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.stats import DOUBLE, INT, REF, STATS, UINT
 
 if TYPE_CHECKING:
@@ -32,9 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.tables.recording import Recording
+    from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["LINK", "stats"]
+__all__ = ["LINK", "Arguments", "read_arguments"]
 
 #: Both ends of the link from an op to the op of its gradient carry its id under this
 #: name, which is the category of the arrows that tell it.
@@ -51,7 +54,19 @@ _UNSIGNED_END: Final = 2**64
 _SIGNED_END: Final = 2**63
 
 
-def stats(recording: Recording) -> pl.DataFrame:
+class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
+    """The arguments of a file.
+
+    Attributes:
+        frame: The table `stats`.
+        strings: Handle → text; first those that the recording knew before.
+    """
+
+    frame: pl.DataFrame
+    strings: tuple[str, ...]
+
+
+def read_arguments(recording: Recording) -> Arguments:
     """Every argument of every event, by event."""
     collecting = _Collecting(recording)
     events, row = recording.columns.events, recording.timeline.row
@@ -73,7 +88,7 @@ def stats(recording: Recording) -> pl.DataFrame:
                 collecting.add(raws, row[of_kind])
             first, at = first + len(arguments), end
     collecting.add_links()
-    return collecting.frame()
+    return collecting.result()
 
 
 class _Collecting:
@@ -81,6 +96,9 @@ class _Collecting:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        known = recording.texts.strings
+        self._handles = Interned(zip(known, range(len(known)), strict=True))
+        self._shortening = Shortening()
         self._texts: Interned[str | bytes] = Interned()
         self._parts: list[tuple[NDArray[Any], ...]] = []
         # Of those names that tell links between ops.
@@ -125,9 +143,13 @@ class _Collecting:
             values.append(value[whole])
         return np.concatenate(events), np.concatenate(values)
 
-    def frame(self) -> pl.DataFrame:
+    def result(self) -> Arguments:
+        """The table and its texts."""
+        self._replace_texts()
+        return Arguments(frame=self._frame(), strings=tuple(self._handles))
+
+    def _frame(self) -> pl.DataFrame:
         """The table, by event; names of one event in no particular order."""
-        self._intern_texts()
         if not self._parts:
             return pl.DataFrame(schema=STATS.dtypes())
         event, key, kind, value = (
@@ -153,7 +175,7 @@ class _Collecting:
         kind: NDArray[np.uint8],
         value: NDArray[np.int64],
     ) -> None:
-        key = np.full(len(event), self._recording.intern(name), np.int32)
+        key = np.full(len(event), self._handle(name), np.int32)
         self._parts.append((event, key, kind, value))
         if name in self._numbers:
             self._numbers[name].append((event, kind, value))
@@ -181,12 +203,12 @@ class _Collecting:
                 texts = self._texts.numbers(cast("list[str | bytes]", of_type))
                 self._add(name, chosen, _kinds(REF, len(texts)), texts.astype(np.int64))
 
-    def _intern_texts(self) -> None:
+    def _handle(self, text: str) -> int:
+        return self._handles[self._shortening.text(text)]
+
+    def _replace_texts(self) -> None:
         """Replace places in the table of texts by handles; each text is read once."""
-        recording = self._recording
-        handle = np.array(
-            [recording.intern(_text(text)) for text in self._texts], np.int64
-        )
+        handle = np.array([self._handle(_text(it)) for it in self._texts], np.int64)
         for _, _, kind, value in self._parts:
             if len(kind) and kind[0] == REF:
                 value[:] = handle[value]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
+from stepscope.formats.xplane.decoded.shown_texts import ANNOTATION
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.xplane.decoded.columns import Values
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.decoded.texts import Texts
 
 __all__ = ["COPY", "ActivityRows", "gather_rows", "no_handles"]
 
@@ -37,7 +39,7 @@ _TEXTS: Final[tuple[str, ...]] = (
     "kernel_details",
     "tf_op",
     "level 0",
-    "annotation",
+    ANNOTATION,
     "hlo_op",
     "hlo_module",
     "shape",
@@ -55,7 +57,8 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         event: Row of events.
         position: Which of the activity tracks.
-        handles: Stat, or `COPY`, → handle; -1 where there is none.
+        texts: Numbers of texts, those in place included.
+        handles: Stat, or `COPY`, → number of the text; -1 where there is none.
         numbers: Stat → number and where there is one.
         passive: Events that are no activity by their stats.
         occupancy: The tracer's stat; 0 where there is none.
@@ -63,6 +66,7 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
 
     event: NDArray[np.int32]
     position: NDArray[np.int32]
+    texts: Texts
     handles: dict[str, NDArray[np.int32]]
     numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]]
     passive: NDArray[np.bool_] | None
@@ -75,18 +79,20 @@ def gather_rows(recording: Recording) -> ActivityRows:
     counts = [end - begin for begin, end in ranges]
     # A name that the file does not hold needs no column.
     keys = [key for key in _KEYS if recording.handle(key) >= 0]
+    texts = recording.texts()
     columns = _Columns(keys, sum(counts))
     at = 0
     for begin, end in ranges:
         for first in range(begin, end, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, end)
             values = recording.values_in(keys, first, last)
-            columns.fill(recording, values, slice(at, at + last - first))
+            columns.fill(texts, values, slice(at, at + last - first))
             at += last - first
     event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
     return ActivityRows(
         event=np.concatenate(event) if event else np.empty(0, np.int32),
         position=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        texts=texts,
         handles=columns.handles,
         numbers=columns.numbers,
         passive=columns.passive,
@@ -112,14 +118,12 @@ class _Columns:
         self.passive = np.zeros(total, np.bool_) if self._passive else None
         self.occupancy = np.zeros(total) if _OCCUPANCY in keys else None
 
-    def fill(
-        self, recording: Recording, values: Mapping[str, Values], here: slice
-    ) -> None:
+    def fill(self, texts: Texts, values: Mapping[str, Values], here: slice) -> None:
         for key in self._texts:
-            self.handles[key][here] = recording.handles(values[key])
+            self.handles[key][here] = texts.numbers(values[key])
         for key in self._copies:
-            texts = recording.handles(values[key])
-            np.copyto(self.handles[COPY][here], texts, where=texts >= 0)
+            details = texts.numbers(values[key])
+            np.copyto(self.handles[COPY][here], details, where=details >= 0)
         for key, (number, present) in self.numbers.items():
             number[here], present[here] = values[key].integers()
         if self.passive is not None:

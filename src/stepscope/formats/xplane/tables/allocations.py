@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.lost import or_lost
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.formats.xplane.damaged import or_lost
 from stepscope.formats.xplane.decoded.plane_stats import integer
 from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.reading.nullable import nullable
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.xplane.decoded.columns import Values
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.decoded.texts import Texts
 
 __all__ = ["allocations"]
 
@@ -72,7 +73,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     if not len(rows):
         return _torch_allocations(recording)
     rows = _in_time(recording, rows)
-    stats = recording.values_at(_KEYS, rows)
+    stats, texts = recording.values_at(_KEYS, rows), recording.texts()
     numbers = {
         column: nullable(column, *stats[key].integers())
         for column, key in (
@@ -90,14 +91,14 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
             "kind": kinds.gather(recording.timeline.type[rows]),
-            "allocator": _memories(recording, stats),
+            "allocator": _memories(texts, stats),
             "address": nullable("address", address.view(np.uint64), has_address),
             "fragmentation": nullable(
                 "fragmentation", fragmentation, has_fragmentation
             ),
             **numbers,
             **{
-                column: recording.texts(column, recording.handles(stats[key]))
+                column: texts.series(column, texts.numbers(stats[key]))
                 for column, key in _TEXTS.items()
             },
         }
@@ -125,12 +126,13 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     rows = _in_time(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
     stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
     address, has_address = stats[_TORCH_ADDRESS].integers()
+    texts = recording.texts()
     given = pl.DataFrame(
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
             "address": nullable("address", address.view(np.uint64), has_address),
-            "asked_by": recording.texts("op", recording.handles(stats["tf_op"])),
+            "asked_by": texts.series("op", texts.numbers(stats["tf_op"])),
             **{
                 column: nullable(column, *stats[key].integers())
                 for key, column in _TORCH_NUMBERS.items()
@@ -138,7 +140,7 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         }
     ).filter(pl.col("bytes") != 0)
     if given.is_empty():
-        return or_lost(recording, _NONE_RECORDED)
+        return or_lost(_NONE_RECORDED, recording.damaged_at)
     sizes = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         size = integer(plane, "memory_size")
@@ -148,9 +150,9 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     return allocation_rows(given, device_bytes=sizes)
 
 
-def _memories(recording: Recording, stats: dict[str, Values]) -> pl.Series:
+def _memories(texts: Texts, stats: dict[str, Values]) -> pl.Series:
     """The name of the memory: its allocator, else index and device, as recorded."""
-    named = recording.texts("name", recording.handles(stats["allocator_name"]))
+    named = texts.series("name", texts.numbers(stats["allocator_name"]))
     if not named.null_count():
         return named
     parts = [

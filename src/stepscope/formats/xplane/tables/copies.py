@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.formats.xplane.decoded.details import parse_copy
-from stepscope.formats.xplane.tables.geometries import distinct_handles
+from stepscope.formats.xplane.decoded.texts import distinct_handles
 from stepscope.trace.reading.activity_names import SOME_COPY, copy_kind
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ __all__ = ["CopyTable"]
 
 
 class CopyTable:
-    """The details of some events' copies, by the handle of their text.
+    """The details of some events' copies, by the number of their text.
 
     Args:
-        handles: Handle of each event's details, -1 where it has none; None where no
+        handles: Number of each event's details, -1 where it has none; None where no
             event has any.
-        strings: Handle → text.
+        strings: Number → text.
     """
 
     def __init__(

@@ -13,11 +13,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.xplane.decoded.columns import series_of
+from stepscope.formats.xplane.decoded.shown_texts import ANNOTATION, outermost
+from stepscope.formats.xplane.decoded.texts import distinct_handles
+from stepscope.formats.xplane.decoded.tracks import line_types
 from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
 from stepscope.formats.xplane.tables.copies import CopyTable
-from stepscope.formats.xplane.tables.geometries import distinct_handles, geometries_of
+from stepscope.formats.xplane.tables.geometries import geometries_of
 from stepscope.formats.xplane.tables.programs import program_modules
-from stepscope.formats.xplane.tables.tracks import line_types
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
 from stepscope.trace.reading.activity_names import (
@@ -31,11 +33,10 @@ from stepscope.trace.reading.activity_names import (
 from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.decoded.texts import Texts
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
 
 __all__ = ["Activity", "collect_activity"]
@@ -74,8 +75,8 @@ def collect_activity(recording: Recording) -> Activity:
         return _nothing(recording)
     code = _codes(recording, rows)
     ops = _ops(recording, rows)
-    _mark_collectives(recording, rows, code, ops)
-    copies = CopyTable(rows.handles.get(COPY), recording.strings)
+    _mark_collectives(rows, code, ops)
+    copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
     devices = [recording.tracks[it].role.device for it in recording.activity_tracks]
     undirected = copies.resolve(
         code,
@@ -88,7 +89,7 @@ def collect_activity(recording: Recording) -> Activity:
     geometry, geometries, refused = geometries_of(
         no_handles(len(code)) if details is None else details,
         rows.occupancy,
-        recording.strings,
+        rows.texts.strings,
     )
     kept = code != _NONE
     if not kept.any():
@@ -176,7 +177,7 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
     levels; where they did not, the whole annotation is cut behind its first level.
     """
     ops: NDArray[np.int32] | None = None
-    for key, change in (("tf_op", None), ("level 0", None), ("annotation", _outermost)):
+    for key in ("tf_op", "level 0", ANNOTATION):
         given = rows.handles.get(key)
         if given is None:
             continue
@@ -184,8 +185,8 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
         if lacking is not None and not len(lacking):
             break
         texts = given if lacking is None else given[lacking]
-        if change is not None:
-            texts = _mapped(recording, texts, change)
+        if key == ANNOTATION:
+            texts = _outermost(recording, rows.texts, texts)
         texts = _without_unknown(recording, texts)
         if ops is None or lacking is None:
             # The gathered column itself is filled further: nobody else reads it.
@@ -195,12 +196,7 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
     return no_handles(len(rows.event)) if ops is None else ops
 
 
-def _outermost(annotation: str) -> str:
-    return annotation.split("::", 1)[0].split("#", 1)[0]
-
-
 def _mark_collectives(
-    recording: Recording,
     rows: ActivityRows,
     code: NDArray[np.uint8],
     ops: NDArray[np.int32],
@@ -212,7 +208,7 @@ def _mark_collectives(
     ):
         if handles is None:
             continue
-        strings = recording.strings
+        strings = rows.texts.strings
         wanted = np.zeros(len(strings) + 1, dtype=np.bool_)
         for handle in distinct_handles(handles, len(strings)).tolist():
             wanted[handle] = is_collective(strings[handle])
@@ -322,15 +318,16 @@ def _without_unknown(
     return same[handles]
 
 
-def _mapped(
-    recording: Recording, handles: NDArray[np.int32], change: Callable[[str], str]
+def _outermost(
+    recording: Recording, texts: Texts, annotation: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Handles of changed texts; each distinct text is changed once."""
-    distinct = distinct_handles(handles, len(recording.strings)).tolist()
-    changed = [recording.intern(change(recording.strings[it])) for it in distinct]
-    other = no_handles(len(recording.strings) + 1)
-    other[distinct] = changed
-    return other[handles]
+    """Handles of annotations' first levels; each distinct annotation is cut once."""
+    distinct = distinct_handles(annotation, len(texts.strings)).tolist()
+    other = no_handles(len(texts.strings) + 1)
+    other[distinct] = [
+        recording.handle(outermost(texts.strings[it])) for it in distinct
+    ]
+    return other[annotation]
 
 
 def _track_rows(
@@ -347,7 +344,7 @@ def _track_rows(
 
 def _nothing(recording: Recording) -> Activity:
     rows = dict.fromkeys(recording.activity_tracks, (0, 0))
-    _, geometries, _ = geometries_of(no_handles(0), None, recording.strings)
+    _, geometries, _ = geometries_of(no_handles(0), None, [])
     frame = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
     return Activity(
         frame=frame, geometries=geometries, refused={}, undirected=0, by_track=rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.formats.xplane.decoded.plane_stats import integer, raw, real, text
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
@@ -17,8 +17,9 @@ from stepscope.xspace.vocabulary import EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, numbers_of
 
 if TYPE_CHECKING:
-    from stepscope.formats.xplane.recording import Recording
-    from stepscope.formats.xplane.tables.tracks import PlaneRole
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.decoded.tracks import PlaneRole
+    from stepscope.formats.xplane.tables.device_activity import Activity
     from stepscope.xspace.reading.columns import Plane
 
 __all__ = ["TaskEnvironment", "devices", "environment", "task_environment"]
@@ -94,12 +95,11 @@ def environment(recording: Recording) -> pl.DataFrame:
     return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
 
 
-def devices(recording: Recording) -> pl.DataFrame | Unavailable:
+def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
     """Every accelerator that the capture listed, by ordinal, used or not."""
     counts = dict.fromkeys(
         (it.device for it in recording.roles if it.device is not None), 0
     )
-    activity = recording.activity
     for track, (begin, end) in activity.by_track.items():
         counts[recording.tracks[track].role.device or 0] += end - begin
     found: dict[int, dict[str, object]] = {}
@@ -113,7 +113,7 @@ def devices(recording: Recording) -> pl.DataFrame | Unavailable:
                 for key, value in before.items()
             }
     if not found:
-        return or_lost(recording, _NO_DEVICE)
+        return or_lost(_NO_DEVICE, recording.damaged_at)
     return pl.DataFrame(
         [found[device] for device in sorted(found)], schema=DEVICES.dtypes()
     )

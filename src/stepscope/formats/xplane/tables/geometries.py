@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.xplane.decoded.details import Geometry, parse_geometry
+from stepscope.formats.xplane.decoded.texts import distinct_handles
 from stepscope.trace.device_activity import GEOMETRIES
 
 if TYPE_CHECKING:
@@ -16,19 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["distinct_handles", "geometries_of"]
+__all__ = ["geometries_of"]
 
 #: Occupancies are told apart to this part of a percent, so that rounding does not
 #: make a launch shape two.
 _OCCUPANCY_STEP: Final = 0.001
-
-
-def distinct_handles(handles: NDArray[np.int32], table_size: int) -> NDArray[np.int64]:
-    """The handles that occur, ascending; -1 is none."""
-    seen = np.zeros(table_size + 1, dtype=np.bool_)
-    # -1 marks the entry behind the last one, which is left out.
-    seen[handles] = True
-    return np.flatnonzero(seen[:-1])
 
 
 def geometries_of(
@@ -39,10 +32,10 @@ def geometries_of(
     """Number the launch shapes of some kernels.
 
     Args:
-        details: Handle of each kernel's details, -1 where it has none.
+        details: Number of each kernel's details, -1 where it has none.
         occupancy: Each kernel's own stat, 0 where it has none; it counts where the
             details do not tell it.
-        strings: Handle → text.
+        strings: Number → text.
 
     Returns:
         Row of the table by kernel (-1: none), the table, and how many kernels had

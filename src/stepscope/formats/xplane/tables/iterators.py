@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
 
 __all__ = ["iterators"]
 
@@ -33,7 +33,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
         lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
     )
     if not len(rows):
-        return or_lost(recording, _NONE_RECORDED)
+        return or_lost(_NONE_RECORDED, recording.damaged_at)
     stats = recording.values_at(["id", "parent_id"], rows)
     line = recording.timeline
     types = line.type[rows]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
 
 __all__ = ["launches"]
 
@@ -60,5 +60,5 @@ def launches(recording: Recording) -> pl.DataFrame | Unavailable:
 
 def _absent(recording: Recording) -> Unavailable:
     if not recording.activity_tracks:
-        return or_lost(recording, _NO_DEVICE)
-    return or_lost(recording, _NO_CALLS)
+        return or_lost(_NO_DEVICE, recording.damaged_at)
+    return or_lost(_NO_CALLS, recording.damaged_at)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.formats.xplane.tables.environment import task_environment
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.tables.device_activity import Activity
 
 __all__ = ["why_no_activity"]
 
@@ -58,11 +59,11 @@ _NO_DEVICE: Final = Unavailable(
 )
 
 
-def why_no_activity(recording: Recording) -> Unavailable | None:
+def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
     """The reason that there is no device activity, None where there is some."""
     if not any(role.core for role in recording.roles):
         return _no_plane(recording)
-    if recording.activity.frame.height:
+    if activity.frame.height:
         return None
     errors = _messages(recording)
     quoted = f" The producer reports: {'; '.join(errors)}" if errors else ""
@@ -90,7 +91,7 @@ def _no_plane(recording: Recording) -> Unavailable:
             f"{'; '.join(errors)}",
             remedy=_remedy(errors),
         )
-    return or_lost(recording, _NO_DEVICE)
+    return or_lost(_NO_DEVICE, recording.damaged_at)
 
 
 def _messages(recording: Recording) -> list[str]:

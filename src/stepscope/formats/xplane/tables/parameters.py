@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.damaged import or_lost
+from stepscope.formats.lost import or_lost
 from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 
 if TYPE_CHECKING:
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
 
 __all__ = ["parameters"]
 
@@ -31,21 +31,21 @@ def parameters(recording: Recording) -> pl.DataFrame | Unavailable:
     space = recording.space
     planes = [row for row, it in enumerate(space.planes) if it.name == MODEL_PLANE]
     if not planes:
-        return or_lost(recording, _NOT_DESCRIBED)
+        return or_lost(_NOT_DESCRIBED, recording.damaged_at)
     types = space.event_types
     rows = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
     values = recording.type_values((*_TEXTS, ParameterStat.TRAINABLE))
-    texts = {
-        key: recording.texts(key, recording.handles(values[key])[rows])
-        for key in _TEXTS
+    texts = recording.texts()
+    columns = {
+        key: texts.series(key, texts.numbers(values[key])[rows]) for key in _TEXTS
     }
     trained, known = values[ParameterStat.TRAINABLE].integers()
     frame = pl.DataFrame(
         {
             "name": pl.Series(recording.type_names[rows].tolist(), dtype=pl.String),
-            "scope": texts[ParameterStat.SCOPE].fill_null(""),
-            "shape": texts[ParameterStat.SHAPE],
-            "dtype": texts[ParameterStat.DTYPE],
+            "scope": columns[ParameterStat.SCOPE].fill_null(""),
+            "shape": columns[ParameterStat.SHAPE],
+            "dtype": columns[ParameterStat.DTYPE],
             "trainable": nullable("trainable", trained[rows] != 0, known[rows]),
         }
     )

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.formats.xplane.recording import Recording
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.tables.device_activity import Activity
 
 __all__ = ["quality"]
 
@@ -39,23 +40,25 @@ _MESSAGES: Final = 100
 _OVERLAP_PS: Final = 1_000_000
 
 
-def quality(recording: Recording) -> pl.DataFrame:
-    """Every doubt about a recording, gravest first."""
-    sources = (
-        _damage,
-        _unfinished,
-        _reported,
-        _times,
-        _names,
-        lambda it: it.shortening.notes(),
-        _clock,
-        _levels,
-        _devices,
-        _activity,
-        _correlation,
-        _programs,
+def quality(
+    recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
+) -> pl.DataFrame:
+    """Every doubt about a recording, gravest first; `calls` is the table `launches`."""
+    notes = (
+        *_damage(recording),
+        *_unfinished(recording),
+        *_reported(recording),
+        *_times(recording),
+        *_names(recording),
+        *recording.shortening.notes(),
+        *_clock(recording),
+        *_levels(recording),
+        *_devices(recording, activity),
+        *_activity(recording, activity),
+        *_correlation(activity, calls),
+        *_programs(recording),
     )
-    return notes_frame(tuple(note for source in sources for note in source(recording)))
+    return notes_frame(notes)
 
 
 def _damage(recording: Recording) -> Iterator[QualityNote]:
@@ -222,7 +225,7 @@ def _levels(recording: Recording) -> Iterator[QualityNote]:
     )
 
 
-def _devices(recording: Recording) -> Iterator[QualityNote]:
+def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     planes = [
         (plane, role)
         for plane, role in zip(recording.space.planes, recording.roles, strict=True)
@@ -230,7 +233,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
     ]
     used = {
         recording.tracks[track].role.device
-        for track, (begin, end) in recording.activity.by_track.items()
+        for track, (begin, end) in activity.by_track.items()
         if end > begin
     }
     listed = {role.device for _, role in planes}
@@ -262,10 +265,9 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
         )
 
 
-def _activity(recording: Recording) -> Iterator[QualityNote]:
-    activity = recording.activity
+def _activity(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     yield from launch_and_copy_notes(activity.refused, activity.undirected)
-    overlapping, span = _overlaps(recording)
+    overlapping, span = _overlaps(recording, activity)
     if overlapping:
         yield QualityNote(
             kind="overlapping_activity",
@@ -278,13 +280,13 @@ def _activity(recording: Recording) -> Iterator[QualityNote]:
         )
 
 
-def _overlaps(recording: Recording) -> tuple[int, int]:
+def _overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
     """Activities that start too early on their stream, and the longest overlap."""
     count = longest = 0
-    frame = recording.activity.frame
+    frame = activity.frame
     start = frame["start_ps"].to_numpy()
     dur = frame["dur_ps"].to_numpy()
-    for track, (begin, end) in recording.activity.by_track.items():
+    for track, (begin, end) in activity.by_track.items():
         if recording.tracks[track].kind != "stream" or end - begin < 2:
             continue
         ends = start[begin:end] + dur[begin:end]
@@ -297,9 +299,10 @@ def _overlaps(recording: Recording) -> tuple[int, int]:
     return count, longest
 
 
-def _correlation(recording: Recording) -> Iterator[QualityNote]:
-    calls = recording.launches
-    frame = recording.activity.frame
+def _correlation(
+    activity: Activity, calls: pl.DataFrame | Unavailable
+) -> Iterator[QualityNote]:
+    frame = activity.frame
     if isinstance(calls, Unavailable) or frame.is_empty():
         return
     launched = calls["correlation"].to_numpy()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.tables.tracks import Track
+    from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Lines, XSpace
 
 __all__ = ["TimeBase", "Timeline", "build_timeline", "time_base"]

@@ -9,17 +9,16 @@ import msgspec
 import numpy as np
 
 from stepscope.formats.kineto.columns.gathering import gather
+from stepscope.formats.kineto.decoded.ops import link_ops, number_texts
+from stepscope.formats.kineto.decoded.timeline import build_timeline
+from stepscope.formats.kineto.decoded.tracks import place_events
+from stepscope.formats.kineto.decoded.types import number_types
 from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, json_value
 from stepscope.formats.kineto.json.messages import (
     DeviceProperties,
     DistributedInfo,
     read_one,
 )
-from stepscope.formats.kineto.tables.device_activity import collect_activity
-from stepscope.formats.kineto.tables.ops import link_ops
-from stepscope.formats.kineto.tables.timeline import build_timeline
-from stepscope.formats.kineto.tables.tracks import place_events
-from stepscope.formats.kineto.tables.types import number_types
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.kineto.columns.columns import FileColumns
+    from stepscope.formats.kineto.decoded.ops import OpLinks, OpTexts
+    from stepscope.formats.kineto.decoded.timeline import Timeline
+    from stepscope.formats.kineto.decoded.tracks import Placement, Track
+    from stepscope.formats.kineto.decoded.types import EventTypes
     from stepscope.formats.kineto.json.document import Document
-    from stepscope.formats.kineto.tables.device_activity import Activity
-    from stepscope.formats.kineto.tables.ops import OpLinks
-    from stepscope.formats.kineto.tables.timeline import Timeline
-    from stepscope.formats.kineto.tables.tracks import Placement, Track
-    from stepscope.formats.kineto.tables.types import EventTypes
 
 __all__ = ["Recording"]
 
@@ -55,7 +53,7 @@ class Recording:
         types: What they are called, and which are operators.
         placement: Where they belong.
         timeline: The events in their final rows.
-        strings: Handle → text.
+        texts: What operators are called, and their operands.
     """
 
     def __init__(self, path: Path, document: Document) -> None:
@@ -70,8 +68,7 @@ class Recording:
             self.placement.track,
             tracks=len(self.tracks),
         )
-        self.strings: list[str] = []
-        self._handles: dict[str, int] = {}
+        self.texts: OpTexts = number_texts(self.columns, self.names)
 
     @property
     def tracks(self) -> list[Track]:
@@ -83,10 +80,11 @@ class Recording:
         """The operators of calls, activities and allocations."""
         return link_ops(self.columns, self.timeline)
 
-    @cached_property
-    def activity(self) -> Activity:
-        """What ran on the devices; empty where nothing did."""
-        return collect_activity(self)
+    @property
+    def damaged_at(self) -> int | None:
+        """First byte that cannot be read; None in a whole file."""
+        places = (self.columns.bad_place, self.columns.cut_at)
+        return min((it for it in places if it is not None), default=None)
 
     @cached_property
     def names(self) -> list[str]:
@@ -136,14 +134,6 @@ class Recording:
             return msgspec.json.decode(raw)
         except LENIENT_ERRORS:
             return json_value(raw)
-
-    def intern(self, text: str) -> int:
-        """The handle of a text, which is added where there is none."""
-        text = self.columns.shortening.text(text)
-        handle = self._handles.setdefault(text, len(self.strings))
-        if handle == len(self.strings):
-            self.strings.append(text)
-        return handle
 
     def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
         """Rows of the events whose types are chosen, ascending."""

@@ -1,4 +1,4 @@
-"""Which operator each call and each activity belongs to.
+"""Operators: which one each call and each activity belongs to, and what it says.
 
 A kernel's correlation id leads to the call that launched it; the `External id` of
 either is that of an operator. Some years' files repeat the correlation id there, which
@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.formats.kineto.columns.categories import EventClass
+from stepscope.formats.kineto.columns.columns import Interned
+from stepscope.formats.kineto.json.lenient import json_value
 from stepscope.frozen import Frozen
 from stepscope.xspace.op_links import innermost_around, last_with_id
+from stepscope.xspace.operands import operands_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.formats.kineto.columns.columns import FileColumns, OpColumns
-    from stepscope.formats.kineto.tables.timeline import Timeline
+    from stepscope.formats.kineto.decoded.timeline import Timeline
 
-__all__ = ["OpLinks", "link_ops"]
+__all__ = ["OpLinks", "OpTexts", "link_ops", "number_texts"]
 
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
 
@@ -46,6 +51,20 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
     repeated: int
 
 
+class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
+    """What the operators of a file say, where it has activities that refer to them.
+
+    Attributes:
+        strings: Handle → text; each text once.
+        name: int32 by number of a name: its handle, -1 where it is no operator's.
+        shape: int32 by number of a shape: handle of its text, -1 where it tells none.
+    """
+
+    strings: tuple[str, ...]
+    name: NDArray[np.int32]
+    shape: NDArray[np.int32]
+
+
 def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     """Find the operator of every activity and of every allocation."""
     around = _around(columns, timeline)
@@ -62,6 +81,43 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
         call_of_activity=call,
         repeated=called_again + ran_again,
     )
+
+
+def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
+    """Give handles to the texts that activities refer to, before any table is made.
+
+    Args:
+        columns: The file's.
+        names: Number of a name → the name.
+    """
+    handles: Interned[str] = Interned()
+    name = np.full(len(names), -1, np.int32)
+    shape = np.full(len(columns.shapes), -1, np.int32)
+    if len(columns.activity.place):
+        used = np.unique(columns.events.name[columns.ops.place])
+        name[used] = handles.numbers([names[number] for number in used.tolist()])
+        for number, written in enumerate(columns.shapes):
+            text = _shape_text(*written)
+            if text is not None:
+                shape[number] = handles[columns.shortening.text(text)]
+    return OpTexts(strings=tuple(handles), name=name, shape=shape)
+
+
+def _shape_text(dims: bytes, types: bytes) -> str | None:
+    """`c10::Half[128,64], float[64]` for the operands that have dimensions.
+
+    Args:
+        dims: JSON of `Input Dims`: a list of sizes per operand; of a list of tensors
+            a list of such lists.
+        types: JSON of `Input type`: a text per operand.
+
+    Returns:
+        None where no operand has both.
+    """
+    sizes, names = json_value(dims), json_value(types)
+    if not isinstance(sizes, list) or not isinstance(names, list):
+        return None
+    return operands_text(sizes, names)
 
 
 def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:

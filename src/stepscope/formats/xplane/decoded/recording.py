@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
-import polars as pl
 
 from stepscope.formats.xplane.decoded.columns import Values
-from stepscope.formats.xplane.tables.device_activity import collect_activity
-from stepscope.formats.xplane.tables.launches import launches
-from stepscope.formats.xplane.tables.timeline import Timeline, build_timeline, time_base
-from stepscope.formats.xplane.tables.tracks import (
+from stepscope.formats.xplane.decoded.programs import listed_programs
+from stepscope.formats.xplane.decoded.shown_texts import add_shown_texts
+from stepscope.formats.xplane.decoded.texts import NO_TEXT, Texts
+from stepscope.formats.xplane.decoded.timeline import (
+    Timeline,
+    build_timeline,
+    time_base,
+)
+from stepscope.formats.xplane.decoded.tracks import (
     activity_tracks,
     plane_roles,
     tracks_of,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import PLACE_TEXT, REF
-from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
+from stepscope.xspace.reading.pivot import pivot, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,17 +32,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.tables.device_activity import Activity
-    from stepscope.formats.xplane.tables.tracks import PlaneRole, Track
-    from stepscope.unavailable import Unavailable
+    from stepscope.formats.xplane.decoded.programs import Program
+    from stepscope.formats.xplane.decoded.tracks import PlaneRole, Track
     from stepscope.xspace.reading.columns import XSpace
     from stepscope.xspace.reading.pivot import Pivot
 
 __all__ = ["EventStats", "Recording"]
 
-#: Texts that stand for "unknown" (spec: tools, section 1.2). ROCm under JAX names its
-#: module this way where it does not know the op.
-_NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
+_PROGRAM: Final = "program_id"
 
 
 class EventStats(Frozen, frozen=True, eq=True):
@@ -81,7 +81,7 @@ class Recording:
         base: Where time 0 lies.
         timeline: The events in their final rows.
         shortening: Cuts the texts that are too long.
-        strings: Handle → text. Grows when texts that stand in place are interned.
+        strings: Handle → text; all that tables refer to.
     """
 
     def __init__(self, host: str, paths: tuple[Path, ...], space: XSpace) -> None:
@@ -94,11 +94,36 @@ class Recording:
         self.tracks: list[Track] = tracks_of(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
-        self.strings = space.strings
+        # Equal texts, as cut ones may be, have the last handle.
+        self._handles = {text: handle for handle, text in enumerate(space.strings)}
+        self.strings: tuple[str, ...] = tuple(space.strings)
+        if self.activity_tracks:
+            self._add_shown_texts()
+
+    def _add_shown_texts(self) -> None:
+        known = len(self.strings)
+        texts = self.texts()
+        tracks = [self.tracks[row] for row in self.activity_tracks]
+        add_shown_texts(texts, self.space, tracks, self.programs.values())
+        self.strings = tuple(texts.strings)
+        self._handles |= {
+            text: known + at for at, text in enumerate(self.strings[known:])
+        }
+
+    def texts(self) -> Texts:
+        """All texts under their handles, to which a table may add those it compares."""
+        return Texts(self.space.data, self.strings, self._handles)
+
+    @property
+    def damaged_at(self) -> int | None:
+        """First byte that cannot be read; None in a whole file."""
+        damage = self.space.damage
+        return damage[0].offset if damage else None
 
     @cached_property
-    def _handles(self) -> dict[str, int]:
-        return {text: handle for handle, text in enumerate(self.strings)}
+    def programs(self) -> dict[int, Program]:
+        """The compiled programs that the file lists, by id."""
+        return listed_programs(self.space, self.type_values([_PROGRAM])[_PROGRAM])
 
     @cached_property
     def stats(self) -> EventStats:
@@ -123,11 +148,6 @@ class Recording:
         return activity_tracks(self.tracks)
 
     @cached_property
-    def activity(self) -> Activity:
-        """What ran on the devices; empty where nothing did."""
-        return collect_activity(self)
-
-    @cached_property
     def hull(self) -> tuple[int, int] | None:
         """First start and last end of all events but counters; None without any."""
         counted = [
@@ -135,26 +155,14 @@ class Recording:
         ]
         return self.timeline.hull(counted)
 
-    @cached_property
-    def launches(self) -> pl.DataFrame | Unavailable:
-        """The table `launches`."""
-        return launches(self)
-
     def handle(self, text: str) -> int:
         """The handle of a text, -1 where the file does not hold it."""
         return self._handles.get(text, -1)
 
-    def intern(self, text: str) -> int:
-        """The handle of a text, which is added where the file does not hold it."""
-        handle = self._handles.setdefault(text, len(self.strings))
-        if handle == len(self.strings):
-            self.strings.append(text)
-        return handle
-
     @cached_property
     def no_text(self) -> NDArray[np.int32]:
         """Handles of the texts that stand for unknown."""
-        found = [self.handle(text) for text in _NO_TEXT]
+        found = [self.handle(text) for text in NO_TEXT]
         return np.array([it for it in found if it >= 0], dtype=np.int32)
 
     @cached_property
@@ -244,39 +252,6 @@ class Recording:
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
         return _by_key(keys, pivot(stats, handles, event_begin=0, event_end=count))
-
-    def handles(self, values: Values) -> NDArray[np.int32]:
-        """Handles of texts; -1 where there is none."""
-        handles = np.full(len(values.kind), -1, dtype=np.int32)
-        np.copyto(handles, values.value, where=values.kind == REF, casting="same_kind")
-        placed = np.flatnonzero(values.kind == PLACE_TEXT)
-        if len(placed):
-            places, lengths = values.value[placed], values.length[placed]
-            interned = intern_places(self.space.data, places, lengths)
-            of_number = [
-                self.intern(
-                    self.shortening.text(
-                        self.space.text(int(places[row]), int(lengths[row]))
-                    )
-                )
-                for row in interned.firsts.tolist()
-            ]
-            handles[placed] = np.array(of_number, dtype=np.int32)[interned.ids]
-        return handles
-
-    def texts(self, name: str, handles: NDArray[np.int32]) -> pl.Series:
-        """A series of texts; null where there is none or it stands for unknown."""
-        # A place per string, the last one for none: cheaper than sorting the rows.
-        number = np.zeros(len(self.strings) + 1, np.int32)
-        number[handles] = 1
-        distinct = np.flatnonzero(number)
-        number[distinct] = np.arange(len(distinct), dtype=np.int32)
-        distinct[distinct == len(self.strings)] = -1
-        texts = [
-            None if one < 0 or self.strings[one] in _NO_TEXT else self.strings[one]
-            for one in distinct.tolist()
-        ]
-        return pl.Series(name, texts, dtype=pl.String).gather(number[handles])
 
     def _stats_of(self, begin: int, end: int) -> EventStats:
         # The needles have the type of the column, which is not copied then.

@@ -1,0 +1,1 @@
+"""What every table of a trace starts from: its events placed, ordered and linked."""

@@ -1,0 +1,84 @@
+"""The texts that tables refer to by handle and that no handle of the file stands for.
+
+They are found before any table is made, so that handles do not depend on which table
+is asked for first. Only `device_activity` refers to texts, and only a file with
+devices has any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.formats.xplane.decoded.columns import Values
+from stepscope.formats.xplane.decoded.texts import distinct_handles
+from stepscope.trace.stats import PLACE_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.decoded.programs import Program
+    from stepscope.formats.xplane.decoded.texts import Texts
+    from stepscope.formats.xplane.decoded.tracks import Track
+    from stepscope.xspace.reading.columns import Stats, TypeStats, XSpace
+
+__all__ = ["ANNOTATION", "add_shown_texts", "outermost"]
+
+ANNOTATION: Final = "annotation"
+#: Stats whose texts are shown as they are.
+_SHOWN: Final = ("tf_op", "level 0", "hlo_op", "hlo_module", "shape", "equation")
+
+
+def add_shown_texts(
+    texts: Texts,
+    space: XSpace,
+    tracks: Sequence[Track],
+    programs: Iterable[Program],
+) -> None:
+    """Number every text that `device_activity` may refer to.
+
+    Args:
+        texts: Numbers of the file's own texts, which the others follow.
+        space: The file.
+        tracks: Those that hold what ran on devices.
+        programs: Those that the file lists.
+    """
+    shown = [handle for key in _SHOWN if (handle := texts.find(key)) >= 0]
+    annotation = texts.find(ANNOTATION)
+    for stats, here in _parts(space, tracks):
+        # One pass over the kinds, which are bytes; few values are texts in place.
+        placed = here.start + np.flatnonzero(stats.kind[here] == PLACE_TEXT)
+        texts.numbers(_values(stats, placed[np.isin(stats.key[placed], shown)]))
+        if annotation >= 0:
+            rows = here.start + np.flatnonzero(stats.key[here] == annotation)
+            numbers = texts.numbers(_values(stats, rows))
+            for one in distinct_handles(numbers, len(texts.strings)).tolist():
+                texts.number(outermost(texts.strings[one]))
+    for program in programs:
+        texts.number(program.module)
+
+
+def outermost(annotation: str) -> str:
+    """The first level of a stack of annotations, without its arguments."""
+    return annotation.split("::", 1)[0].split("#", 1)[0]
+
+
+def _parts(
+    space: XSpace, tracks: Sequence[Track]
+) -> Iterator[tuple[Stats | TypeStats, slice]]:
+    """Stats of all types, and of the events of each line."""
+    yield space.type_stats, slice(0, len(space.type_stats))
+    lines = [line for track in tracks for line in track.lines]
+    begin, end = space.lines.event_begin[lines], space.lines.event_end[lines]
+    # The needles have the type of the column, which is not copied then.
+    low = np.searchsorted(space.stats.event, begin.astype(np.int32))
+    high = np.searchsorted(space.stats.event, end.astype(np.int32))
+    for first, last in zip(low.tolist(), high.tolist(), strict=True):
+        yield space.stats, slice(first, last)
+
+
+def _values(stats: Stats | TypeStats, rows: NDArray[np.int64]) -> Values:
+    return Values(stats.kind[rows], stats.value[rows], stats.length[rows])
