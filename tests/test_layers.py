@@ -148,48 +148,13 @@ ROOMS = {
         "writing": "fields",
     },
 }
-#: What closes a circle for now: (importing file, imported file) → the reason.
-_COMPAT = "the option `compat` is a branch inside the tool"
-_RECORDING = "what is recorded builds the tables that are read off it"
-_HELP = "the formats of a command stand beside its options"
-CIRCLES = {
-    **dict.fromkeys(
-        [
-            ("analysis.overview_page.page", f"analysis.compat_tensorflow.{name}")
-            for name in ("placement", "steps", "summary")
-        ],
-        _COMPAT,
-    ),
-    (
-        "analysis.input_pipeline_analyzer.analyzer",
-        "analysis.compat_tensorflow.input_pipeline",
-    ): _COMPAT,
-    (
-        "analysis.pod_viewer.gaps",
-        "analysis.pod_viewer.viewer",
-    ): "the result is declared where it is made",
-    **dict.fromkeys(
-        [
-            ("formats.xplane.recording", f"formats.xplane.tables.{name}")
-            for name in ("device_activity", "launches", "timeline", "tracks")
-        ],
-        _RECORDING,
-    ),
-    (
-        "formats.kineto.tables.recording",
-        "formats.kineto.tables.device_activity",
-    ): _RECORDING,
-    ("cli.report", "cli.commands.report"): _HELP,
-    ("cli.show", "cli.commands.show"): _HELP,
-}
+#: What closes a circle: (importing file, imported file) → the reason.
+CIRCLES: dict[tuple[str, str], str] = {}
 #: Folder → why it holds more modules than one can take in.
-FULL = {
-    "_core": "one module per kernel, which all else reaches by its name",
-    "formats.kineto.tables": "some of its modules are a function of another's table",
-}
+FULL: dict[str, str] = {}
 MODULES_OF_A_FOLDER = 15
 #: Module → why its name repeats its folder's.
-REPEATED = {"formats.kineto.columns.columns": "declares the columns that others fill"}
+REPEATED: dict[str, str] = {}
 
 
 def name_of(path: Path) -> str:

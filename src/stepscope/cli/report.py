@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.cli.commands.report import FORMATS
+from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
@@ -28,12 +28,12 @@ def answer(paths: Sequence[str], *, form: str, output: str | None, force: bool) 
 
     Args:
         paths: As the command line gave them.
-        form: One of `FORMATS`.
+        form: One of `REPORT_FORMS`.
         output: File to write; standard output where None.
         force: Overwrite that file.
     """
-    if form not in FORMATS:
-        raise BadUsage.unknown_name("format", form, FORMATS)
+    if form not in REPORT_FORMS:
+        raise BadUsage.unknown_name("format", form, REPORT_FORMS)
     check_free(output, force=force)
     document = composed(paths)
     if form == "json":

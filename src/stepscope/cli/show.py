@@ -13,7 +13,7 @@ from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.cli import trace_file
-from stepscope.cli.commands.show import FORMATS
+from stepscope.cli.forms import SHOW_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import page_width
@@ -96,8 +96,8 @@ def answer(request: Request) -> int:
 def _checked(request: Request) -> Tool:
     """Refuse what cannot be done before anything is read."""
     tool = find_tool(request.tool)
-    if request.form not in FORMATS:
-        raise BadUsage.unknown_name("format", request.form, FORMATS)
+    if request.form not in SHOW_FORMS:
+        raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)
     if request.form in _BYTES and request.output is None:
         message = f"{request.form} is no text for a terminal; add -o FILE"
         raise BadUsage(message)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from stepscope.cli.commands.options import force_option, output_option, paths_argument
+from stepscope.cli.forms import REPORT_FORMS
 
-__all__ = ["FORMATS", "report"]
-
-FORMATS: Final = ("text", "json")
+__all__ = ["report"]
 
 
 @click.command("report")
@@ -20,7 +17,7 @@ FORMATS: Final = ("text", "json")
     "form",
     default="text",
     show_default=True,
-    metavar="|".join(FORMATS),
+    metavar="|".join(REPORT_FORMS),
     help="Form of the report.",
 )
 @output_option

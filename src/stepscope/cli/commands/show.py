@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from stepscope.cli.commands.options import force_option, output_option, paths_argument
 from stepscope.cli.commands.tool_options import chosen_options, tool_options
+from stepscope.cli.forms import SHOW_FORMS
 
-__all__ = ["FORMATS", "show"]
-
-FORMATS: Final = ("table", "json", "csv", "parquet", "pprof")
+__all__ = ["show"]
 
 
 @click.command("show")
@@ -28,7 +25,7 @@ FORMATS: Final = ("table", "json", "csv", "parquet", "pprof")
     "form",
     default="table",
     show_default=True,
-    metavar="|".join(FORMATS),
+    metavar="|".join(SHOW_FORMS),
     help="Form of the answer; parquet and pprof need -o, pprof is of model_views.",
 )
 @click.option("--table", "table_name", metavar="NAME", help="Another table of TOOL.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.kineto.columns.columns import integers
+from stepscope.formats.kineto.columns.declared import integers
 from stepscope.formats.kineto.json.messages import NOTHING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.columns import Interned
+    from stepscope.formats.kineto.columns.declared import Interned
     from stepscope.formats.kineto.json.messages import (
         ApiArgs,
         DeviceArgs,

@@ -27,7 +27,7 @@ from stepscope.formats.kineto.columns.categories import (
     holds_ranges,
     is_annotation,
 )
-from stepscope.formats.kineto.columns.columns import (
+from stepscope.formats.kineto.columns.declared import (
     DeviceColumns,
     EventColumns,
     FileColumns,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.formats.kineto.columns.categories import EventClass
-from stepscope.formats.kineto.columns.columns import Interned
+from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.json.lenient import json_value
 from stepscope.frozen import Frozen
 from stepscope.xspace.op_links import innermost_around, last_with_id
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.columns import FileColumns, OpColumns
+    from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
     from stepscope.formats.kineto.decoded.timeline import Timeline
 
 __all__ = ["OpLinks", "OpTexts", "link_ops", "number_texts"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.columns import FileColumns
+    from stepscope.formats.kineto.columns.declared import FileColumns
     from stepscope.formats.kineto.decoded.ops import OpLinks, OpTexts
     from stepscope.formats.kineto.decoded.timeline import Timeline
     from stepscope.formats.kineto.decoded.tracks import Placement, Track

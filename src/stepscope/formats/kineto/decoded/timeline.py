@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.columns import EventColumns
+    from stepscope.formats.kineto.columns.declared import EventColumns
 
 __all__ = ["Timeline", "build_timeline"]
 

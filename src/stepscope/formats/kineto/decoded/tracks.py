@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
-from stepscope.formats.kineto.columns.columns import whole_number
+from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACKS
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.columns import DeviceColumns, FileColumns
+    from stepscope.formats.kineto.columns.declared import DeviceColumns, FileColumns
 
 __all__ = ["Placement", "Track", "place_events", "tracks_frame"]
 

@@ -15,7 +15,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.columns import FileColumns
+    from stepscope.formats.kineto.columns.declared import FileColumns
 
 __all__ = ["EventTypes", "number_types"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from msgspec import Raw
 
-from stepscope.formats.kineto.columns.columns import Interned
+from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import paused_collector
 from stepscope.formats.kineto.json.batches import batches
 from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value

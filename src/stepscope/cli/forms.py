@@ -1,0 +1,12 @@
+"""The forms in which a command can give its answer; light enough for `--help`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["REPORT_FORMS", "SHOW_FORMS"]
+
+#: Of `report`.
+REPORT_FORMS: Final = ("text", "json")
+#: Of `show`.
+SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")
