@@ -5,24 +5,32 @@ PY := $(VENV)/bin/python
 KERNELS := $(wildcard src/stepscope/_core/*.py)
 PIP := $(PY) -m pip install -qq --disable-pip-version-check $(STEPSCOPE_PIP_ARGS)
 WORKERS ?= 2
+# What the tests of a file share, such as a recording, is made once.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
+# A folder of profiles of others: tests and benchmarks read what is there.
+PROFILES ?= ../shared/profiles
 PAGE := src/stepscope/serve/static/build.json
 PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*')
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
 
 demo: $(VENV)/.ready ## record a small training loop here; explain it, and one of an H100
 	@$(VENV)/bin/stepscope demo
 	@$(MAKE) -s web || true
 
 test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
-	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS)
+	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PYTEST)
 
 test-core: $(VENV)/.ready-test ## the tests that need no framework or browser (some minutes)
-	$(PY) -m pytest -n $(WORKERS) -m "not framework and not slow and not browser"
+	$(PYTEST) -m "not framework and not slow and not browser"
+
+test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
+	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
+	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
 
 test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
-	STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS) tests/web tests/browser
+	STEPSCOPE_BROWSER=required $(PYTEST) tests/web tests/browser
 
 check: $(VENV)/.ready-test ## format, lint, types, layers, docs, sizes: read-only
 	$(VENV)/bin/ruff format --check .
@@ -36,6 +44,7 @@ fix: $(VENV)/.ready-test ## apply what formatter and linter can apply
 	$(PY) build_tools/table_docs.py
 	$(PY) build_tools/web_sources.py
 
+bench: export STEPSCOPE_PROFILES = $(abspath $(PROFILES))
 bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/decode.py
 	$(PY) benchmarks/derive.py
@@ -57,6 +66,8 @@ kill-loop: $(VENV)/.ready-test ## kill a recording program some hundred times (s
 fuzz: $(VENV)/.ready-test ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
 	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
+	$(PYTEST) --hypothesis-profile thorough \
+		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 
 chromium: # Debian's, for the tests in a browser
 	@sh build_tools/chromium.sh
@@ -82,5 +93,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-web check fix bench frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test test-core test-profiles test-web check fix bench frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -200,9 +201,14 @@ def package_of(path: Path) -> str:
     return parts[0]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path: Path, *, at_run_time_only: bool = False) -> set[str]:
     """Absolute module names that a file imports, inside functions too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     skipped: set[ast.AST] = set()
     if at_run_time_only:
         for node in ast.walk(tree):
@@ -378,7 +384,7 @@ def test_the_lowest_row_needs_numpy_and_msgspec_only(path: Path) -> None:
 
 def imported_at_once(path: Path) -> set[str]:
     """Top names of the modules that importing a file imports, functions left out."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     inside: set[ast.AST] = set()
     for node in ast.walk(tree):
         guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -419,7 +425,7 @@ def test_judging_and_analysing_name_no_framework_or_format_in_code(folder: str) 
     words = {*FRAMEWORKS, "xplane", "kineto", "nsys", "pytorch"}
     found = []
     for path in (SOURCE / folder).rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare):
                 constants = [

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.sites.browser import Server
     from tests.support.sites.view import View
 
 TOOL = "inference_profile"
 
 
-def test_latencies_and_requests(
-    view: View, server: Server, shared_run: Callable[[str], str]
-) -> None:
-    run = shared_run("requests")
+def test_latencies_and_requests(view: View, server: Server) -> None:
+    run = "requests"
     view.go("inference", run=run)
     told = server.show(run, TOOL)["data"]
     fields = view.check_values(told)
@@ -30,10 +26,8 @@ def test_latencies_and_requests(
     )
 
 
-def test_all_requests_can_be_shown(
-    view: View, shared_run: Callable[[str], str]
-) -> None:
-    view.go("inference", run=shared_run("requests"))
+def test_all_requests_can_be_shown(view: View) -> None:
+    view.go("inference", run="requests")
     view.click("button", "Show more rows")
     table = view.page.get_by_role("group", name="requests", exact=True)
     assert table.locator("tbody tr").count() == 120

@@ -93,6 +93,7 @@ def test_many_hosts_get_a_line_each(recorded: str, tmp_path: Path) -> None:
     assert [one.split()[0] for one in lines[at + 2 : at + 4]] == ["alpha", "beta"]
 
 
+@pytest.mark.profiles
 def test_a_run_without_steps_says_so_and_how_to_mark_them(
     shared_profile: Any,
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CORE = Path("src", "stepscope", "_core")
 #: One kernel stands for all of them, beside the module that they share.
-KERNEL = "groups"
+KERNEL = "numbering"
 BUILD = "import sys; import stepscope_build as it; it.build_editable(sys.argv[1])"
 
 pytestmark = pytest.mark.slow

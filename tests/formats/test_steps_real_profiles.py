@@ -31,7 +31,7 @@ _STEP_KEYS = ("step_num", "_r", "group_id", "step_name")
 
 def trace_of(folder: Path, file: str = "") -> TraceData:
     """The first recording in a folder whose file name contains a text."""
-    return read(min(path for path in folder.rglob("*.xplane.pb") if file in path.stem))
+    return read(min(path for path in folder.rglob("*.xplane.pb*") if file in path.stem))
 
 
 def steps_of(trace: TraceData) -> Steps | Unavailable:
@@ -158,6 +158,7 @@ def test_requests_on_three_threads_are_steps_that_begin_with_the_request(
     assert found.rows["start_ps"].to_list() == requests["start_ps"].sort().to_list()
 
 
+@pytest.mark.profiles
 def test_five_calls_of_a_compiled_program_on_eight_devices(
     shared_profile: Shared,
 ) -> None:
@@ -166,12 +167,14 @@ def test_five_calls_of_a_compiled_program_on_eight_devices(
     assert (found.source, len(found.rows)) == ("launch", 5)
 
 
+@pytest.mark.profiles
 def test_hundred_runs_of_a_program_on_a_device_line(shared_profile: Shared) -> None:
     found = steps_of(trace_of(shared_profile("tpu/tpu_inference_2")))
     assert isinstance(found, Steps), found
     assert (found.source, len(found.rows)) == ("launch", 100)
 
 
+@pytest.mark.profiles
 def test_different_kernels_one_after_another_are_no_steps(
     shared_profile: Shared,
 ) -> None:
@@ -179,6 +182,7 @@ def test_different_kernels_one_after_another_are_no_steps(
     assert isinstance(found, Unavailable)
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("evidence", ["all", "without ops", "without launch shapes"])
 @pytest.mark.parametrize(
     "name",
@@ -253,6 +257,7 @@ def test_where_a_cycle_has_two_equal_pauses_confidence_is_not_high(
     assert 0.60 <= found.confidence < 0.80
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("name", "golden_ps"),
     [
@@ -272,6 +277,7 @@ def test_window_and_device_step_time_equal_the_stored_step(
     assert row["device_step_time_ps"] == golden_ps
 
 
+@pytest.mark.profiles
 def test_step_time_of_two_devices_is_the_longer_stored_span(
     shared_profile: Shared,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stepscope as ss
@@ -110,7 +110,6 @@ def device_of(
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     bounds=edges,
     device=st.fixed_dictionaries(dict.fromkeys(DEVICE_ORDERS, pairs)),

@@ -101,6 +101,7 @@ def test_a_transformer_costs_what_its_sizes_say(
     assert model["parameters"] == weights + biases + 151_936 * width
 
 
+@pytest.mark.profiles
 def test_two_devices_compute_the_same_model(shared_profile: Shared) -> None:
     nvidia, amd = (views(stepscope.open(shared_profile(name))) for name in QWEN)
     assert roots(nvidia.op)["flops"].sum() == roots(amd.op)["flops"].sum()
@@ -136,6 +137,7 @@ def test_products_of_a_small_network_by_hand(shared_profile: Shared) -> None:
     assert products["flops"].sum() == 40 * (2 * one + 3 * two + 3 * three)
 
 
+@pytest.mark.profiles
 def test_what_the_producer_counted_is_what_the_shapes_say(
     shared_profile: Shared,
 ) -> None:
@@ -161,6 +163,7 @@ def test_what_the_producer_counted_is_what_the_shapes_say(
     assert sums - reduced == pytest.approx(recorded, rel=0.02)
 
 
+@pytest.mark.profiles
 def test_the_gradients_of_a_known_network(shared_profile: Shared) -> None:
     """ResNet-50 is published with 4.09 G multiplications for one image of 224 x 224.
 
@@ -179,6 +182,7 @@ def test_the_gradients_of_a_known_network(shared_profile: Shared) -> None:
     assert forward["flops"].to_list() == [None]
 
 
+@pytest.mark.profiles
 def test_one_product_per_call_of_a_library(shared_profile: Shared) -> None:
     """Five products of known sizes and one fused one, three calls each."""
     result = views(stepscope.open(shared_profile("gpu_jax_amd/jax08_gemm")))

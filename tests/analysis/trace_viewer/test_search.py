@@ -126,7 +126,7 @@ EVENT = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=st.lists(EVENT, min_size=1, max_size=15))
 def test_a_walk_meets_every_span_that_is_counted_once(
     lines: list[blueprint.Line],

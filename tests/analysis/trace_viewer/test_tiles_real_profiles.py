@@ -156,6 +156,7 @@ def test_every_kernel_is_a_slice_of_its_own_at_the_finest_level(
         ]
 
 
+@pytest.mark.profiles
 def test_one_tile_holds_the_streams_of_a_run_as_they_are_known(
     shared_profile: Callable[[str], Path],
 ) -> None:

@@ -7,7 +7,7 @@ import math
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.derive.costs.convolution_windows import convolution_terms, read_window
@@ -148,7 +148,6 @@ def slow_convolution(
     return len([at for at in range(0, len(padded) - reach, stride)])  # noqa: C416
 
 
-@settings(deadline=None)
 @given(
     length=st.integers(5, 30),
     kernel=st.integers(1, 3),
@@ -497,7 +496,6 @@ def slow_terms(length: int, size: int, text: dict[str, int], results: int) -> in
     )
 
 
-@settings(deadline=None)
 @given(
     length=st.integers(1, 12),
     size=st.integers(1, 4),

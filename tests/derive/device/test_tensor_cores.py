@@ -155,10 +155,11 @@ def test_without_the_table_of_devices_eligibility_is_unknown() -> None:
     assert found.uses[:3].tolist() == [1, 0, 0]
 
 
+@pytest.mark.profiles
 def test_kernels_of_what_is_no_gpu_are_not_judged_by_the_names_of_gpus(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    path = next(shared_profile("tpu/tpu_inference_2").rglob("*.xplane.pb"))
+    path = next(shared_profile("tpu/tpu_inference_2").rglob("*.xplane.pb*"))
     trace = read(path)
     found = blueprint.profile(trace).derived(trace.host, tensor_cores)
     assert set(found.uses.tolist()) <= {-1, 0}

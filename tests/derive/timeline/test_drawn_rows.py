@@ -39,7 +39,7 @@ REAL = (
     "tf_cpu/xla",
     "tf_cpu/tf215_python_tracer",
     "jax_cpu/steps",
-    "tpu",
+    "tpu/tpu_inference_2",
     "kineto/tracelens_qwen1.5_0.5b_h100",
     "kineto/dlrm_8rank_v100",
     "corrupt/truncated_60",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
@@ -200,7 +200,7 @@ def _calls_around(
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
     end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
-    answer = ancestors.inherit(parent, label, int(event[0]), end)
+    answer = inherit(parent, label, int(event[0]), end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label[wanted]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
@@ -53,7 +53,7 @@ def launching_ops(
     # Nothing before the first op event or behind the last launch call matters.
     begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
     end = max(int(event.max(initial=-1)) + 1, begin)
-    answer = ancestors.inherit(event_nesting.parent, label, begin, end)
+    answer = inherit(event_nesting.parent, label, begin, end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     execution = label[event]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.device.attribution import OpEvidence
@@ -304,7 +304,7 @@ def _graph(work: ModelWork) -> _Tree:
     if len(places.node):
         of_event[work.host.event] = places.node
         first = int(work.host.event[0])
-        answer = ancestors.inherit(work.nesting.parent, of_event, first, len(of_event))
+        answer = inherit(work.nesting.parent, of_event, first, len(of_event))
         if answer < 0:
             raise ValueError(f"the kernel refused its arrays ({answer})")
     return _Tree(places.node, of_event, places, _names(work.host).to_list())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.values import int_values
 from stepscope.derive.phases.rules import (
@@ -134,6 +134,6 @@ def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
 
 
 def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
-    answer = ancestors.inherit(nesting.parent, label, 0, len(label))
+    answer = inherit(nesting.parent, label, 0, len(label))
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
@@ -94,7 +94,7 @@ def _inherited(
 ) -> NDArray[np.int32]:
     """The label of each row's own code, else of the nearest row around it; else -1."""
     label = labels[code]
-    answer = ancestors.inherit(nesting.parent, label, 0, len(label))
+    answer = inherit(nesting.parent, label, 0, len(label))
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label
