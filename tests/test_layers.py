@@ -182,7 +182,6 @@ CIRCLES = {
 }
 #: Folder → why it holds more modules than one can take in.
 FULL = {
-    "_core": "one module per kernel, which all else reaches by its name",
     "formats.kineto.tables": "some of its modules are a function of another's table",
 }
 MODULES_OF_A_FOLDER = 15
