@@ -3,38 +3,49 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 KERNELS := $(wildcard src/stepscope/_core/*.py)
+PIP := $(PY) -m pip install -qq --disable-pip-version-check $(STEPSCOPE_PIP_ARGS)
 WORKERS ?= 2
+# What the tests of a file share, such as a recording, is made once.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
+# A folder of profiles of others: tests and benchmarks read what is there.
+PROFILES ?= ../shared/profiles
 PAGE := src/stepscope/serve/static/build.json
 PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*')
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
 
-demo: $(VENV)/.ready ## record a small training loop here, and explain it
+demo: $(VENV)/.ready ## record a small training loop here; explain it, and one of an H100
 	@$(VENV)/bin/stepscope demo
+	@$(MAKE) -s web || true
 
-test: $(VENV)/.ready $(PAGE) chromium frameworks ## every test, frameworks and browser included
-	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS)
+test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
+	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PYTEST)
 
-test-core: $(VENV)/.ready ## the tests that need no framework or browser (some minutes)
-	$(PY) -m pytest -n $(WORKERS) -m "not framework and not slow and not browser"
+test-core: $(VENV)/.ready-test ## the tests that need no framework or browser (some minutes)
+	$(PYTEST) -m "not framework and not slow and not browser"
 
-test-web: $(VENV)/.ready $(PAGE) chromium ## the tests of the page, in Chromium
-	STEPSCOPE_BROWSER=required $(PY) -m pytest -n $(WORKERS) tests/web tests/browser
+test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
+	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
+	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
 
-check: $(VENV)/.ready ## format, lint, types, layers, docs, sizes: read-only
+test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
+	STEPSCOPE_BROWSER=required $(PYTEST) tests/web tests/browser
+
+check: $(VENV)/.ready-test ## format, lint, types, layers, docs, sizes: read-only
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_sizes.py tests/test_docs.py
 
-fix: $(VENV)/.ready ## apply what formatter and linter can apply
+fix: $(VENV)/.ready-test ## apply what formatter and linter can apply
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 	$(PY) build_tools/table_docs.py
 	$(PY) build_tools/web_sources.py
 
-bench: $(VENV)/.ready ## measure against XProf and against C; prints tables
+bench: export STEPSCOPE_PROFILES = $(abspath $(PROFILES))
+bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/decode.py
 	$(PY) benchmarks/derive.py
 	$(PY) benchmarks/tiles.py
@@ -42,19 +53,21 @@ bench: $(VENV)/.ready ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/peer.py
 	$(PY) benchmarks/serve.py
 
-frameworks: $(VENV)/.ready ## one cached virtual environment per framework
+frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
 		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof
 
-gpu-check: $(VENV)/.ready ## on a machine with a GPU: record, and compare with its frameworks
+gpu-check: $(VENV)/.ready-test ## on a machine with a GPU: record, and compare with its frameworks
 	$(PY) tests/gpu/gpu_check.py $(GPU_CHECK)
 
-kill-loop: $(VENV)/.ready ## kill a recording program some hundred times (some minutes)
+kill-loop: $(VENV)/.ready-test ## kill a recording program some hundred times (some minutes)
 	$(PY) tests/capture/kill_loop.py --kills 300
 
-fuzz: $(VENV)/.ready ## a million mutated inputs over the readers (some minutes)
+fuzz: $(VENV)/.ready-test ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
 	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
+	$(PYTEST) --hypothesis-profile thorough \
+		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 
 chromium: # Debian's, for the tests in a browser
 	@sh build_tools/chromium.sh
@@ -67,11 +80,18 @@ core: $(VENV)/.ready ## compile the kernels in place
 clean: ## remove what was built
 	rm -rf build dist .venv src/*.egg-info src/stepscope/_core/*.so
 
-$(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh $(KERNELS)
+$(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh build_tools/compiled_kernels.py $(KERNELS)
 	@PYTHON=$(PYTHON) sh build_tools/bootstrap.sh $(VENV)
 
+$(VENV)/.ready-test: pyproject.toml build_tools/requirements.py $(VENV)/.ready
+	@echo "installing what the tests need"
+	@$(PY) build_tools/requirements.py test | xargs $(PIP)
+	@touch $@
+
 $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
+	@$(PY) build_tools/requirements.py page | xargs -r $(PIP)
+	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-web check fix bench frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test test-core test-profiles test-web check fix bench frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help

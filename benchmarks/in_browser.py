@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILT = ROOT / "src" / "stepscope" / "serve" / "static" / "index.html"
 PATIENCE_MS = 120_000
 ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run")
-FIRST = "overview"
+FIRST = "overview_page"
 WANTED_FIRST_MS = 2000
 WANTED_LATER_MS = 200
 

@@ -66,7 +66,7 @@ import sys
 import stepscope
 from stepscope.analysis.tools import answers
 from stepscope.analysis.trace_viewer.tiles import catalogue, window
-from stepscope.compose import describe, doubts
+from stepscope.report.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame
 from stepscope.serve import frames

@@ -1,5 +1,6 @@
 """The profiles that benchmarks measure on, each found or made when it is asked for."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORDED = ROOT.parent / "shared" / "profiles"
+#: Real recordings of others, where there are any (`make bench PROFILES=DIR`).
+RECORDED = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 MADE = ROOT / ".cache" / "benchmarks"
 GPU_EVENTS = 5_300_000
 # The file (50 bytes an event), and as much again while it is being written.
@@ -29,14 +31,14 @@ class Case:
 
 
 def recorded(source: str) -> Path:
-    """One of the real recordings that lie beside the checkout.
+    """One of the real recordings that are not part of the repository.
 
     Raises:
-        NoProfile: They do not lie there.
+        NoProfile: It is not there.
     """
     found = sorted((RECORDED / source).rglob("*.xplane.pb"))
     if not found:
-        raise NoProfile(f"{RECORDED / source} is not on this machine")
+        raise NoProfile(f"{source} is not there: make bench PROFILES=DIR")
     return found[0]
 
 

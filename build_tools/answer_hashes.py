@@ -23,9 +23,9 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
-from stepscope.compose import compose, describe, doubts
 from stepscope.errors import StepscopeError
 from stepscope.report import to_json, to_trace_json
+from stepscope.report.compose import compose, describe, doubts
 
 
 class Silent:

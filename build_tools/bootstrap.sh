@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make the virtual environment in $1 with stepscope in it, compiled in place.
+# Make the virtual environment in $1 with stepscope in it, compiled in place, and with
+# nothing that only tests need.
 set -eu
 venv=$1
 python=${PYTHON:-python3}
@@ -31,17 +32,17 @@ command -v "${CC:-cc}" >/dev/null || wish "a C compiler" gcc
 "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' ||
     wish "Python's headers" python3-dev
 
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-echo "setting up $venv (about a minute the first time)"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -e '.[test,dev]' ${STEPSCOPE_PIP_ARGS:-}
+[ -x "$venv/bin/python" ] || {
+    echo "making $venv"
+    "$python" -m venv "$venv"
+}
+pip_install() {
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check ${STEPSCOPE_PIP_ARGS:-} "$@"
+}
+echo "installing what stepscope needs"
+"$venv/bin/python" build_tools/requirements.py run >"$venv/requirements.txt"
+pip_install -r "$venv/requirements.txt"
+# Here, where its progress is seen; the install then finds the kernels compiled.
 "$venv/bin/python" setup.py -q build_ext --inplace
-# The install built the page with a borrowed Node.js where the machine has none; to
-# build it again after a change, the environment needs one of its own.
-"$venv/bin/python" - <<'END' | xargs -r "$venv/bin/python" -m pip install -q --disable-pip-version-check
-import sys
-sys.path.insert(0, "build_tools")
-import web_page
-if not web_page.has_node():
-    print(web_page.NODE_PACKAGE)
-END
+pip_install --no-build-isolation --no-deps -e .
 touch "$venv/.ready"

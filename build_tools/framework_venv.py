@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,8 +97,9 @@ def create(name: str) -> Path:
     python = python_of(name)
     _run([sys.executable, "-m", "venv", str(folder)], what=f"venv for {name}")
     wanted = (*environment.requirements, *RECORDER)
+    # Compiled are the modules that get imported, a small part, and then.
     _run(
-        [str(python), "-m", "pip", "install", "--quiet", *wanted],
+        [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *wanted],
         what="pip install " + " ".join(wanted),
     )
     _run([str(python), "-c", environment.proof], what=environment.proof)
@@ -109,20 +111,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print one interpreter a line on standard output, all else on standard error."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", choices=sorted(ENVIRONMENTS))
-    for name in parser.parse_args(arguments).names:
-        if not is_current(name):
-            pins = " ".join((*ENVIRONMENTS[name].requirements, *RECORDER))
-            sys.stderr.write(f"installing {pins} into {VENVS / name} ...\n")
-            started = time.perf_counter()
-            try:
-                create(name)
-            except InstallFailed as failure:
-                sys.stderr.write(f"framework_venv: {name}: {failure}\n")
-                return 1
-            seconds = time.perf_counter() - started
-            sys.stderr.write(f"installed in {seconds:.0f} s\n")
+    names = parser.parse_args(arguments).names
+    # One waits for the network while the other unpacks.
+    with ThreadPoolExecutor(2) as pool:
+        done = all(list(pool.map(_ensure, names)))
+    for name in names if done else ():
         sys.stdout.write(f"{python_of(name)}\n")
-    return 0
+    return 0 if done else 1
+
+
+def _ensure(name: str) -> bool:
+    """Make an environment that is not there, and say so; False where that failed."""
+    if is_current(name):
+        return True
+    pins = " ".join((*ENVIRONMENTS[name].requirements, *RECORDER))
+    sys.stderr.write(f"installing {pins} into {VENVS / name} ...\n")
+    started = time.perf_counter()
+    try:
+        create(name)
+    except InstallFailed as failure:
+        sys.stderr.write(f"framework_venv: {name}: {failure}\n")
+        return False
+    seconds = time.perf_counter() - started
+    sys.stderr.write(f"installed {name} in {seconds:.0f} s\n")
+    return True
 
 
 def _stamp(name: str) -> str:

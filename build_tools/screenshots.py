@@ -48,8 +48,8 @@ class Picture:
 
 PICTURES = (
     Picture("findings", "gpu", "page=findings", "article.finding"),
-    Picture("overview", "gpu", "page=overview", "main .bars"),
-    Picture("tfdata", "keras", "page=tfdata", ".node.bottleneck"),
+    Picture("overview", "gpu", "page=overview_page", "main .bars"),
+    Picture("tfdata", "keras", "page=tf_data_bottleneck_analysis", ".node.bottleneck"),
 )
 WIDTH = 1200
 

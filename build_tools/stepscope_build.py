@@ -11,6 +11,7 @@ from setuptools.build_meta import (
     build_editable,
     build_sdist,
     build_wheel,
+    get_requires_for_build_editable,
     get_requires_for_build_sdist,
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
@@ -38,15 +39,5 @@ def get_requires_for_build_wheel(
     settings: Mapping[str, str] | None = None,
 ) -> list[str]:
     """What setuptools asks for, and a node unless the machine's will do."""
-    return [*build_meta.get_requires_for_build_wheel(settings), *_node()]
-
-
-def get_requires_for_build_editable(
-    settings: Mapping[str, str] | None = None,
-) -> list[str]:
-    """The same for an install that uses the checkout."""
-    return [*build_meta.get_requires_for_build_editable(settings), *_node()]
-
-
-def _node() -> list[str]:
-    return [] if has_node() else [NODE_PACKAGE]
+    node = [] if has_node() else [NODE_PACKAGE]
+    return [*build_meta.get_requires_for_build_wheel(settings), *node]

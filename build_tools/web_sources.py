@@ -2,8 +2,9 @@
 
     python build_tools/web_sources.py
 
-Types and definitions come from the results' structs, colours and legends from the one
-colour table: the page repeats nothing by hand. A test holds them together.
+Types and definitions come from the structs of what the server answers, short names from
+the tools, colours and legends from the one colour table: the page repeats nothing by
+hand. A test holds them together.
 """
 
 from __future__ import annotations
@@ -19,17 +20,25 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
+from stepscope.advice.finding import Finding
 from stepscope.analysis.tools import TOOLS
+from stepscope.report.document import Envelope
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
+from stepscope.serve.runs.cutting import Cut
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 WEB = Path(__file__).resolve().parents[1] / "web" / "src"
+MADE_DATA = WEB / "data" / "made"
 MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
+#: What the server answers beside the results of tools.
+BESIDE = (Envelope, Finding, Cut)
+#: Ends of the names of integers that may be too large for JSON; those travel as text.
+FINE_UNITS = ("_ps", "_ns")
 SCALARS: dict[Any, str] = {
     int: "number",
     float: "number",
@@ -45,9 +54,10 @@ def sources() -> dict[Path, str]:
     results = list(_result_types())
     return {
         WEB / "style" / "tokens.css": _tokens(),
-        WEB / "data" / "categories.ts": _categories(),
-        WEB / "data" / "types.ts": _types(results),
-        WEB / "data" / "definitions.ts": _definitions(results),
+        MADE_DATA / "categories.ts": _categories(),
+        MADE_DATA / "types.ts": _types(results),
+        MADE_DATA / "definitions.ts": _definitions(results),
+        MADE_DATA / "tools.ts": _tools(),
     }
 
 
@@ -88,9 +98,18 @@ def _reached(structs: Iterable[type[msgspec.Struct]]) -> list[type[msgspec.Struc
 
 
 def _structs_in(annotation: Any) -> list[type[msgspec.Struct]]:
-    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+    if _is_struct(annotation):
         return [annotation]
     return [struct for part in get_args(annotation) for struct in _structs_in(part)]
+
+
+def _is_struct(annotation: Any) -> bool:
+    """Whether it is a struct with fields of its own: not the type of any struct."""
+    return (
+        isinstance(annotation, type)
+        and issubclass(annotation, msgspec.Struct)
+        and annotation is not msgspec.Struct
+    )
 
 
 def _types(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
@@ -104,10 +123,10 @@ def _types(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
         "export type Row = Record<string, Cell | Record<string, Cell> | Cell[]>;",
         "",
     ]
-    for struct in _reached(structs):
+    for struct in _reached([*structs, *BESIDE]):
         lines.append(f"export interface {struct.__name__} {{")
         lines += [
-            f"  {field.encode_name}: {_typescript(field.type)};"
+            f"  {field.encode_name}: {_field_type(field)};"
             for field in msgspec.structs.fields(struct)
             # These stand in the envelope around a result.
             if struct not in structs or field.encode_name not in AROUND
@@ -116,6 +135,11 @@ def _types(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
     lines.append("export interface Results {")
     lines += [f"  {tool}: {struct.__name__};" for tool, struct in results]
     return "\n".join([*lines, "}", ""])
+
+
+def _field_type(field: msgspec.structs.FieldInfo) -> str:
+    kind = _typescript(field.type)
+    return f"{kind} | string" if field.name.endswith(FINE_UNITS) else kind
 
 
 def _typescript(annotation: Any) -> str:
@@ -128,8 +152,8 @@ def _typescript(annotation: Any) -> str:
         return _array(parts)
     if origin is not None and issubclass(origin, typing.Mapping):
         return f"Record<string, {_typescript(parts[1])}>"
-    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        return annotation.__name__
+    if _is_struct(annotation):
+        return str(annotation.__name__)
     return SCALARS.get(annotation, "unknown")
 
 
@@ -202,6 +226,19 @@ def attribute_sentences(docstring: str) -> dict[str, str]:
         elif line.strip():
             break
     return about
+
+
+def _tools() -> str:
+    """Short names of the tools, which links may bear."""
+    names = [(alias, tool.name) for tool in TOOLS for alias in tool.aliases]
+    lines = [
+        f"// {MADE}",
+        "",
+        "/** Short name of a tool → its name. */",
+        "export const SHORT_NAMES: ReadonlyMap<string, string> = new Map([",
+        *(f"  [{_quoted(short)}, {_quoted(name)}]," for short, name in names),
+    ]
+    return "\n".join([*lines, "]);", ""])
 
 
 def _tokens() -> str:

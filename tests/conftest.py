@@ -4,52 +4,111 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Real profiles that are not part of the repository stand beside the checkout.
-PROFILES = Path(
-    os.environ.get("STEPSCOPE_PROFILES", ROOT.parent / "shared" / "profiles")
-)
+#: Profiles that are part of the repository.
+DATA = ROOT / "tests" / "data"
+#: The folder with profiles of others (`make test-profiles`), where there is one.
+PROFILES = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 #: One that nobody can open; that it is refused has its own tests.
 REFUSED = "corrupt/utf8_mangled"
+LEFT_OUT = pytest.StashKey[int]()
+
+# The machine may be busy, so no example has a deadline; `make fuzz` looks longer.
+settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile("quick")
 
 
-def profile_path(relative: str) -> Path:
-    """The path of a real profile, or a skip that says what is missing."""
-    path = PROFILES / relative
-    if not path.exists():
-        pytest.skip(f"the real profile {relative} is not beside this checkout")
-    return path
+def profile_path(name: str) -> Path:
+    """The path of a real profile: of the repository's, or else of others."""
+    if (DATA / name).exists():
+        return DATA / name
+    if not PROFILES.is_dir():
+        pytest.fail(f"{name} is a profile of others: mark the test with `profiles`")
+    if not (PROFILES / name).exists():
+        pytest.skip(f"{PROFILES} holds no {name}")
+    return PROFILES / name
 
 
 @pytest.fixture(scope="session")
 def shared_profile() -> Callable[[str], Path]:
-    """`shared_profile("tf_cpu/healthy")`: its path, or a skip with the reason."""
+    """`shared_profile("tf_cpu/healthy")`: its path."""
     return profile_path
 
 
-def recorded_runs() -> list[str]:
-    """Folders of real profiles that are one run each: XSpaces or PyTorch's traces."""
-    found = {path.parent for path in PROFILES.rglob("*.xplane.pb*")}
-    for folder in ("kineto", "torch_cpu"):
-        found |= {path.parent for path in (PROFILES / folder).rglob("*.json*")}
-    runs = sorted(str(path.relative_to(PROFILES)) for path in found)
-    # A name that is not there skips with the reason.
-    return [run for run in runs if not run.startswith(REFUSED)] or ["tf_cpu/keras_fit"]
+def recorded_runs(folder: Path) -> Iterator[str]:
+    """Real profiles that are one run each: folders of XSpaces or PyTorch's traces."""
+    found = {path.parent for path in folder.rglob("*.xplane.pb*")}
+    for traces in ("kineto", "torch_cpu", "torch_train"):
+        found |= {path.parent for path in (folder / traces).rglob("*.json*")}
+    for path in sorted(found):
+        name = str(path.relative_to(folder))
+        if not name.startswith(REFUSED):
+            yield name
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every run for a test that asks for a `recorded_run`, one after the other."""
     if "recorded_run" in metafunc.fixturenames:
-        runs = recorded_runs()
+        # A run that is in both folders is the repository's.
+        runs = list(dict.fromkeys([*recorded_runs(DATA), *recorded_runs(PROFILES)]))
         ids = [run.partition("/plugins/")[0] for run in runs]
         metafunc.parametrize("recorded_run", runs, ids=ids, scope="module")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Mark tests that name a profile of others; leave them out where none are."""
+    for item in items:
+        if any(map(is_of_others, parameters_of(item))):
+            item.add_marker(pytest.mark.profiles)
+    if PROFILES.is_dir():
+        return
+    left_out = [item for item in items if item.get_closest_marker("profiles")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("profiles")]
+    config.stash[LEFT_OUT] = len(left_out)
+
+
+def parameters_of(item: pytest.Item) -> list[Any]:
+    """What a test that opens real profiles was parametrised with."""
+    if "shared_profile" not in getattr(item, "fixturenames", ()):
+        return []
+    return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+
+
+def is_of_others(name: object) -> bool:
+    """Whether a parameter is the name, SOURCE/PROFILE, of one that is not in DATA."""
+    return isinstance(name, str) and "/" in name and not (DATA / name).exists()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells its number to the process that prints the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{count} tests of profiles of others are left out: "
+            "make test-profiles PROFILES=DIR"
+        )
 
 
 @pytest.fixture(scope="session")

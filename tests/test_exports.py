@@ -36,7 +36,8 @@ def test_dir_lists_the_public_names() -> None:
 @pytest.mark.parametrize("name", module_names())
 def test_declared_names_exist_and_public_definitions_are_declared(name: str) -> None:
     if name in IMPORTED_BY:
-        pytest.importorskip(IMPORTED_BY[name])
+        needed = IMPORTED_BY[name]
+        pytest.importorskip(needed, reason=f"needs {needed} (pip install {needed})")
     module = importlib.import_module(name)
     declared = getattr(module, "__all__", None)
     if name.split(".")[1] == "_core" or declared is None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,20 +39,161 @@ MAY_IMPORT = {
     "analysis": BASE | {"trace", "derive"},
     "advice": BASE | {"trace", "derive", "analysis"},
     "report": BASE | {"analysis", "advice"},
-    "session": BASE | {"trace", "formats", "derive", "analysis"},
-    "compose": BASE
-    | {"trace", "formats", "derive", "analysis", "advice", "report", "session"},
-    "serve": BASE
-    | {"trace", "formats", "derive", "analysis", "advice", "report", "session"}
-    | {"compose"},
+    # Its door: from a profile to what the renderers are given.
+    "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
+    # Where the two halves meet: files are opened, and become a profile with its tools.
+    "session": BASE | {"formats", "analysis"},
+    "serve": BASE | {"formats", "analysis", "advice", "report", "session"},
     "cli": BASE
-    | {"trace", "formats", "derive", "analysis", "advice", "report", "session"}
-    | {"compose", "serve", "capture"},
-    "profiler": BASE
-    | {"capture", "derive", "analysis", "advice", "report", "session", "compose"},
+    | {"capture", "derive", "analysis", "advice", "report", "session", "serve"},
+    "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
 }
 #: Imports that the contract does not want but that stand for now, each with its reason.
 DEBTS: dict[tuple[str, str], str] = {}
+#: Package → room (a folder that holds no other) → what of its own package it imports,
+#: and no more: rooms, and modules that stand beside them. A folder's own modules count
+#: each for itself: its ground lies below its rooms, its face above them.
+ROOMS = {
+    "advice": {
+        "rules": "finding rule signals thresholds verdict",
+        "signals": "finding thresholds",
+    },
+    "analysis": {
+        "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
+        "framework_op_stats": "ops results",
+        "inference_profile": "results",
+        "input_pipeline_analyzer": "results steps",
+        "memory_profile": "results",
+        "model_views": "ops results",
+        "ops": "",
+        "overview_page": "ops results steps",
+        "pod_viewer": "results steps",
+        "results": "",
+        "steps": "results",
+        "tf_data_bottleneck_analysis": "",
+        "trace_viewer": "results",
+    },
+    "capture": {
+        "collectors.jax": (
+            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.levels ground"
+        ),
+        "collectors.tensorflow": (
+            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.levels ground"
+        ),
+        "collectors.torch": (
+            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.levels ground"
+        ),
+        "ground": "",
+        "launching.injected": "",
+        "launching.step_sources": (
+            "ground launching.counting launching.harmless launching.window"
+        ),
+        "recording": (
+            "collectors.broken collectors.contract collectors.levels "
+            "collectors.registry ground"
+        ),
+    },
+    "cli": {
+        "commands": "demo report run serve show",
+        "demo_programs": "",
+    },
+    "derive": {
+        "collectives": "columns device intervals",
+        "columns": "",
+        "costs": "",
+        "device": "columns host names",
+        "engine": "",
+        "host": "columns intervals names",
+        "inference": "columns device host intervals names step_time steps",
+        "input_pipeline": "columns device host intervals names",
+        "intervals": "columns",
+        "memory": "columns step_windows steps",
+        "model": "columns device host intervals names ops step_windows steps",
+        "names": "",
+        "ops": "columns costs device host intervals names step_windows steps",
+        "phases": "columns device host intervals names step_time step_windows",
+        "repetition": "columns names",
+        "step_time": "columns device host intervals names step_windows steps",
+        "step_windows": "columns device host intervals names steps",
+        "steps": "columns device intervals names repetition",
+        "timeline": "columns device engine host intervals names step_windows steps",
+    },
+    "formats": {
+        "kineto.columns": "kineto.json",
+        "kineto.json": "",
+        "kineto.tables": "kineto.columns kineto.json torch_allocations",
+        "xplane.decoded": "",
+        "xplane.tables": (
+            "hlo torch_allocations xplane.damaged xplane.decoded xplane.recording"
+        ),
+    },
+    "report": {
+        "text": "document page to_json to_table words",
+        "words": "",
+    },
+    "serve": {
+        "runs": "errors frames",
+    },
+    "trace": {
+        "reading": "quality",
+    },
+    "xspace": {
+        "merging": "fields reading writing",
+        "reading": "fields",
+        "writing": "fields",
+    },
+}
+#: What closes a circle for now: (importing file, imported file) → the reason.
+_COMPAT = "the option `compat` is a branch inside the tool"
+_RECORDING = "what is recorded builds the tables that are read off it"
+_HELP = "the formats of a command stand beside its options"
+CIRCLES = {
+    **dict.fromkeys(
+        [
+            ("analysis.overview_page.page", f"analysis.compat_tensorflow.{name}")
+            for name in ("placement", "steps", "summary")
+        ],
+        _COMPAT,
+    ),
+    (
+        "analysis.input_pipeline_analyzer.analyzer",
+        "analysis.compat_tensorflow.input_pipeline",
+    ): _COMPAT,
+    (
+        "analysis.pod_viewer.gaps",
+        "analysis.pod_viewer.viewer",
+    ): "the result is declared where it is made",
+    **dict.fromkeys(
+        [
+            ("formats.xplane.recording", f"formats.xplane.tables.{name}")
+            for name in ("device_activity", "launches", "timeline", "tracks")
+        ],
+        _RECORDING,
+    ),
+    (
+        "formats.kineto.tables.recording",
+        "formats.kineto.tables.device_activity",
+    ): _RECORDING,
+    ("cli.report", "cli.commands.report"): _HELP,
+    ("cli.show", "cli.commands.show"): _HELP,
+}
+#: Folder → why it holds more modules than one can take in.
+FULL = {
+    "_core": "one module per kernel, which all else reaches by its name",
+    "formats.kineto.tables": "some of its modules are a function of another's table",
+}
+MODULES_OF_A_FOLDER = 15
+#: Module → why its name repeats its folder's.
+REPEATED = {"formats.kineto.columns.columns": "declares the columns that others fill"}
+
+
+def name_of(path: Path) -> str:
+    """The dotted name below `stepscope`; a package is named as its folder."""
+    name = ".".join(path.relative_to(SOURCE).parts)
+    return name.removesuffix(".py").removesuffix(".__init__")
 
 
 def package_of(path: Path) -> str:
@@ -57,9 +201,14 @@ def package_of(path: Path) -> str:
     return parts[0]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path: Path, *, at_run_time_only: bool = False) -> set[str]:
     """Absolute module names that a file imports, inside functions too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     skipped: set[ast.AST] = set()
     if at_run_time_only:
         for node in ast.walk(tree):
@@ -85,12 +234,133 @@ MODULES = sorted(
 )
 
 
+FOLDERS = {name_of(path.parent) for path in MODULES if path.parent != SOURCE}
+FOLDERS_OF_ROOMS = {name.rpartition(".")[0] for name in FOLDERS} - {""}
+
+
+def room_of(module: str) -> str:
+    """The room that a module stands in; itself where it stands beside rooms."""
+    if module in FOLDERS:
+        return module
+    folder = module.rpartition(".")[0]
+    return module if folder in FOLDERS_OF_ROOMS or not folder else folder
+
+
+def arrows() -> dict[str, set[str]]:
+    """Module → our modules that it imports, for type checkers too."""
+    modules = {name_of(path): imported_modules(path) for path in MODULES}
+    # `from a.b import c` names the folder `a.b` too: it counts if it hands on names.
+    silent = {name for name in FOLDERS & modules.keys() if not modules[name]}
+    return {
+        module: {name.removeprefix("stepscope.") for name in imported}
+        & modules.keys() - silent - {module}
+        for module, imported in modules.items()
+    }
+
+
+ARROWS = arrows()
+
+
+def between_rooms(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {room_of(module): set() for module in arrows}
+    for module, imported in arrows.items():
+        found[room_of(module)] |= {room_of(name) for name in imported}
+    return {room: imported - {room} for room, imported in found.items()}
+
+
+def without_debts(*kept: tuple[str, str]) -> dict[str, set[str]]:
+    return {
+        module: {
+            name
+            for name in imported
+            if (module, name) in kept or (module, name) not in CIRCLES
+        }
+        for module, imported in ARROWS.items()
+    }
+
+
+def circle_in(graph: dict[str, set[str]]) -> str:
+    """One circle of a graph, or nothing."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return " ← ".join(error.args[1])
+    return ""
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_a_room_imports_the_rooms_that_are_listed(package: str) -> None:
+    rooms = between_rooms(without_debts())
+    found = {
+        room.removeprefix(f"{package}."): {
+            name.removeprefix(f"{package}.")
+            for name in imported
+            if name.startswith(f"{package}.")
+        }
+        for room, imported in rooms.items()
+        if room.startswith(f"{package}.") and room in FOLDERS - FOLDERS_OF_ROOMS
+    }
+    assert found == {room: set(it.split()) for room, it in ROOMS[package].items()}
+
+
+def test_every_room_is_listed() -> None:
+    listed = {f"{package}.{room}" for package in ROOMS for room in ROOMS[package]}
+    assert listed == {name for name in FOLDERS - FOLDERS_OF_ROOMS if "." in name}
+
+
+def test_imports_between_rooms_go_one_way() -> None:
+    assert circle_in(between_rooms(without_debts())) == ""
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circle_in(without_debts()) == ""
+
+
+@pytest.mark.parametrize("arrow", CIRCLES, ids=" → ".join)
+def test_what_closes_no_circle_any_more_is_not_excused(arrow: tuple[str, str]) -> None:
+    module, imported = arrow
+    assert imported in ARROWS[module]
+    assert circle_in(between_rooms(without_debts(arrow))) or circle_in(
+        without_debts(arrow)
+    )
+
+
+def test_a_folder_holds_no_more_modules_than_one_can_take_in() -> None:
+    held = Counter(name_of(path.parent) for path in MODULES if path.stem != "__init__")
+    full = {name for name, n in held.items() if n > MODULES_OF_A_FOLDER}
+    assert full == FULL.keys()
+
+
+def test_a_module_does_not_repeat_the_name_of_its_folder() -> None:
+    repeating = {
+        name_of(path)
+        for path in MODULES
+        if path.stem == path.parent.name or path.stem.startswith(f"{path.parent.name}_")
+    }
+    assert repeating == REPEATED.keys()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if path.stem == "__init__"],
+    ids=lambda path: str(path.relative_to(SOURCE)),
+)
+def test_an_init_holds_a_docstring_or_hands_on_names(path: Path) -> None:
+    first, *rest = ast.parse(path.read_text(encoding="utf-8")).body
+    assert isinstance(first, ast.Expr)
+    assert {type(node) for node in rest} <= {ast.Import, ast.ImportFrom, ast.Assign}
+    assigned = [
+        ast.unparse(node.targets[0]) for node in rest if isinstance(node, ast.Assign)
+    ]
+    assert assigned in ([], ["__all__"])
+
+
 @pytest.mark.parametrize(
     "path", MODULES, ids=[str(path.relative_to(SOURCE)) for path in MODULES]
 )
 def test_imports_point_back_along_the_data_flow(path: Path) -> None:
     package = package_of(path)
-    allowed = MAY_IMPORT[package] | {package}
+    allowed = MAY_IMPORT.get(name_of(path), MAY_IMPORT[package]) | {package}
     forbidden = {
         (package, name.split(".")[1])
         for name in imported_modules(path)
@@ -114,7 +384,7 @@ def test_the_lowest_row_needs_numpy_and_msgspec_only(path: Path) -> None:
 
 def imported_at_once(path: Path) -> set[str]:
     """Top names of the modules that importing a file imports, functions left out."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     inside: set[ast.AST] = set()
     for node in ast.walk(tree):
         guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -138,24 +408,6 @@ def test_capture_imports_frameworks_when_they_are_used(path: Path) -> None:
     assert imported_at_once(path) & (FRAMEWORKS | {"grpc", "polars"}) == set()
 
 
-def test_a_tool_imports_no_other_tool() -> None:
-    tools = {
-        path.stem
-        for path in (SOURCE / "analysis").glob("*.py")
-        if "def analyse(" in path.read_text(encoding="utf-8")
-        and path.stem != "__init__"
-    }
-    assert tools
-    crossings = {
-        (tool, name)
-        for tool in tools
-        for name in imported_modules(SOURCE / "analysis" / f"{tool}.py")
-        for other in tools - {tool}
-        if name.startswith(f"stepscope.analysis.tools.{other}")
-    }
-    assert crossings == set()
-
-
 def test_rules_read_signals_only() -> None:
     crossings = {
         (path.stem, name)
@@ -173,7 +425,7 @@ def test_judging_and_analysing_name_no_framework_or_format_in_code(folder: str) 
     words = {*FRAMEWORKS, "xplane", "kineto", "nsys", "pytorch"}
     found = []
     for path in (SOURCE / folder).rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare):
                 constants = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import statistics
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def modules(folder: str = "src/stepscope") -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
+@cache
 def function_lengths(folder: str) -> dict[str, int]:
     lengths = {}
     for path in modules(folder):

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stepscope.analysis.profile import ProfileWithTools as ProfileData
     from stepscope.capture import keras
     from stepscope.capture.ground.annotate import (
         StepTrace,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.profile import Profile, start, stop
     from stepscope.capture.schedule import schedule
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
     from stepscope.report.tables import tables
@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 #: use, so that importing the package stays light.
 _PUBLIC = {
     "Profile": ("stepscope.capture.profile", "Profile"),
-    "ProfileData": ("stepscope.derive.profile_data", "ProfileData"),
+    "ProfileData": ("stepscope.analysis.profile", "ProfileWithTools"),
     "ProfileOptionBuilder": ("stepscope.profiler.builder", "ProfileOptionBuilder"),
     "Profiler": ("stepscope.profiler.recording", "Profiler"),
     "ProfilerOptions": ("stepscope.capture.ground.options", "ProfilerOptions"),

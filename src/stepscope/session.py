@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.tools import analyse
-from stepscope.derive.profile_data import ProfileData
+from stepscope.analysis.profile import ProfileWithTools
 from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["open_found", "open_profile"]
 
 
-def open_profile(*paths: str | PathLike[str]) -> ProfileData:
+def open_profile(*paths: str | PathLike[str]) -> ProfileWithTools:
     """Read a log directory (its newest run), a run directory, or files.
 
     Several paths are several workers of one run. A path may be a URL (`s3://…`).
@@ -26,14 +25,14 @@ def open_profile(*paths: str | PathLike[str]) -> ProfileData:
             was wrong and the way out.
     """
     run, traces = open_hosts(*paths)
-    return ProfileData(run, traces, analyse=analyse)
+    return ProfileWithTools(run, traces)
 
 
-def open_found(run: Run) -> ProfileData:
+def open_found(run: Run) -> ProfileWithTools:
     """Read every host of a run that was found before.
 
     Raises:
         BadInput: No host can be read; likewise.
     """
     name, traces = open_run(run)
-    return ProfileData(name, traces, analyse=analyse)
+    return ProfileWithTools(name, traces)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["CODES", "Missing", "Unavailable"]
+__all__ = ["CODES", "Missing", "Unavailable", "present"]
+
+_Value = TypeVar("_Value")
 
 #: Code → what it stands for (spec: tools, section 0.3).
 CODES: Final = {
@@ -59,3 +61,14 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     reason: str
     remedy: str
+
+
+def present(value: _Value | Unavailable) -> _Value:
+    """A value that is known to be there, since something else was made of it.
+
+    Raises:
+        TypeError: It is not there.
+    """
+    if isinstance(value, Unavailable):
+        raise TypeError(f"relied on, but absent: {value.reason}")
+    return value

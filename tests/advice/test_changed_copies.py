@@ -171,10 +171,11 @@ def verdicts(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(params=PROFILES)
 def original(request: pytest.FixtureRequest, shared_profile: Any) -> Path:
-    (path,) = shared_profile(f"gpu_tf/{request.param}").rglob("*.xplane.pb")
+    (path,) = shared_profile(f"gpu_tf/{request.param}").rglob("*.xplane.pb*")
     return path
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("change", [other_names, other_order, other_clock])
 def test_a_changed_copy_gets_the_same_verdicts(
     original: Path, change: Callable[[bytes], bytes], tmp_path: Path
@@ -191,6 +192,7 @@ def test_a_changed_copy_gets_the_same_verdicts(
         assert after[rule].value == pytest.approx(one.value, abs=1e-9), rule
 
 
+@pytest.mark.profiles
 def test_a_copy_with_lost_kernels_gets_the_same_verdicts_or_none(
     original: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_copy_with_lost_kernels_gets_the_same_verdicts_or_none(
         assert after[rule].status in (one.status, "cannot_tell"), rule
 
 
+@pytest.mark.profiles
 def test_a_copy_made_by_nothing_but_parsing_is_the_same_file(original: Path) -> None:
     data = original.read_bytes()
     assert on_lines(data, lambda fields, _: fields) == data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepscope.advice.finding import Cause, Saving
+from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.input_bound import evaluate
 from stepscope.advice.signals.model import DeviceSignals
 from stepscope.advice.thresholds import THRESHOLDS
@@ -24,7 +24,7 @@ def test_a_device_idle_while_the_host_fetches_is_input_bound(
     assert finding.ms_per_step == 3.0
     assert finding.saving_ms == Saving(low=1.5, high=3.0)
     assert (finding.steps_hit, finding.steps_clean) == (12, 12)
-    assert finding.causes == (Cause(cause="fetch", share_percent=300 / 13),)
+    assert finding.causes == (CauseShare(cause="fetch", share_percent=300 / 13),)
     assert {action.cause for action in finding.actions} == {"fetch"}
 
 
@@ -74,7 +74,7 @@ def test_exposed_copies_of_the_batch_count_and_get_their_own_remedy(
     )
     finding = evaluate(signals_of(input=input_of(one)), THRESHOLDS)
     assert finding.status == "fail"
-    assert finding.causes == (Cause(cause="transfer", share_percent=20.0),)
+    assert finding.causes == (CauseShare(cause="transfer", share_percent=20.0),)
     assert {action.cause for action in finding.actions} == {"transfer"}
 
 

@@ -16,6 +16,9 @@ from tests.support.traces import blueprint
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.derive.step_time.blame import blame
+from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.step_windows.windows import windows
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -321,10 +324,13 @@ def test_every_idle_instant_has_one_cause() -> None:
     for lines in (together(), ahead(), paced(early_us=10.0)):
         trace = blueprint.trace(lines, devices={0: blueprint.A100})
         profile = blueprint.profile(trace)
-        windows = profile.derived("vm", "windows").rows
-        (device,) = profile.derived("vm", "blame").devices
-        charged = profile.derived("vm", "breakdown").rows
-        starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
+        step_windows = profile.derived("vm", windows).rows
+        (device,) = profile.derived("vm", blame).devices
+        charged = profile.derived("vm", breakdown).rows
+        starts, ends = (
+            step_windows["start_ps"].to_numpy(),
+            step_windows["end_ps"].to_numpy(),
+        )
         blamed = sum(
             spans.within(starts, ends)
             for where in (device.inside, device.between)

@@ -45,6 +45,7 @@ def test_starved_runs_on_the_cpu_are_critical(
     assert all("IteratorGetNext" in one.ops[0] for one in found.evidence)
 
 
+@pytest.mark.profiles
 def test_the_starved_gpu_fails_for_its_input_and_for_its_precision(
     shared_profile: Any,
 ) -> None:
@@ -61,6 +62,7 @@ def test_the_starved_gpu_fails_for_its_input_and_for_its_precision(
     assert found["launch.delay"].status == "pass"
 
 
+@pytest.mark.profiles
 def test_the_launch_bound_gpu_waits_for_launches(shared_profile: Any) -> None:
     found = findings(shared_profile("gpu_tf/turing_launch_bound"))
     launch = found["launch.delay"]
@@ -71,6 +73,7 @@ def test_the_launch_bound_gpu_waits_for_launches(shared_profile: Any) -> None:
     assert found["input.bound"].status != "fail"
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("name", "share"), [("t4_healthy", 15.6), ("v100_large", 7.05)]
 )
@@ -104,12 +107,14 @@ def test_steps_without_markers_carry_verdicts(shared_profile: Any) -> None:
     assert found.steps_clean > 150
 
 
+@pytest.mark.profiles
 def test_the_worker_that_waits_most_speaks_for_the_run(shared_profile: Any) -> None:
     found = findings(shared_profile("tf_cpu/two_workers"))["input.bound"]
     assert found.devices == ("localhost_6009", "localhost_6010")
     assert found.share_percent == pytest.approx(29.4, abs=1)
 
 
+@pytest.mark.profiles
 def test_kernels_that_do_no_products_are_no_matter_of_precision(
     shared_profile: Any,
 ) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
-from stepscope.compose import describe, doubts
 from stepscope.report import to_json
+from stepscope.report.compose import describe, doubts
 from stepscope.report.plain import plain
 from stepscope.unavailable import CODES, Missing, Unavailable
 

@@ -10,19 +10,22 @@ import pytest
 import stepscope
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
-from stepscope.compose import describe, doubts
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import DERIVATIONS
+from stepscope.derive.engine.derivation import declared
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
+from stepscope.report.compose import describe, doubts
 from stepscope.report.plain import plain
+from stepscope.trace.tables import TABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from stepscope.analysis.results.tool import Tool
 
-INPUTS = {one.name: {it.removesuffix("?") for it in one.inputs} for one in DERIVATIONS}
+DECLARED = declared(DERIVATIONS, given=TABLES.keys() | {"trace", "strings"})
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +90,23 @@ def test_a_tool_declares_what_it_asks_for(
     tool: object, gpu_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(tool, type(TOOLS[0]))
-    known = set(tool.derivations)
-    while more := set().union(*(INPUTS[it] & INPUTS.keys() for it in known)) - known:
+    listed = {it.__name__ for it in tool.derivations}
+    known, more = set(listed), listed
+    while (
+        more := {it for name in more for it in DECLARED[name].inputs if it in DECLARED}
+        - known
+    ):
         known |= more
     asked: set[str] = set()
     derived = ProfileData.derived
 
-    def noted(profile: ProfileData, host: str, name: str) -> object:
-        asked.add(name)
-        return derived(profile, host, name)
+    def noted(
+        profile: ProfileData, host: str, derivation: Callable[..., object]
+    ) -> object:
+        asked.add(derivation.__name__)
+        return derived(profile, host, derivation)
 
     monkeypatch.setattr(ProfileData, "derived", noted)
     stepscope.open(gpu_file).tool(tool.name)
     assert asked <= known
-    assert set(tool.derivations) <= asked
+    assert listed <= asked

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.conftest import ROOT, profile_path
-from tests.support.sites.browser import SHARED, Server, whole_server, why_no_browser
+from tests.conftest import ROOT
+from tests.support.sites.browser import Server, whole_server, why_no_browser
 from tests.support.sites.view import View
 
 if TYPE_CHECKING:
@@ -102,15 +102,3 @@ def window(chromium: Any, server: Server) -> Iterator[Callable[..., View]]:
 @pytest.fixture
 def view(window: Callable[..., View]) -> View:
     return window()
-
-
-@pytest.fixture
-def shared_run(server: Server) -> Callable[[str], str]:
-    """A run of those that stand beside the checkout, or a skip that names it."""
-
-    def shared_run(name: str) -> str:
-        profile_path(SHARED[name])
-        assert name in server.runs
-        return name
-
-    return shared_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.sites.view import PAGES
+from tests.support.sites.view import PAGES, RICH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,6 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 RUN = """async (rules) => (await axe.run(document, {runOnly: rules})).violations.map(
     (each) => [each.id, each.nodes.map((node) => node.html.slice(0, 120))])"""
 #: Runs on which the page has something to show.
-RICH = {"tfdata": "keras", "memory": "keras", "input": "keras", "pod": "two_hosts"}
 
 
 def violations(view: View, axe: str) -> list[object]:
@@ -49,7 +48,12 @@ def test_axe_finds_nothing_where_there_is_nothing_to_show(
     theme: str, window: Callable[..., View], axe: str
 ) -> None:
     view = window(theme=theme)
-    for page in ("kernels", "memory", "tfdata", "inference"):
+    for page in (
+        "kernel_stats",
+        "memory_profile",
+        "tf_data_bottleneck_analysis",
+        "inference_profile",
+    ):
         view.go(page, run="jax")
         assert view.page.locator(".absent").count() == 1
         assert violations(view, axe) == []
@@ -57,7 +61,7 @@ def test_axe_finds_nothing_where_there_is_nothing_to_show(
 
 def test_motion_stops_for_those_who_ask(view: View) -> None:
     view.page.emulate_media(reduced_motion="reduce")
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     animated = view.page.evaluate(
         "document.getAnimations().filter((each) => each.playState === 'running').length"
     )

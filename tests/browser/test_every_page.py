@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.sites.browser import COMMITTED
-from tests.support.sites.view import PAGES
+from tests.support.sites.view import PAGES, RICH, TOOL_PAGES
 
 if TYPE_CHECKING:
     from tests.support.sites.browser import Server
     from tests.support.sites.view import View
 
-TOOLS = {page: tool for page, tool in PAGES.items() if tool is not None}
 RUNS = [*COMMITTED, "two_hosts", "allocator", "vector"]
 
 
@@ -29,12 +28,12 @@ def test_the_navigation_leads_to_every_page(view: View) -> None:
         assert links.nth(index).get_attribute("aria-current") == "page"
 
 
-@pytest.mark.parametrize("page", TOOLS)
+@pytest.mark.parametrize("page", TOOL_PAGES)
 @pytest.mark.parametrize("run", RUNS)
 def test_all_numbers_are_those_of_the_tool(
     run: str, page: str, view: View, server: Server
 ) -> None:
-    told = server.show(run, TOOLS[page])
+    told = server.show(run, page)
     view.go(page, run=run)
     if told["data"] is None:
         shown = view.page.locator(".absent").inner_text()
@@ -42,25 +41,25 @@ def test_all_numbers_are_those_of_the_tool(
         assert told["unavailable"]["remedy"] in shown
         return
     fields = view.check_values(told["data"])
-    tables = view.check_tables(told["data"], TOOLS[page])
+    tables = view.check_tables(told["data"], page)
     assert fields
     # A tree is no table until it is shown as one; allocations alone make no table.
-    assert tables or page == "model" or run == "allocator"
+    assert tables or page == "model_views" or run == "allocator"
 
 
-@pytest.mark.parametrize("page", TOOLS)
+@pytest.mark.parametrize("page", TOOL_PAGES)
 def test_a_chart_s_table_says_the_same_numbers(
     page: str, view: View, server: Server
 ) -> None:
-    view.go(page, run="keras" if page in {"tfdata", "memory"} else "two_hosts")
+    run = RICH.get(page, "two_hosts")
+    view.go(page, run=run)
     twins = view.page.locator("main button[data-twin]")
     for index in range(twins.count()):
         twins.nth(index).click()
         assert twins.nth(index).get_attribute("aria-pressed") == "true"
     view.settle()
-    run = "keras" if page in {"tfdata", "memory"} else "two_hosts"
-    told = server.show(run, TOOLS[page])
+    told = server.show(run, page)
     if told["data"] is None:
         assert twins.count() == 0
         return
-    assert view.check_tables(told["data"], TOOLS[page])
+    assert view.check_tables(told["data"], page)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.sites.browser import Server
     from tests.support.sites.view import View
 
@@ -67,10 +65,9 @@ def start(view: View, run: str) -> str:
     return str(view.page.locator("main").inner_text())
 
 
-def test_a_newcomer_finds_why_the_step_starves(
-    view: View, shared_run: Callable[[str], str]
-) -> None:
-    said = start(view, shared_run("starved"))
+@pytest.mark.profiles
+def test_a_newcomer_finds_why_the_step_starves(view: View) -> None:
+    said = start(view, "starved")
     assert "The step waits for its data: 63.0 % of the step time" in said
     view.click("link", "Input pipeline")
     assert "Preprocessing" in view.page.locator(".cards").inner_text()
@@ -78,10 +75,8 @@ def test_a_newcomer_finds_why_the_step_starves(
     assert "Iterator::" in view.page.locator("main").inner_text()
 
 
-def test_a_newcomer_finds_the_sequential_map(
-    view: View, shared_run: Callable[[str], str]
-) -> None:
-    said = start(view, shared_run("sequential_map"))
+def test_a_newcomer_finds_the_sequential_map(view: View) -> None:
+    said = start(view, "sequential_map")
     assert "The step waits for its data" in said
     assert "num_parallel_calls" in said
     card = view.page.locator("article.finding").first
@@ -91,10 +86,9 @@ def test_a_newcomer_finds_the_sequential_map(
     assert "Map" in view.page.locator(".node.bottleneck").inner_text()
 
 
-def test_a_newcomer_finds_the_launches(
-    view: View, shared_run: Callable[[str], str]
-) -> None:
-    said = start(view, shared_run("launch_bound"))
+@pytest.mark.profiles
+def test_a_newcomer_finds_the_launches(view: View) -> None:
+    said = start(view, "launch_bound")
     assert "The device waits for the host to launch its work: 76.6 %" in said
     assert "Put the whole training step into one graph" in said
     card = view.page.locator("article.finding[data-id='launch.delay']")

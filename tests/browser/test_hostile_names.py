@@ -44,13 +44,13 @@ def test_markup_is_inert(page: str, watched: View) -> None:
 @pytest.mark.parametrize(
     ("page", "name"),
     [
-        ("ops", f"model/{MARKUP}/MatMul"),
-        ("ops", f"{SCRIPT}MatMul"),
-        ("kernels", f"sgemm{MARKUP}"),
-        ("kernels", f'=HYPERLINK("{SCRIPT}")'),
-        ("overview", f"model/{MARKUP}/MatMul"),
-        ("input", f"Iterator::Root::Map{MARKUP}"),
-        ("tfdata", HOSTILE_HOST),
+        ("framework_op_stats", f"model/{MARKUP}/MatMul"),
+        ("framework_op_stats", f"{SCRIPT}MatMul"),
+        ("kernel_stats", f"sgemm{MARKUP}"),
+        ("kernel_stats", f'=HYPERLINK("{SCRIPT}")'),
+        ("overview_page", f"model/{MARKUP}/MatMul"),
+        ("input_pipeline_analyzer", f"Iterator::Root::Map{MARKUP}"),
+        ("tf_data_bottleneck_analysis", HOSTILE_HOST),
     ],
 )
 def test_the_name_is_read_as_it_is_written(page: str, name: str, watched: View) -> None:
@@ -62,7 +62,7 @@ def test_the_name_is_read_as_it_is_written(page: str, name: str, watched: View) 
 
 
 def test_a_hostile_op_opens_and_its_link_is_inert(watched: View) -> None:
-    watched.go("ops", run=HOSTILE_RUN)
+    watched.go("framework_op_stats", run=HOSTILE_RUN)
     cell = watched.page.locator("td[data-column=name]", has_text=MARKUP).first
     op = cell.get_attribute("title")
     assert op is not None
@@ -75,7 +75,7 @@ def test_a_hostile_op_opens_and_its_link_is_inert(watched: View) -> None:
 
 def test_hostile_state_in_the_address_is_inert(watched: View) -> None:
     state = {"op": MARKUP, "q": SCRIPT, "mem": MARKUP, "step": SCRIPT, "find": MARKUP}
-    for page in ("ops", "memory", "pod", "kernels"):
+    for page in ("framework_op_stats", "memory_profile", "pod_viewer", "kernel_stats"):
         watched.go(page, run="vector", **state)
         inert(watched)
     watched.expected("400")  # no op has such a name

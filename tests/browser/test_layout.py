@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.sites.view import PAGES
+from tests.support.sites.view import PAGES, RICH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,6 @@ STICKS_OUT = """() => [...document.querySelectorAll(
         && getComputedStyle(each).overflowX === 'visible')
     .map((each) => `${each.tagName}.${each.className}:
         ${each.scrollWidth} > ${each.clientWidth}`)"""
-RICH = {"tfdata": "keras", "memory": "keras", "input": "keras", "pod": "two_hosts"}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -46,7 +45,7 @@ def test_the_navigation_is_always_there(
     width: int, window: Callable[..., View]
 ) -> None:
     view = window(width=width)
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     links = view.page.locator("nav a")
     assert links.count() == len(PAGES)
     for link in links.all():
@@ -60,7 +59,7 @@ def test_details_open_where_the_reader_is(
     width: int, window: Callable[..., View]
 ) -> None:
     view = window(width=width)
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     value = view.page.locator("main [data-field]").last
     value.scroll_into_view_if_needed()
     before = view.page.evaluate("scrollY")
@@ -88,7 +87,7 @@ def test_category_colours_are_the_theme_s(window: Callable[..., View]) -> None:
     fills = {}
     for theme in ("light", "dark"):
         view = window(theme=theme)
-        view.go("overview", run="vector")
+        view.go("overview_page", run="vector")
         fills[theme] = view.page.locator(
             ".columns path[data-category=input]"
         ).first.evaluate("(each) => getComputedStyle(each).fill")

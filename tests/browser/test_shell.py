@@ -27,10 +27,10 @@ def test_the_newest_run_is_chosen_and_the_newest_come_first(view: View) -> None:
 
 
 def test_another_run_is_a_step_that_back_undoes(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     view.picker("Run").select_option("keras")
     view.settle()
-    assert view.fragment == {"page": "overview", "run": view.server.runs["keras"]}
+    assert view.fragment == {"page": "overview_page", "run": view.server.runs["keras"]}
     assert view.values()["environment.device_type"][1] == "CPU"
     view.page.go_back()
     view.settle()
@@ -41,12 +41,12 @@ def test_another_run_is_a_step_that_back_undoes(view: View) -> None:
 @pytest.mark.parametrize(
     "state",
     [
-        {"page": "ops", "idle": "true"},
-        {"page": "kernels", "by": "by_pair"},
-        {"page": "input", "view": "waiting"},
-        {"page": "pod", "step": "104"},
-        {"page": "ops", "op": "model/dense/MatMul"},
-        {"page": "overview", "hosts": "b"},
+        {"page": "framework_op_stats", "idle": "true"},
+        {"page": "kernel_stats", "by": "by_pair"},
+        {"page": "input_pipeline_analyzer", "view": "waiting"},
+        {"page": "pod_viewer", "step": "104"},
+        {"page": "framework_op_stats", "op": "model/dense/MatMul"},
+        {"page": "overview_page", "hosts": "b"},
     ],
 )
 def test_a_link_opens_the_same_state_and_a_reload_keeps_it(
@@ -62,6 +62,15 @@ def test_a_link_opens_the_same_state_and_a_reload_keeps_it(
     assert view.page.locator("main").inner_text() == said
 
 
+def test_a_link_by_a_tool_s_short_name_goes_on_working(view: View) -> None:
+    view.go("ops", run="vector", op="model/dense/MatMul")
+    assert view.page.locator("main h1").inner_text() == "Op stats"
+    current = view.page.locator("nav a[aria-current=page]")
+    assert current.all_inner_texts() == ["Op stats"]
+    assert view.page.locator(".notice").count() == 0
+    assert view.page.get_by_role("region", name="Op in detail").is_visible()
+
+
 def test_a_bad_link_gives_a_notice_and_no_error(view: View) -> None:
     view.page.goto(f"{view.server.address}#page=nothing&colour=red&step=%ff")
     view.settle()
@@ -73,7 +82,7 @@ def test_a_bad_link_gives_a_notice_and_no_error(view: View) -> None:
 
 
 def test_a_link_to_a_run_that_is_gone_shows_the_newest(view: View) -> None:
-    view.page.goto(f"{view.server.address}#page=overview&run=000000000000")
+    view.page.goto(f"{view.server.address}#page=overview_page&run=000000000000")
     view.settle()
     assert (
         "The run of this link is not here" in view.page.locator(".notice").inner_text()
@@ -86,7 +95,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(
     window: Callable[..., View],
 ) -> None:
     view = window(theme="dark")
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
 
     def paper() -> str:
         found: str = view.page.evaluate(
@@ -123,7 +132,7 @@ def test_everything_goes_by_keyboard(view: View) -> None:
     assert ring == "solid"
     page.keyboard.press("Enter")
     view.settle()
-    assert view.fragment["page"] == "ops"
+    assert view.fragment["page"] == "framework_op_stats"
     page.keyboard.press("/")
     view.settle()
     assert page.evaluate("document.activeElement.type") == "search"
@@ -137,7 +146,7 @@ def test_everything_goes_by_keyboard(view: View) -> None:
 
 
 def test_the_help_opens_closes_and_switches_letters_off(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     page = view.page
     page.keyboard.press("?")
     view.settle()
@@ -154,17 +163,17 @@ def test_the_help_opens_closes_and_switches_letters_off(view: View) -> None:
 
 
 def test_the_skip_link_goes_to_the_content(view: View) -> None:
-    view.go("overview", run="vector")
+    view.go("overview_page", run="vector")
     view.page.keyboard.press("Tab")
     view.page.keyboard.press("Enter")
     assert view.page.evaluate("document.activeElement.id") == "content"
-    assert view.fragment["page"] == "overview"
+    assert view.fragment["page"] == "overview_page"
 
 
 def test_what_the_capture_lost_stands_under_the_bar(view: View, server: Server) -> None:
     told = server.show("eager", "overview_page")["quality"]
     assert told
-    view.go("overview", run="eager")
+    view.go("overview_page", run="eager")
     strip = view.page.locator(".quality")
     strip.locator("summary").click()
     for doubt in told:
@@ -176,7 +185,7 @@ def test_a_new_run_is_offered_without_a_reload(chromium: Any, tmp_path: Path) ->
     with serving(tmp_path) as address:
         context = chromium.new_context()
         view = View(context, Server(address, tmp_path, {}))
-        view.go("overview")
+        view.go("overview_page")
         fill_run(tmp_path, "second", ROOT / COMMITTED["jax"], age=1)
         notice = view.page.locator(".notice")
         notice.wait_for(timeout=20_000)

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import stepscope as ss
 from stepscope.capture.recording.flushing import FLUSH_S
+from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
 
@@ -216,8 +217,8 @@ def _steps(path: Path) -> list[int]:
     """The numbers of the steps that a profile holds."""
     profile = ss.open(path)
     (host,) = profile.hosts
-    steps = profile.derived(host, "steps")
-    return [] if isinstance(steps, Unavailable) else steps.rows["step"].to_list()
+    found = profile.derived(host, steps)
+    return [] if isinstance(found, Unavailable) else found.rows["step"].to_list()
 
 
 def _notes(path: Path) -> set[str]:

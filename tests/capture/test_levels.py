@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,10 +58,10 @@ def test_a_cut_recording_says_nothing_and_raises_nothing() -> None:
 def test_real_recordings_tell_the_levels_that_the_reader_finds(
     profile: str, shared_profile: Callable[[str], Path]
 ) -> None:
-    (path,) = sorted(shared_profile(profile).rglob("*.xplane.pb"))
+    (path,) = sorted(shared_profile(profile).rglob("*.xplane.pb*"))
     found = ss.open(path)
     row = found.table(found.hosts[0], "environment").row(0, named=True)
-    levels = levels_in_force(path.read_bytes())
+    levels = levels_in_force(gzip.decompress(path.read_bytes()))
     assert levels is not None
     assert tuple(levels) == (
         row["host_tracer_level"],

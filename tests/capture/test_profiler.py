@@ -330,8 +330,8 @@ def test_without_what_reads_recordings_one_line_says_where_to_look(
     recorded(profiler, range(1))
     monkeypatch.delitem(sys.modules, "stepscope.profiler.views", raising=False)
     monkeypatch.delattr("stepscope.profiler.views", raising=False)
-    monkeypatch.setitem(sys.modules, "stepscope.compose", None)
+    monkeypatch.setitem(sys.modules, "stepscope.report.compose", None)
     with pytest.raises(BadUsage) as caught:
         profiler.profile_operations()
-    assert "stepscope.compose, which is not installed here" in str(caught.value)
+    assert "stepscope.report.compose, which is not installed here" in str(caught.value)
     assert f"`stepscope show model_views {profiler.save().path}`" in str(caught.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import threading
 import time
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope._core import recorder
 from stepscope.capture.collectors import python_calls
 
 if TYPE_CHECKING:
@@ -105,13 +103,11 @@ def test_threads_that_start_later_are_reached(tmp_path: Path) -> None:
 
 
 def begun_by_another_thread(logdir: Path) -> ss.Profile:
-    """A recording that a thread of ours begins a moment later."""
-    recording = ss.Profile(logdir, dataclasses.replace(CALLS, delay_ms=50))
-    recording.__enter__()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and not recorder.enabled():
-        time.sleep(0.01)
-    time.sleep(0.1)
+    """A recording that a thread of the program begins."""
+    recording = ss.Profile(logdir, CALLS)
+    thread = threading.Thread(target=recording.__enter__)
+    thread.start()
+    thread.join()
     return recording
 
 

@@ -1,14 +1,10 @@
-"""`report` and `demo` on profiles that ship with the repository."""
+"""`report` on profiles that ship with the repository."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +93,7 @@ def test_many_hosts_get_a_line_each(recorded: str, tmp_path: Path) -> None:
     assert [one.split()[0] for one in lines[at + 2 : at + 4]] == ["alpha", "beta"]
 
 
+@pytest.mark.profiles
 def test_a_run_without_steps_says_so_and_how_to_mark_them(
     shared_profile: Any,
 ) -> None:
@@ -114,28 +111,3 @@ def test_the_report_goes_into_a_file_without_colours(
     assert report(recorded, "-o", str(file)).exit_code == 0
     assert file.read_text(encoding="utf-8") == report(recorded).stdout
     assert report(recorded, "-o", str(file)).exit_code == 2
-
-
-def test_the_demo_records_a_loop_explains_it_and_says_what_next(
-    tmp_path: Path,
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "stepscope", "demo"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.rstrip().splitlines()
-    assert "Where the step time went" in lines
-    assert any(line.startswith("  10, from the program's step mark") for line in lines)
-    assert "Warning" not in done.stderr
-    if not any(map(importlib.util.find_spec, ("torch", "jax", "tensorflow"))):
-        # The time of the NumPy loop has a name.
-        assert re.search(r"of it Python [1-9]", done.stdout)
-    at = lines.index("What next")
-    assert len(lines) - at == 4
-    assert "stepscope run -- python train.py" in lines[at + 2]
-    show = lines[at + 3].split("stepscope ")[1].split()
-    assert CliRunner().invoke(main, show).exit_code == 0

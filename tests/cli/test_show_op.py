@@ -45,6 +45,7 @@ def test_the_page_of_an_op_on_the_cpu_shows_its_calls_and_says_why_no_cause(
     assert max(len(one) for one in lines) <= 160
 
 
+@pytest.mark.profiles
 def test_the_page_of_a_gpu_op_names_what_dominates(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -61,6 +62,7 @@ def test_the_page_of_a_gpu_op_names_what_dominates(
     assert {row["op_name"].split("/")[0] for row in rows} == {"alex_net_3"}
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("tool", ["ops", "kernels"])
 def test_an_unknown_op_is_one_line_with_the_nearest_names_and_status_2(
     tool: str, shared_profile: Callable[[str], Path]

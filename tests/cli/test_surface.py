@@ -166,8 +166,8 @@ def test_what_cannot_be_done_is_one_line_and_status_2(
     def filled(text: str) -> str:
         return text.replace("{folder}", str(tmp_path)).replace("{file}", str(file))
 
-    done = run(*(filled(one) for one in arguments))
-    assert done.returncode == 2
+    done = CliRunner().invoke(main, [filled(one) for one in arguments])
+    assert done.exit_code == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("stepscope: ")

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 #: The largest whole number that readers of JSON keep.
 EXACT = 2**53
 COMMITTED = ("tf_custom_loop", "jax_marked")
-REAL = "gpu_tf/t4_healthy"
+REAL = "gpu/torch_healthy"
 #: An op of the real profile that copied and one that ran kernels.
-DETAILS = ({"op": "IteratorGetNext/_3"}, {"scope": "alex_net_3"})
+DETAILS = ({"op": "aten::copy_"}, {"op": "aten::mm"})
 
 
 @cache

@@ -44,7 +44,9 @@ def test_a_report_on_a_terminal_has_colours_and_the_same_words(
         f"from stepscope.cli.main import main; main(['report', {recorded!r}])"
     )
     assert "\x1b[" in drawn
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r", "")
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn)
+    # A bar that was drawn again, as on a slow machine, begins its line anew.
+    plain = re.sub(r"\r+\n?", "\n", plain)
     assert "Where the step time went" in plain
     assert (
         max(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -31,14 +31,13 @@ def nearest_label(parents: list[int], labels: list[int], row: int) -> int:
     return max(labels[row], -1)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(forest=forests())
 def test_each_row_gets_the_label_of_its_nearest_labelled_ancestor(
     kernel_forms: Callable[[str], Forms], forest: tuple[list[int], list[int]]
 ) -> None:
     parents, labels = forest
     expected = [nearest_label(parents, labels, row) for row in range(len(parents))]
-    for form in kernel_forms("ancestors").values():
+    for form in kernel_forms("nesting").values():
         label = np.array(labels, np.int32)
         answer = form.inherit(np.array(parents, np.int32), label, 0, len(parents))
         assert expected == label.tolist()
@@ -48,7 +47,7 @@ def test_each_row_gets_the_label_of_its_nearest_labelled_ancestor(
 def test_rows_outside_the_range_keep_what_they_have(
     kernel_forms: Callable[[str], Forms],
 ) -> None:
-    for form in kernel_forms("ancestors").values():
+    for form in kernel_forms("nesting").values():
         parent = np.array([-1, 0, 0, 0], np.int32)
         label = np.array([5, -1, -1, -1], np.int32)
         assert form.inherit(parent, label, 1, 3) == 2
@@ -61,7 +60,7 @@ def test_rows_outside_the_range_keep_what_they_have(
 def test_what_cannot_be_a_forest_is_refused(
     kernel_forms: Callable[[str], Forms], parent: list[int], begin: int, end: int
 ) -> None:
-    for form in kernel_forms("ancestors").values():
+    for form in kernel_forms("nesting").values():
         label = np.full(len(parent), -1, np.int32)
         found = form.inherit(np.array(parent, np.int32), label, begin, end)
         assert found == form.BAD_RANGE

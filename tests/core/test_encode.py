@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.xspace.kernels import uncompiled
 from tests.support.xspace.wire import INT64, number_field, sized, tag
@@ -85,7 +85,6 @@ def columns(events: list[Event]) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(events=EVENTS)
-@settings(deadline=None, max_examples=200)
 def test_bytes_are_those_of_a_plain_encoder_and_need_exactly_the_room(
     form: str, events: list[Event]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def swept_slowly(rows: Rows) -> tuple[int, list[int], list[int]]:
     return busy, alone, by_key
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=ROWS)
 def test_every_instant_goes_to_who_has_it_alone(
     kernel_forms: Callable[[str], Forms], rows: Rows
@@ -85,7 +84,6 @@ def test_disorder_and_strange_keys_are_refused(
         assert swept(form, [(5, 1, -1)])[0] == form.BAD_RANGE
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=ROWS)
 def test_busy_before_is_the_latest_end_of_what_started_earlier(
     kernel_forms: Callable[[str], Forms], rows: Rows

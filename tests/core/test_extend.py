@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -164,7 +164,6 @@ def run(form: ModuleType, rows: list[Piece], *, bounded: bool) -> Any:
     return spans, happened.tolist(), shown, ordered
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=pieces, bounded=st.booleans())
 def test_pieces_extend_a_span_or_open_one(
     kernel_forms: Callable[[str], Forms], *, rows: list[Piece], bounded: bool

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def kernels(
     request: pytest.FixtureRequest,
     kernel_forms: Callable[[str], dict[str, ModuleType]],
 ) -> ModuleType:
-    forms = kernel_forms("groups")
+    forms = kernel_forms("numbering")
     if request.param not in forms:
         pytest.skip("the kernels are not compiled here")
     return forms[request.param]
@@ -35,7 +35,6 @@ def columns(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=ROWS)
 def test_totals_are_the_sums_of_the_lists(
     kernel_forms: Callable[[str], dict[str, ModuleType]],
@@ -47,7 +46,7 @@ def test_totals_are_the_sums_of_the_lists(
         expected.append(
             (len(values), sum(values), min(values, default=0), max(values, default=0))
         )
-    for form in kernel_forms("groups").values():
+    for form in kernel_forms("numbering").values():
         out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
         assert form.totals(*columns(rows), *out) == len(rows)
         assert expected == list(zip(*(column.tolist() for column in out), strict=True))

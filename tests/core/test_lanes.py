@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def running(rows: list[Span], at: int) -> list[int]:
     ]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=spans)
 def test_kept_spans_nest_and_a_span_is_apart_only_if_it_must_be(
     kernel_forms: Callable[[str], Forms], rows: list[Span]
@@ -71,7 +70,6 @@ def test_kept_spans_nest_and_a_span_is_apart_only_if_it_must_be(
         assert answer == max((each + 1 for each in depth), default=0)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=spans)
 def test_no_lane_runs_two_spans_and_there_are_as_many_as_run_at_a_time(
     kernel_forms: Callable[[str], Forms], rows: list[Span]

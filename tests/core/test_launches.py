@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ LEAST, WIDTH = -3, 8
 IDS = st.lists(st.integers(LEAST, LEAST + WIDTH - 1))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(called=IDS, wanted=st.lists(st.integers(-(2**63), 2**63 - 1) | IDS.map(sum)))
 def test_the_last_call_with_an_id_is_found(
     kernel_forms: Callable[[str], Forms], called: list[int], wanted: list[int]
@@ -68,7 +67,6 @@ ACTIVITY = st.tuples(st.integers(-1, 2), st.integers(0, 20), st.integers(0, 20))
 CALLS = [(5, 2), (9, 0), (12, 3)]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(activities=st.lists(ACTIVITY))
 def test_waits_are_those_of_an_empty_queue(
     kernel_forms: Callable[[str], Forms], activities: list[tuple[int, int, int]]
@@ -103,7 +101,6 @@ def test_waits_are_those_of_an_empty_queue(
         assert sum(empty) == answer
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 4))))
 def test_executions_count_once_for_the_place_that_saw_them_first(
     kernel_forms: Callable[[str], Forms], rows: list[tuple[int, int]]

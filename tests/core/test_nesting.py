@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ def nested_slowly(rows: Rows) -> tuple[int, list[int], list[int], list[int]]:
     return overhangs, parents, depths, selves
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=track())
 def test_nesting_follows_its_definition(
     kernel_forms: Callable[[str], dict[str, ModuleType]], rows: Rows
@@ -76,7 +75,6 @@ def test_nesting_follows_its_definition(
         assert expected == nested(kernels, rows)
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(st.tuples(INT64, INT64), max_size=12).map(in_order))
 def test_both_forms_agree_on_numbers_that_no_clock_gives(
     kernel_forms: Callable[[str], dict[str, ModuleType]], rows: Rows
@@ -222,7 +220,6 @@ def flattened_slowly(rows: Rows, codes: list[int], sticky: set[int]) -> list[Seg
     return segments
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), rows=track(), sticky=st.sets(st.sampled_from([2, 4])))
 def test_flattening_follows_its_definition(
     kernel_forms: Callable[[str], dict[str, ModuleType]],

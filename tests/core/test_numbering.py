@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def numbered(
     return answer, out.tolist(), first.tolist()[: max(answer, 0)]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(pairs=PAIRS)
 def test_pairs_are_numbered_as_they_first_appear(
     kernel_forms: Callable[[str], Forms], pairs: list[tuple[int, int]]
@@ -62,7 +61,6 @@ def test_numbers_without_room_and_values_without_a_place_are_refused(
         assert numbered(form, [(0, LEAST - 1)])[0] == form.BAD_RANGE
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     keys=st.lists(st.integers(0, 5)),
     wanted=st.sets(st.integers(0, 5)),

@@ -7,7 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.xspace.kernels import uncompiled
 
@@ -45,7 +45,6 @@ def stats_of(rows: list[Row]) -> Stats:
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(rows=ROWS, begin=st.integers(0, 10), more=st.integers(0, 10))
-@settings(deadline=None)
 def test_each_wanted_key_has_the_last_value_of_its_event(
     form: str, rows: list[Row], begin: int, more: int
 ) -> None:
@@ -65,7 +64,6 @@ def test_each_wanted_key_has_the_last_value_of_its_event(
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(rows=ROWS, events=st.lists(st.integers(0, 12), max_size=12))
-@settings(deadline=None)
 def test_some_events_have_the_values_that_a_range_of_them_has(
     form: str, rows: list[Row], events: list[int]
 ) -> None:
@@ -85,7 +83,6 @@ def test_some_events_have_the_values_that_a_range_of_them_has(
         max_size=60,
     )
 )
-@settings(deadline=None)
 def test_equal_strings_and_only_those_share_a_number(
     form: str, texts: list[bytes]
 ) -> None:

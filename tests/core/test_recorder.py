@@ -180,6 +180,17 @@ def test_one_that_outlives_who_recorded_beside_us_counts_as_ours(
     assert list(recorder.drain().beside) == [0]
 
 
+def test_what_is_only_heard_of_stands_in_no_other_recording(
+    recorder: ModuleType,
+) -> None:
+    log: list[Any] = []
+    recorder.set_forward(lambda name, _: Beside(log, name), keeps=False)
+    with recorder.Trace("heard"):
+        pass
+    assert log == [("in", "heard"), ("out", "heard")]
+    assert list(recorder.drain().beside) == [0]
+
+
 @pytest.mark.parametrize("fails_at", ["make", "enter", "exit"])
 def test_what_the_other_one_raises_harms_nobody(
     recorder: ModuleType, fails_at: str

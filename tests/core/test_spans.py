@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ LISTS = st.lists(PAIR, max_size=20).map(lambda pairs: sorted(pairs, key=lambda p
 SETS = LISTS.map(lambda pairs: intervals(instants(pairs)))
 
 
-@settings(max_examples=200, deadline=None)
 @given(a=SETS, b=SETS, operation=st.sampled_from(sorted(OPERATIONS)))
 def test_set_operations_follow_those_of_sets(
     kernel_forms: Forms, a: Pairs, b: Pairs, operation: str
@@ -75,7 +74,6 @@ def test_set_operations_follow_those_of_sets(
         assert expected == of_two(kernels, operation, a, b)
 
 
-@settings(max_examples=200, deadline=None)
 @given(a=LISTS, b=LISTS)
 def test_union_takes_lists_whose_intervals_overlap(
     kernel_forms: Forms, a: Pairs, b: Pairs
@@ -85,7 +83,6 @@ def test_union_takes_lists_whose_intervals_overlap(
         assert expected == of_two(kernels, "union", a, b)
 
 
-@settings(max_examples=200, deadline=None)
 @given(pairs=LISTS)
 def test_union_of_events_follows_that_of_their_instants(
     kernel_forms: Forms, pairs: Pairs
@@ -96,7 +93,6 @@ def test_union_of_events_follows_that_of_their_instants(
         assert expected == of_events(kernels, rows)
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(st.tuples(INT64, INT64), max_size=8).map(sorted))
 def test_events_that_no_clock_gives_are_cut_at_the_limit(
     kernel_forms: Forms, rows: Pairs
@@ -115,7 +111,6 @@ def test_events_that_no_clock_gives_are_cut_at_the_limit(
         assert [tuple(pair) for pair in expected] == of_events(kernels, rows)
 
 
-@settings(max_examples=200, deadline=None)
 @given(pairs=SETS, times=st.lists(st.integers(-40, 60) | INT64, max_size=30))
 def test_covered_before_counts_the_instants_before(
     kernel_forms: Forms, pairs: Pairs, times: list[int]
@@ -131,7 +126,6 @@ def test_covered_before_counts_the_instants_before(
         assert expected == out.tolist()
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), operation=st.sampled_from(sorted(OPERATIONS)))
 def test_no_disorder_makes_a_kernel_write_beyond_its_room(
     kernel_forms: Forms, data: st.DataObject, operation: str
@@ -152,7 +146,6 @@ def test_no_disorder_makes_a_kernel_write_beyond_its_room(
         assert (around[20 + 2 * (n + m) :] == 77).all()
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     garbage=st.lists(st.tuples(INT64, INT64, INT64), max_size=6),
     times=st.lists(INT64, max_size=6),

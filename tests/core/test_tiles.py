@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -134,7 +134,6 @@ WINDOW = st.tuples(st.integers(-60, 200), st.integers(-5, 250)).map(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(lanes=LANES, window=WINDOW, bucket=st.integers(0, 60))
 def test_slices_are_those_of_a_painter_who_looks_at_every_row(
     kernel_forms: Forms, lanes: list[Lane], window: tuple[int, int], bucket: int
@@ -146,7 +145,6 @@ def test_slices_are_those_of_a_painter_who_looks_at_every_row(
         assert expected == folded(kernels, index, window, bucket=bucket)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     durs=st.lists(st.integers(0, 5), min_size=20, max_size=200),
     bucket=st.integers(20, 400),
@@ -168,7 +166,6 @@ def test_the_longest_of_many_is_found_by_blocks(
         assert expected == folded(kernels, index, window, bucket=bucket)
 
 
-@settings(max_examples=200, deadline=None)
 @given(lanes=LANES, bucket=st.integers(1, 60), per_tile=st.integers(1, 8), at=INT64)
 def test_tiles_side_by_side_hold_every_row_and_all_time_once(
     kernel_forms: Forms, lanes: list[Lane], bucket: int, per_tile: int, at: int
@@ -191,7 +188,6 @@ def test_tiles_side_by_side_hold_every_row_and_all_time_once(
         assert together == [sum(dur for _, dur in lane) for lane in lanes]
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(st.tuples(INT64, INT64), max_size=6), bucket=st.integers(0, LIMIT))
 def test_times_that_no_clock_gives_are_cut_at_the_limit(
     kernel_forms: Forms, rows: Lane, bucket: int

@@ -193,7 +193,7 @@ def test_modules_of_real_profiles(
     product: str | None,
     operand_type: str | None,
 ) -> None:
-    trace = read(next(iter(shared_profile(folder).rglob("*.xplane.pb"))))
+    trace = read(next(iter(shared_profile(folder).rglob("*.xplane.pb*"))))
     table = trace.table("hlo_ops")
     assert table["program"].n_unique() == programs
     products = table.filter("matmul")
@@ -208,7 +208,7 @@ def test_modules_of_real_profiles(
 def test_every_executed_instruction_of_a_jax_program_is_in_its_module(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    trace = read(next(iter(shared_profile("jax_cpu/steps").rglob("*.xplane.pb"))))
+    trace = read(next(iter(shared_profile("jax_cpu/steps").rglob("*.xplane.pb*"))))
     stats = trace.table("stats")
     key = trace.strings.index("hlo_op")
     executed = {trace.strings[it] for it in stats.filter(pl.col("key") == key)["value"]}

@@ -213,6 +213,7 @@ def test_one_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.profiles
 def test_the_real_old_results_are_refused_by_name(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -220,6 +221,7 @@ def test_the_real_old_results_are_refused_by_name(
         open_hosts(shared_profile("gpu_tf_legacy/xprof_gpu_compute_bound"))
 
 
+@pytest.mark.profiles
 def test_the_real_copies_are_named_as_duplicates(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -229,6 +231,7 @@ def test_the_real_copies_are_named_as_duplicates(
     assert all("duplicate_hosts" in kinds(traces, host) for host in traces)
 
 
+@pytest.mark.profiles
 def test_the_two_real_workers_keep_the_names_of_their_files(
     shared_profile: Callable[[str], Path],
 ) -> None:

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.steps.chosen import Steps
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
 
@@ -30,11 +31,11 @@ _STEP_KEYS = ("step_num", "_r", "group_id", "step_name")
 
 def trace_of(folder: Path, file: str = "") -> TraceData:
     """The first recording in a folder whose file name contains a text."""
-    return read(min(path for path in folder.rglob("*.xplane.pb") if file in path.stem))
+    return read(min(path for path in folder.rglob("*.xplane.pb*") if file in path.stem))
 
 
 def steps_of(trace: TraceData) -> Steps | Unavailable:
-    found: Steps | Unavailable = blueprint.profile(trace).derived(trace.host, "steps")
+    found: Steps | Unavailable = blueprint.profile(trace).derived(trace.host, steps)
     return found
 
 
@@ -157,6 +158,7 @@ def test_requests_on_three_threads_are_steps_that_begin_with_the_request(
     assert found.rows["start_ps"].to_list() == requests["start_ps"].sort().to_list()
 
 
+@pytest.mark.profiles
 def test_five_calls_of_a_compiled_program_on_eight_devices(
     shared_profile: Shared,
 ) -> None:
@@ -165,12 +167,14 @@ def test_five_calls_of_a_compiled_program_on_eight_devices(
     assert (found.source, len(found.rows)) == ("launch", 5)
 
 
+@pytest.mark.profiles
 def test_hundred_runs_of_a_program_on_a_device_line(shared_profile: Shared) -> None:
     found = steps_of(trace_of(shared_profile("tpu/tpu_inference_2")))
     assert isinstance(found, Steps), found
     assert (found.source, len(found.rows)) == ("launch", 100)
 
 
+@pytest.mark.profiles
 def test_different_kernels_one_after_another_are_no_steps(
     shared_profile: Shared,
 ) -> None:
@@ -178,6 +182,7 @@ def test_different_kernels_one_after_another_are_no_steps(
     assert isinstance(found, Unavailable)
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("evidence", ["all", "without ops", "without launch shapes"])
 @pytest.mark.parametrize(
     "name",
@@ -252,6 +257,7 @@ def test_where_a_cycle_has_two_equal_pauses_confidence_is_not_high(
     assert 0.60 <= found.confidence < 0.80
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("name", "golden_ps"),
     [
@@ -265,19 +271,20 @@ def test_window_and_device_step_time_equal_the_stored_step(
     shared_profile: Shared, name: str, golden_ps: int
 ) -> None:
     trace = trace_of(shared_profile(f"gpu_tf/{name}"))
-    windows = blueprint.profile(trace).derived(trace.host, "windows")
-    row = windows.rows.row(0, named=True)
+    step_windows = blueprint.profile(trace).derived(trace.host, windows)
+    row = step_windows.rows.row(0, named=True)
     assert row["end_ps"] - row["start_ps"] == golden_ps
     assert row["device_step_time_ps"] == golden_ps
 
 
+@pytest.mark.profiles
 def test_step_time_of_two_devices_is_the_longer_stored_span(
     shared_profile: Shared,
 ) -> None:
     trace = trace_of(shared_profile("gpu_tf/xprof_gpu_multi_worker"))
-    windows = blueprint.profile(trace).derived(trace.host, "windows")
-    assert windows.rows["device_step_time_ps"].to_list() == [21_310_352_000]
-    stored = windows.device_spans.drop_nulls("stored_start_ps")
+    step_windows = blueprint.profile(trace).derived(trace.host, windows)
+    assert step_windows.rows["device_step_time_ps"].to_list() == [21_310_352_000]
+    stored = step_windows.device_spans.drop_nulls("stored_start_ps")
     assert stored["device"].to_list() == [4, 6]
     assert stored["device_step_time_ps"].to_list() == [19_865_491_000, 21_310_352_000]
 
@@ -288,8 +295,8 @@ def test_windows_cover_from_the_first_marker_to_the_last_without_a_hole(
 ) -> None:
     trace = trace_of(shared_profile(name))
     profile = blueprint.profile(trace)
-    rows = profile.derived(trace.host, "windows").rows
-    steps = profile.derived(trace.host, "steps").rows
+    rows = profile.derived(trace.host, windows).rows
+    found = profile.derived(trace.host, steps).rows
     assert (rows["end_ps"][:-1] == rows["start_ps"][1:]).all()
-    assert rows["start_ps"].to_list() == steps["start_ps"].to_list()
-    assert rows["end_ps"][-1] == steps["end_ps"][-1]
+    assert rows["start_ps"].to_list() == found["start_ps"].to_list()
+    assert rows["end_ps"][-1] == found["end_ps"][-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.support.traces import kineto as kb
 from tests.support.xspace.literal import event, line, plane, space
 
@@ -103,6 +104,7 @@ def test_many_runs_have_a_short_name(tmp_path: Path) -> None:
     assert open_hosts(*paths[:2])[0] == "w0.pt.trace.json + w1.pt.trace.json"
 
 
+@pytest.mark.profiles
 def test_eight_real_ranks_given_one_by_one_are_the_run_of_their_folder(
     shared_profile: Callable[[str], Path],
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.programs.frameworks import (
 )
 
 import stepscope as ss
+from stepscope.derive.steps.chosen import steps
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
@@ -52,7 +53,7 @@ def recorded(
 
 def numbers_and_batches(profile: ProfileData) -> list[tuple[int, int]]:
     (host,) = profile.hosts
-    return list(profile.derived(host, "steps").rows.select("step", "batches").rows())
+    return list(profile.derived(host, steps).rows.select("step", "batches").rows())
 
 
 @pytest.mark.parametrize(("backend", "per_execution"), RUNS)

@@ -269,9 +269,9 @@ def test_no_failure_of_a_collector_changes_the_training(
 @pytest.mark.parametrize(
     ("framework", "words"),
     [
-        ("tensorflow", "Another profiling session active"),
-        ("jax", "Another profiling session active"),
-        ("torch", "another profiler of PyTorch records already; end it first"),
+        ("tensorflow", "own TensorFlow profiler runs already"),
+        ("jax", "own JAX profiler runs already"),
+        ("torch", "own PyTorch profiler runs already"),
     ],
 )
 def test_a_profiler_of_the_programs_own_goes_on(

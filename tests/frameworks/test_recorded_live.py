@@ -20,6 +20,8 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.derive.phases.totals import phases
+from stepscope.derive.step_time.breakdown import breakdown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +112,7 @@ def test_every_step_is_charged_to_the_last_picosecond(
     _, logdir, _ = recorded
     profile = ss.open(logdir)
     for host in profile.hosts:
-        rows = profile.derived(host, "breakdown").rows
+        rows = profile.derived(host, breakdown).rows
         buckets = [
             name
             for name in rows.columns
@@ -130,13 +132,13 @@ def test_the_parts_of_a_step_are_those_of_the_programs_own_clock(
     _, logdir, truth = recorded
     profile = ss.open(logdir)
     (host,) = profile.hosts
-    ours = profile.derived(host, "phases").rows
+    ours = profile.derived(host, phases).rows
     for phase, least in (("forward", 0.75), ("loss", 0.2), ("backward", 0.75)):
         own = truth[f"{phase}_ms"]
         found = (ours[f"{phase}_ps"] / 1e9).to_list()
         assert all(part <= whole for part, whole in zip(found, own, strict=True))
         assert sum(found) >= least * sum(own)
-    waits = profile.derived(host, "breakdown").rows["host_wait_ps"].to_list()
+    waits = profile.derived(host, breakdown).rows["host_wait_ps"].to_list()
     own = truth["batch_ms"]
     assert all(part / 1e9 <= whole for part, whole in zip(waits, own, strict=True))
     assert sum(waits) / 1e9 >= 0.9 * sum(own)

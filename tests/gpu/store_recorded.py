@@ -4,7 +4,8 @@
 
 Takes each log directory in FOLDER (of `gpu_scenes.py`, `gpu_kernels.py`, or of an
 unpacked archive of `gpu_check.py`) with what lies beside its profile. Profiles get a
-neutral name of the machine, everything larger is gzipped.
+neutral name of the machine, everything larger is gzipped. The one that `stepscope demo`
+shows goes into the package.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "data" / "record"))
 from storing import store  # noqa: E402 - needs the path above
 
 TARGET = ROOT / "tests" / "data" / "gpu"
+SHIPPED = ROOT / "src" / "stepscope" / "cli" / "demo_profiles"
 #: Small enough to be read as they are.
 PLAIN = ("truth.json", "facts.json")
 
@@ -30,7 +32,9 @@ def main(folder: Path) -> None:
         home = logdir.parent if logdir.name == "ours" else logdir
         name = home.name if home is logdir else f"check_{home.name}"
         target = TARGET / name
-        store(logdir, target)
+        target.mkdir(parents=True, exist_ok=True)
+        shipped = SHIPPED / name
+        store(logdir, shipped if shipped.is_dir() else target)
         for beside in sorted(it for it in home.iterdir() if it.is_file()):
             content = beside.read_bytes()
             if beside.name in PLAIN:

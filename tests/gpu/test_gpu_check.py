@@ -15,6 +15,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 CHECK = Path(__file__).with_name("gpu_check.py")
@@ -127,17 +128,15 @@ def test_what_was_recorded_on_an_h100_is_what_its_framework_handed_over(
     assert not [it for it in answers.values() if it.startswith("WRONG")]
 
 
+@pytest.mark.profiles
 def test_kernels_and_copies_of_real_gpus_are_those_of_their_files(
-    modules: tuple[ModuleType, ModuleType], repository: Path
+    modules: tuple[ModuleType, ModuleType], shared_profile: Callable[[str], Path]
 ) -> None:
-    """The comparison itself, where the profiles of GPUs lie beside the checkout."""
-    from tests.conftest import profile_path  # noqa: PLC0415 - may skip
-
+    """The comparison itself."""
     import stepscope as ss  # noqa: PLC0415 - what is compared
 
-    del repository
     check, results = modules
-    path = profile_path("gpu_tf")
+    path = shared_profile("gpu_tf")
     file = min(path.rglob("*.xplane.pb"), key=lambda it: it.stat().st_size)
     theirs = results.own(file)
     theirs.pop(results.HOST_OPS, None)

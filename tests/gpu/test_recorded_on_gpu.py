@@ -1,7 +1,8 @@
 """Training loops that stepscope recorded on an H100, against what their programs know.
 
 The profiles under tests/data/gpu are those of `gpu_scenes.py`, with the truth that each
-program wrote beside: its own clocks, the device's, and what it computed and copied.
+program wrote beside: its own clocks, the device's, and what it computed and copied. The
+profile that `stepscope demo` shows lies in the package.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.thresholds import THRESHOLDS
+from stepscope.cli.demo import RECORDED
+from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ STEPS = 8
 def opened(scene: str) -> tuple[ProfileData, dict[str, Any]]:
     folder = DATA / scene
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text("utf-8"))
-    return ss.open(folder), truth
+    return ss.open(RECORDED if scene == RECORDED.name else folder), truth
 
 
 def table(profile: ProfileData, name: str) -> pl.DataFrame:
@@ -82,7 +85,7 @@ def test_steps_are_those_that_the_program_timed(scene: str) -> None:
     profile, truth = opened(scene)
     assert steps_of(profile) == [("train", number) for number in range(STEPS)]
     (host,) = profile.hosts
-    rows = profile.derived(host, "steps").rows
+    rows = profile.derived(host, steps).rows
     # A step ends where the next one begins; the marker is its own event.
     ours = (table(profile, "events")["dur_ps"].gather(rows["event"]) / 1e9).to_list()
     for mine, theirs in zip(ours, truth["step_ms"], strict=True):
@@ -94,10 +97,10 @@ def test_steps_are_those_that_the_program_timed(scene: str) -> None:
 def test_unmarked_steps_are_found_by_the_launches() -> None:
     profile, truth = opened("jax_unmarked")
     (host,) = profile.hosts
-    steps = profile.derived(host, "steps")
-    assert steps.source == "launch"
-    assert len(steps.rows) == truth["steps"]
-    begins = (steps.rows["start_ps"].diff().drop_nulls() / 1e9).to_list()
+    found = profile.derived(host, steps)
+    assert found.source == "launch"
+    assert len(found.rows) == truth["steps"]
+    begins = (found.rows["start_ps"].diff().drop_nulls() / 1e9).to_list()
     for mine, theirs in zip(begins, truth["begin_to_begin_ms"], strict=True):
         assert mine == pytest.approx(theirs, abs=0.1)
 

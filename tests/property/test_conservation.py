@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stepscope as ss
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.phases.rules import PHASES
+from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.breakdown import BUCKETS, Breakdown, breakdown
 from stepscope.derive.step_time.device_sets import DEVICE_ORDERS, DeviceSets, OneDevice
 from stepscope.derive.step_time.host_classes import HostClasses
@@ -109,7 +110,6 @@ def device_of(
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     bounds=edges,
     device=st.fixed_dictionaries(dict.fromkeys(DEVICE_ORDERS, pairs)),
@@ -128,7 +128,9 @@ def test_an_instant_is_charged_to_the_first_set_that_has_it(  # noqa: PLR0917
 ) -> None:
     one = device_of(0, device, latency, internal)
     found = breakdown(
-        windows_of(bounds), DeviceSets((one,), one), host_of(host, absent)
+        windows=windows_of(bounds),
+        device_sets=DeviceSets((one,), one),
+        host_classes=host_of(host, absent),
     )
     found.self_check()
     for row, start, end in zip(
@@ -180,7 +182,7 @@ def test_the_buckets_of_every_step_of_a_real_profile_add_up(
 ) -> None:
     profile = ss.open(shared_profile(name))
     for host in profile.hosts:
-        found = profile.derived(host, "breakdown")
+        found = profile.derived(host, breakdown)
         assert isinstance(found, Breakdown)
         found.self_check()
         assert found.rows["window_ps"].min() >= 0
@@ -196,14 +198,14 @@ def test_the_phases_of_every_step_add_up_to_its_work(
 ) -> None:
     profile = ss.open(shared_profile(name))
     for host in profile.hosts:
-        phases = profile.derived(host, "phases")
-        if isinstance(phases, Unavailable):
-            assert phases.reason
+        found = profile.derived(host, phases)
+        if isinstance(found, Unavailable):
+            assert found.reason
             continue
-        rows = profile.derived(host, "breakdown").rows
+        rows = profile.derived(host, breakdown).rows
         work = ["device_compute_16_ps", "device_compute_32_ps"]
-        if phases.side == "host":
+        if found.side == "host":
             work = ["host_compute_ps"]
         expected = rows.select(pl.sum_horizontal(work)).to_series().to_list()
-        total = phases.rows.select(pl.sum_horizontal(f"{name}_ps" for name in PHASES))
+        total = found.rows.select(pl.sum_horizontal(f"{name}_ps" for name in PHASES))
         assert total.to_series().to_list() == expected

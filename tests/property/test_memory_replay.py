@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.analysis.memory_profile.rows import (
@@ -94,16 +94,15 @@ def views(rows: list[Row], intervals: pl.DataFrame | None = None) -> list[Memory
         pl.DataFrame(schema=STEP_INTERVALS) if intervals is None else intervals,
         None,
     )
-    replay = memory_replay(table)
+    replay = memory_replay(allocations=table)
     return [MemoryView(table, replay, memory, steps) for memory in replay.memories]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(EVENTS)
 def test_matches_are_those_of_a_dictionary(rows: list[Row]) -> None:
     slow = {row["allocator"]: Slow() for row in rows}
     source = [slow[row["allocator"]].take(at, row) for at, row in enumerate(rows)]
-    replay = memory_replay(frame(rows))
+    replay = memory_replay(allocations=frame(rows))
     found = [None if at < 0 else at for at in replay.source.tolist()]
     assert found == source
     assert [memory.name for memory in replay.memories] == list(slow)
@@ -115,7 +114,6 @@ def test_matches_are_those_of_a_dictionary(rows: list[Row]) -> None:
         )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(EVENTS)
 def test_what_is_alive_is_known_after_every_event(rows: list[Row]) -> None:
     for view in views(rows):
@@ -127,7 +125,6 @@ def test_what_is_alive_is_known_after_every_event(rows: list[Row]) -> None:
         assert view.replay.alive(view.memory, -1).tolist() == []
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(EVENTS)
 def test_rows_of_the_breakdown_add_up_to_the_use_after_every_event(
     rows: list[Row],
@@ -140,7 +137,6 @@ def test_rows_of_the_breakdown_add_up_to_the_use_after_every_event(
                 assert sizes.sum() == memory.in_use_bytes[place]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(EVENTS)
 def test_the_peak_is_the_first_of_the_greatest_uses(rows: list[Row]) -> None:
     for view in views(rows):
@@ -159,7 +155,6 @@ def test_the_peak_is_the_first_of_the_greatest_uses(rows: list[Row]) -> None:
         assert shown["memory_in_use_bytes"].to_list() == uses
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(SIZED)
 def test_use_that_is_added_up_is_what_is_alive_and_what_was_older(
     rows: list[Row],
@@ -176,7 +171,6 @@ def test_use_that_is_added_up_is_what_is_alive_and_what_was_older(
     assert min(level) >= 0
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(EVENTS, st.integers(3, 12))
 def test_a_shown_timeline_has_few_points_and_every_extreme(
     rows: list[Row], points: int
@@ -194,7 +188,6 @@ def test_a_shown_timeline_has_few_points_and_every_extreme(
         assert shown_places(view, None).tolist() == list(range(len(memory.rows)))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(EVENTS, st.lists(st.integers(0, 90), min_size=2, max_size=6).map(sorted))
 def test_steps_say_what_was_in_use_at_their_edges_and_between(
     rows: list[Row], edges: list[int]

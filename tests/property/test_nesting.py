@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.derive.intervals.nesting import (
@@ -53,7 +53,6 @@ def ranges(tracks: pl.DataFrame) -> list[tuple[str, slice]]:
     return [(kind, slice(begin, end)) for kind, begin, end in columns]
 
 
-@settings(max_examples=100, deadline=None)
 @given(listed=TRACKS)
 def test_self_times_of_a_track_add_up_to_its_busy_time(
     listed: list[tuple[str, Rows]],
@@ -70,7 +69,6 @@ def test_self_times_of_a_track_add_up_to_its_busy_time(
             assert (found.self_ps[rows] == durs[rows]).all()
 
 
-@settings(max_examples=100, deadline=None)
 @given(listed=TRACKS)
 def test_a_child_starts_within_its_parent_and_one_level_below(
     listed: list[tuple[str, Rows]],
@@ -91,7 +89,6 @@ def test_a_child_starts_within_its_parent_and_one_level_below(
     assert found.overhangs.sum() == (ends[child] > ends[parent]).sum()
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows=ROWS, shift=st.integers(-(10**12), 10**12), factor=st.integers(1, 1000))
 def test_nesting_does_not_depend_on_the_clock(
     rows: Rows, shift: int, factor: int
@@ -103,7 +100,6 @@ def test_nesting_does_not_depend_on_the_clock(
     assert (after.self_ps == factor * before.self_ps).all()
 
 
-@settings(max_examples=100, deadline=None)
 @given(listed=TRACKS, data=st.data())
 def test_flat_rows_are_as_good_as_absent(
     listed: list[tuple[str, Rows]], data: st.DataObject
@@ -134,7 +130,6 @@ def same(alone: Nesting, found: Nesting, rows: np.ndarray) -> bool:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(listed=TRACKS, data=st.data())
 def test_classes_divide_the_time_of_classified_events(
     listed: list[tuple[str, Rows]], data: st.DataObject

@@ -116,28 +116,25 @@ def walked(graph: PipelineGraph) -> dict[int, tuple[int, int, bool]]:
 
 
 @given(graph=trees())
-@settings(max_examples=150, deadline=None)
 def test_a_tree_is_shared_out_as_defined(graph: PipelineGraph) -> None:
-    calls = pipeline_calls(graph)
+    calls = pipeline_calls(pipeline_graph=graph)
     rows = calls.stages.select("stage", "self_ps", "critical_ps", "blocking").rows()
     assert {stage: tuple(rest) for stage, *rest in rows} == walked(graph)
     assert calls.stages["total_ps"].to_list() == graph.dur_ps.tolist()
 
 
 @given(graph=trees())
-@settings(max_examples=100, deadline=None)
 def test_the_bottleneck_waits_longest_on_its_own(graph: PipelineGraph) -> None:
     oracle = walked(graph)
     waiting = {stage: row for stage, row in oracle.items() if row[2]}
     best = max((own, charged) for own, charged, _ in waiting.values())
-    found = pipeline_calls(graph).calls["bottleneck"][0]
+    found = pipeline_calls(pipeline_graph=graph).calls["bottleneck"][0]
     assert waiting[found][:2] == best
 
 
 @given(graph=any_graphs())
-@settings(max_examples=150, deadline=None)
 def test_every_call_is_shared_out_to_the_last_instant(graph: PipelineGraph) -> None:
-    calls = pipeline_calls(graph)
+    calls = pipeline_calls(pipeline_graph=graph)
     charged = (
         calls.stages.group_by("call").agg(pl.col("critical_ps").sum()).sort("call")
     )
@@ -150,7 +147,6 @@ def test_every_call_is_shared_out_to_the_last_instant(graph: PipelineGraph) -> N
 
 
 @given(graph=any_graphs())
-@settings(max_examples=100, deadline=None)
 def test_a_call_is_what_its_root_reaches_and_waits_where_they_overlap(
     graph: PipelineGraph,
 ) -> None:
@@ -165,7 +161,7 @@ def test_a_call_is_what_its_root_reaches_and_waits_where_they_overlap(
                     new.append(child)
         return found
 
-    calls = pipeline_calls(graph)
+    calls = pipeline_calls(pipeline_graph=graph)
     for call, root in enumerate(graph.root.tolist()):
         belonging = calls.executions_of(call).tolist()
         assert max(Counter(belonging).values()) == 1
@@ -182,7 +178,6 @@ elements = st.lists(
 
 
 @given(made=elements, taken=elements)
-@settings(max_examples=200, deadline=None)
 def test_an_element_goes_to_the_first_taking_that_ends_after_its_making_began(
     made: list[tuple[int, int, int]], taken: list[tuple[int, int, int]]
 ) -> None:
@@ -247,12 +242,12 @@ def pipelines(draw: st.DrawFn) -> list[blueprint.Line]:
 
 
 @given(lines=pipelines())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_recorded_pipelines_keep_every_execution_and_every_instant(
     lines: list[blueprint.Line],
 ) -> None:
     profile = blueprint.profile(blueprint.trace(lines))
-    calls = profile.derived("vm", "pipeline_calls")
+    calls = profile.derived("vm", pipeline_calls)
     assert isinstance(calls, PipelineCalls)
     latency = {
         call: row["latency_ps"] for call, row in enumerate(calls.calls.to_dicts())

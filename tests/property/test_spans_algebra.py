@@ -29,7 +29,6 @@ def covered(spans: Spans) -> set[int]:
     return instants(list(pairs))
 
 
-@settings(max_examples=300, deadline=None)
 @given(a=PAIRS, b=PAIRS)
 def test_operators_are_those_of_sets(a: Pairs, b: Pairs) -> None:
     one, other = Spans.of(a), Spans.of(b)
@@ -39,7 +38,6 @@ def test_operators_are_those_of_sets(a: Pairs, b: Pairs) -> None:
     assert covered(one - other) == instants(a) - instants(b)
 
 
-@settings(max_examples=200, deadline=None)
 @given(a=PAIRS, b=PAIRS, c=PAIRS)
 def test_equal_sets_are_equal_values(a: Pairs, b: Pairs, c: Pairs) -> None:
     one, two, three = Spans.of(a), Spans.of(b), Spans.of(c)
@@ -49,7 +47,6 @@ def test_equal_sets_are_equal_values(a: Pairs, b: Pairs, c: Pairs) -> None:
     assert (one == two) == (instants(a) == instants(b))
 
 
-@settings(max_examples=200, deadline=None)
 @given(a=PAIRS, b=PAIRS)
 def test_lengths_are_conserved(a: Pairs, b: Pairs) -> None:
     one, other = Spans.of(a), Spans.of(b)
@@ -58,7 +55,6 @@ def test_lengths_are_conserved(a: Pairs, b: Pairs) -> None:
     assert (one | other).length_ps == (one - other).length_ps + other.length_ps
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(st.tuples(st.integers(-30, 30), st.integers(-3, 15)), max_size=60))
 def test_events_in_any_order_cover_their_instants(rows: Pairs) -> None:
     both = np.array(rows, np.int64).reshape(-1, 2)
@@ -66,7 +62,7 @@ def test_events_in_any_order_cover_their_instants(rows: Pairs) -> None:
     assert covered(spans) == instants([(start, start + dur) for start, dur in rows])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(tracks=st.lists(st.integers(0, 400), max_size=6), seed=st.integers(0, 2**32 - 1))
 def test_tracks_one_after_another_need_no_common_order(
     tracks: list[int], seed: int
@@ -83,14 +79,12 @@ def test_tracks_one_after_another_need_no_common_order(
     assert covered(Spans.from_events(starts, durs)) == expected
 
 
-@settings(max_examples=200, deadline=None)
 @given(sets=st.lists(PAIRS, max_size=6))
 def test_union_of_many_sets(sets: list[Pairs]) -> None:
     expected = set().union(*(instants(pairs) for pairs in sets))
     assert covered(Spans.union_of(Spans.of(pairs) for pairs in sets)) == expected
 
 
-@settings(max_examples=300, deadline=None)
 @given(pairs=PAIRS, window=WINDOW)
 def test_clip_and_gaps_divide_a_window(pairs: Pairs, window: tuple[int, int]) -> None:
     spans, inside = Spans.of(pairs), set(range(*window))
@@ -100,7 +94,6 @@ def test_clip_and_gaps_divide_a_window(pairs: Pairs, window: tuple[int, int]) ->
     assert covered(spans) == before
 
 
-@settings(max_examples=300, deadline=None)
 @given(pairs=PAIRS, windows=st.lists(WINDOW, max_size=10))
 def test_measures_count_instants(pairs: Pairs, windows: Pairs) -> None:
     spans, there = Spans.of(pairs), instants(pairs)
@@ -112,7 +105,6 @@ def test_measures_count_instants(pairs: Pairs, windows: Pairs) -> None:
     assert spans.within(starts, ends).tolist() == expected_within
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=80, max_size=120),
     times=st.lists(st.integers(-5, 1400), min_size=1, max_size=4),

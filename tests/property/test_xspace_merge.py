@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.xspace.kernels import uncompiled_xspace
 from tests.support.xspace.proto import XSpaceMessage, values_of_message
@@ -79,7 +79,6 @@ FORMS = {"compiled": nullcontext, "plain": uncompiled_xspace}
     join=st.booleans(),
     keep=st.booleans(),
 )
-@settings(deadline=None, max_examples=250)
 def test_every_event_survives_with_its_names(
     form: str, parts: list[tuple[bytes, int]], *, join: bool, keep: bool
 ) -> None:
@@ -110,7 +109,6 @@ def test_every_event_survives_with_its_names(
 
 
 @given(parts=st.lists(SPACES, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=200)
 def test_no_two_names_share_an_id_and_every_key_is_its_id(parts: list[bytes]) -> None:
     data = merge([Part(data=part) for part in parts], join_lines=True, keep_first=False)
     for plane in XSpaceMessage.FromString(data).planes:
@@ -119,7 +117,6 @@ def test_no_two_names_share_an_id_and_every_key_is_its_id(parts: list[bytes]) ->
 
 
 @given(data=SPACES, length=st.integers(0, 2**12))
-@settings(deadline=None, max_examples=200)
 def test_what_is_whole_of_a_torn_message_is_a_message(data: bytes, length: int) -> None:
     torn = data[: length % (len(data) + 1)]
     whole = whole_length(torn)

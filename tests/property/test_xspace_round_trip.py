@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.xspace.kernels import uncompiled_xspace
 from tests.support.xspace.proto import values_of_message, values_of_space
@@ -26,7 +26,6 @@ FORMS = {"compiled": nullcontext, "plain": uncompiled_xspace}
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(data=SPACES)
-@settings(deadline=None, max_examples=300)
 def test_whatever_protobuf_accepts_is_read_alike(form: str, data: bytes) -> None:
     # A host name makes sure that there is something to be read.
     data += sized(4, b"host")
@@ -35,7 +34,6 @@ def test_whatever_protobuf_accepts_is_read_alike(form: str, data: bytes) -> None
 
 
 @given(data=SPACES, length=st.integers(0, 2**16), flipped=st.integers(0, 2**19))
-@settings(deadline=None, max_examples=300)
 def test_where_lines_are_split_among_threads_changes_nothing(
     data: bytes, length: int, flipped: int
 ) -> None:
@@ -93,7 +91,6 @@ def read_back(stats: list[tuple[str, int, Any]]) -> dict[str, object]:
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @given(lines=st.lists(WRITTEN_EVENTS, max_size=3), shared=STATS)
-@settings(deadline=None, max_examples=150)
 def test_what_was_written_is_what_protobuf_and_the_decoder_read(
     form: str,
     lines: list[list[tuple[str, int, int, dict[str, Value]]]],

@@ -9,8 +9,8 @@ from tests.support.results.pages import STEP, host_loop, page
 from tests.support.traces import blueprint
 
 from stepscope.cli.progress import Progress
-from stepscope.compose import compose
 from stepscope.report import to_text
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 
@@ -63,6 +63,7 @@ def test_unexplained_time_is_called_so() -> None:
     assert "belongs to no category; the largest part of it: unexplained." in text
 
 
+@pytest.mark.profiles
 def test_a_damaged_file_leads_the_page(shared_profile: Any) -> None:
     trace = open_profile(shared_profile("corrupt/truncated_60"))
     document = compose(trace, Progress(stages=9))

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.analysis.trace_viewer.flows import FLOW_COLUMNS, TrackFlows
@@ -130,7 +130,6 @@ SLICE = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(SLICE, max_size=9))
 def test_numbers_and_names_arrive_as_they_are(rows: list[tuple[Any, ...]]) -> None:
     slices = [(row, start, start + dur, *others) for row, start, dur, *others in rows]

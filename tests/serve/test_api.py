@@ -53,7 +53,7 @@ def test_a_tool_answers_as_on_the_command_line(
 def test_on_a_real_profile_too(
     shared_profile: Callable[[str], Path], tool: str
 ) -> None:
-    logdir = shared_profile("gpu_tf/t4_healthy")
+    logdir = shared_profile("gpu/torch_healthy")
     with running(logdir) as site:
         envelope = site.get(f"data/tool/{tool}?rows=20000").json
     assert envelope.pop("cut") == []

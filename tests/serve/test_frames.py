@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.errors import Malformed
@@ -139,7 +139,6 @@ def test_a_column_that_no_browser_can_view_is_an_error() -> None:
         frames.encode(pl.DataFrame({"when": [1]}, {"when": pl.Datetime}), {})
 
 
-@settings(max_examples=300)
 @given(tables(), st.data())
 def test_damage_is_an_error(table: pl.DataFrame, data: st.DataObject) -> None:
     whole = bytearray(frames.encode(table, {}))

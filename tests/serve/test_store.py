@@ -143,7 +143,7 @@ def test_memory_is_flat_over_a_thousand_mixed_requests(
     """Three runs in turn, every tool, tables, frames and errors, from four clients."""
     logdir = tmp_path / "logs"
     for number, name in enumerate(("healthy", "xla", "keras_fit")):
-        (path,) = shared_profile(f"tf_cpu/{name}").rglob("*.xplane.pb")
+        (path,) = shared_profile(f"tf_cpu/{name}").rglob("*.xplane.pb*")
         put(logdir, f"r{number}", "vm", path.read_bytes(), unix_s=OLD + number)
     program = [sys.executable, "-m", "stepscope", "serve", str(logdir), "--port", "0"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:

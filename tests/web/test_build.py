@@ -203,15 +203,17 @@ def test_the_server_answers_with_a_plain_page(tmp_path: Path) -> None:
     assert "<script" not in page
 
 
-@pytest.mark.slow
-def test_a_wheel_from_a_clone_holds_the_page(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `pip wheel` makes of a clone."""
     needs_npm()
-    folder = clone(tmp_path / "clone", package=True)
-    out = tmp_path / "out"
+    folder = tmp_path_factory.mktemp("wheel")
+    clone(folder / "clone", package=True)
+    out = folder / "out"
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pip", "wheel", "--no-deps", "-q"),
-            *("--no-build-isolation", "-w", str(out), str(folder)),
+            *("--no-build-isolation", "-w", str(out), str(folder / "clone")),
         ],
         capture_output=True,
         text=True,
@@ -219,10 +221,34 @@ def test_a_wheel_from_a_clone_holds_the_page(tmp_path: Path) -> None:
         env={**os.environ, "STEPSCOPE_REQUIRE_UI": "1"},
     )
     assert done.returncode == 0, done.stderr
-    (wheel,) = out.glob("*.whl")
+    (made,) = out.glob("*.whl")
+    return made
+
+
+@pytest.mark.slow
+def test_a_wheel_from_a_clone_holds_the_page(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     here = "stepscope/serve/static/"
     assert {f"{here}index.html", f"{here}build.json", f"{here}THIRD_PARTY.txt"} <= names
     assets = {name for name in names if name.startswith(f"{here}assets/")}
     assert sorted(Path(name).suffix for name in assets) == [".css", ".js"]
     assert not [name for name in names if "node_modules" in name]
+
+
+@pytest.mark.slow
+def test_the_demonstration_runs_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(installed), "TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines.count("Where the step time went") == 2
+    assert "1 × NVIDIA H100 80GB HBM3" in done.stdout
+    assert f"-m stepscope serve {tmp_path}" in done.stdout

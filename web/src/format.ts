@@ -1,5 +1,5 @@
 // Numbers on the screen: one unit in a column, whole numbers grouped, nothing rounded to zero.
-import type { Cell } from "./data/types";
+import type { Cell } from "./data/made/types";
 
 const GIB = 2 ** 30;
 

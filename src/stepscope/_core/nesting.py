@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Nesting of one track's events, and its flattening into disjoint segments.
+"""Nesting of one track's events: who encloses whom, flattened, and handed down.
 
-Both kernels visit a track's rows once, in order, and take any 64-bit numbers: a
+The first two kernels visit a track's rows once, in order, and take any 64-bit number: a
 duration below one is an instant, and an end beyond the last int64 is the last int64.
 
 Row order: start ascending, then duration descending, so that a parent comes before
@@ -12,6 +12,9 @@ The open events are kept on a stack without those that can own nothing any more:
 event is dropped as soon as a later one starts that does not end before it. So the
 ends on the stack fall strictly from the bottom to the top, each event is pushed and
 popped at most once, and the work is linear whatever the overlaps.
+
+`inherit` hands labels down from a row to everything nested in it: parents come before
+their children, so one pass over the rows in order reaches all of them.
 """
 
 from __future__ import annotations
@@ -23,13 +26,22 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "OUT_OF_ORDER", "first_unordered", "flatten", "nest"]
+__all__ = [
+    "BAD_RANGE",
+    "NO_ROOM",
+    "OUT_OF_ORDER",
+    "first_unordered",
+    "flatten",
+    "inherit",
+    "nest",
+]
 
 #: A stack or an output array is too small: call again with more room.
 NO_ROOM = -1
 #: A row starts before its predecessor, or at the same time and lasts longer.
 OUT_OF_ORDER = -2
-#: The rows do not lie within every array, or an array has the wrong length.
+#: The rows do not lie within every array, an array has the wrong length, or a parent
+#: does not come before its child.
 BAD_RANGE = -3
 
 
@@ -336,4 +348,55 @@ def flatten(
         found: cython.longlong = _flatten(
             start, dur, code, sticky, begin, end, running, out
         )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _inherit(
+    parent: cython.const[cython.int][::1],
+    label: cython.int[::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+) -> cython.longlong:
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
+    for row in range(begin, end):
+        above = parent[row]
+        if above >= row:
+            return -3
+        if label[row] < 0 and above >= 0:
+            label[row] = label[above]
+        found += label[row] >= 0
+    return found
+
+
+def inherit(
+    parent: cython.const[cython.int][::1],
+    label: cython.int[::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+) -> cython.longlong:
+    """Give each row of [begin, end) the label of its nearest labelled ancestor.
+
+    `parent` holds a smaller row number, or a negative one for none. A label below 0
+    is none; what is labelled keeps its label, and what has no labelled ancestor has
+    none afterwards either.
+
+    Returns:
+        How many of the rows have a label, or `BAD_RANGE`.
+    """
+    if (
+        begin < 0
+        or begin > end
+        or end > parent.shape[0]
+        or label.shape[0] != parent.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        parent, label = memoryview(parent), memoryview(label)
+    with cython.nogil:
+        found: cython.longlong = _inherit(parent, label, begin, end)
     return found

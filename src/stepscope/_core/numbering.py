@@ -1,8 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Tables over small whole numbers: numbering what is distinct, and picking rows.
+"""Tables over small whole numbers: number what is distinct, pick rows, add up groups.
 
 Handles, types, devices and codes come from narrow ranges, so that a table with one
-place per possible value answers in one step what hashing or sorting would.
+place per possible value answers in one step what hashing or sorting would. Totals are
+added group by group in one pass; they are exact, whole numbers of 64 bits.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "number", "pick"]
+__all__ = ["BAD_RANGE", "NO_ROOM", "number", "pick", "totals"]
 
 #: An output array is too small.
 NO_ROOM = -1
-#: Arrays of different lengths, or a value outside of its table.
+#: Arrays of different lengths, or a value or code outside of its table.
 BAD_RANGE = -3
 
 
@@ -139,4 +140,66 @@ def pick(
         key, wanted, out = memoryview(key), memoryview(wanted), memoryview(out)
     with cython.nogil:
         found: cython.longlong = _pick(key, wanted, begin, end, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _totals(
+    code: cython.const[cython.int][::1],
+    value: cython.const[cython.longlong][::1],
+    count: cython.longlong[::1],
+    total: cython.longlong[::1],
+    least: cython.longlong[::1],
+    greatest: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    group: cython.longlong
+    number: cython.longlong
+    groups: cython.longlong = count.shape[0]
+    for row in range(code.shape[0]):
+        group = code[row]
+        if group < 0:
+            continue
+        if group >= groups:
+            return -3
+        number = value[row]
+        if count[group] == 0 or number < least[group]:
+            least[group] = number
+        if count[group] == 0 or number > greatest[group]:
+            greatest[group] = number
+        count[group] += 1
+        total[group] += number
+    return code.shape[0]
+
+
+def totals(
+    code: cython.const[cython.int][::1],
+    value: cython.const[cython.longlong][::1],
+    count: cython.longlong[::1],
+    total: cython.longlong[::1],
+    least: cython.longlong[::1],
+    greatest: cython.longlong[::1],
+) -> cython.longlong:
+    """Add every row to its group; the four outputs, by group, begin as zeros.
+
+    A group without rows keeps its zeros, whatever they mean to the caller.
+
+    Returns:
+        The number of rows, or `BAD_RANGE`.
+    """
+    if (
+        value.shape[0] != code.shape[0]
+        or total.shape[0] != count.shape[0]
+        or least.shape[0] != count.shape[0]
+        or greatest.shape[0] != count.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        code, value = memoryview(code), memoryview(value)
+        count, total = memoryview(count), memoryview(total)
+        least, greatest = memoryview(least), memoryview(greatest)
+    with cython.nogil:
+        found: cython.longlong = _totals(code, value, count, total, least, greatest)
     return found

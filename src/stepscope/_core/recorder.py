@@ -126,6 +126,7 @@ class _Ring:
         lost: How many gave way to younger ones.
         forward: Makes the annotation of whoever records beside us: called with name
             and values, it gives a context manager.
+        keeps: Whether it keeps them, or only hears of them.
         step: The step that `mark_step` began.
     """
 
@@ -135,6 +136,7 @@ class _Ring:
     capacity: cython.Py_ssize_t
     lost: cython.longlong
     forward: Any
+    keeps: cython.bint
     events: Any
     append: Any
     lock: Any
@@ -147,6 +149,7 @@ class _Ring:
         self.capacity = 0
         self.lost = 0
         self.forward = None
+        self.keeps = False
         self.step = None
         self.lock = threading.Lock()
         self.events = deque()
@@ -270,7 +273,7 @@ class Trace:
         try:
             forwarded.__exit__(kind, error, traceback)
             # Not where the other one stopped meanwhile: it may have lost it.
-            self.beside = self.maker is _ring.forward
+            self.beside = _ring.keeps and self.maker is _ring.forward
         except Exception:  # noqa: BLE001 - likewise
             self.beside = False
         self.maker = None
@@ -344,12 +347,20 @@ def lost() -> int:
     return count
 
 
-def set_forward(make: Callable[[str, dict[str, Any]], Any] | None) -> None:
+def set_forward(
+    make: Callable[[str, dict[str, Any]], Any] | None, *, keeps: bool = True
+) -> None:
     """Hand annotations on: `make(name, values)` gives a context manager; None ends it.
 
     What it raises is dropped, and the annotation is not handed on.
+
+    Args:
+        make: Who is told.
+        keeps: Whether annotations stand in a recording of theirs (`Drained.beside`);
+            not where somebody only hears of them.
     """
     _ring.forward = make
+    _ring.keeps = keeps
 
 
 def forget() -> None:

@@ -16,7 +16,7 @@ from stepscope.unavailable import Unavailable
 __all__ = [
     "STATUSES",
     "Action",
-    "Cause",
+    "CauseShare",
     "Evidence",
     "Fact",
     "Finding",
@@ -32,7 +32,7 @@ Severity = Literal["info", "warn", "critical"]
 STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_applicable")
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
+class CauseShare(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the effect, named; shares are of the step."""
 
     cause: str
@@ -155,7 +155,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     steps_hit: int | None = None
     steps_clean: int | None = None
     devices: tuple[str, ...] = ()
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[CauseShare, ...] = ()
     because: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
     evidence: tuple[Evidence, ...] = ()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from stepscope.advice.finding import Cause, Fact, Severity, Status
+from stepscope.advice.finding import CauseShare, Fact, Severity, Status
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -57,7 +57,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     typical_ps: float
     share_percent: float
     effect_ps: float
-    causes: tuple[Cause, ...]
+    causes: tuple[CauseShare, ...]
     hit: int
     clean: int
     resolution_percent: float
@@ -229,9 +229,9 @@ class _Whole(NamedTuple):
         parts = {name: sum(times) for name, times in series.parts_ps.items()}
         return cls(sum(series.window_ps), parts, len(series.window_ps))
 
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[CauseShare, ...]:
         shares = [
-            Cause(cause=name, share_percent=_percent(time, self.window_ps))
+            CauseShare(cause=name, share_percent=_percent(time, self.window_ps))
             for name, time in self.parts_ps.items()
             if time
         ]

@@ -10,7 +10,8 @@ import polars as pl
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
-from stepscope.derive.device.kernels import KERNEL_KEY, launch_dimensions
+from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
+from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -152,11 +153,11 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
     found: dict[str, Kernels] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
-        kernels = profile.derived(host, "kernels")
-        if isinstance(kernels, Unavailable):
-            absent[host] = kernels
+        of_host = profile.derived(host, kernels)
+        if isinstance(of_host, Unavailable):
+            absent[host] = of_host
         else:
-            found[host] = kernels
+            found[host] = of_host
     everything = _everything(found)
     if everything is None or not len(everything):
         return next(iter(absent.values()), _NO_KERNELS)
@@ -177,7 +178,7 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
         missing=tuple(missing),
-        inputs={host: _inputs(kernels) for host, kernels in found.items()},
+        inputs={host: _inputs(of_host) for host, of_host in found.items()},
     )
 
 
@@ -197,8 +198,8 @@ def _everything(found: dict[str, Kernels]) -> pl.DataFrame | None:
 
 def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
     """Steps of all hosts with kernels; None without any."""
-    steps = [profile.derived(host, "steps") for host in found]
-    known = [each for each in steps if not isinstance(each, Unavailable)]
+    stepped = [profile.derived(host, steps) for host in found]
+    known = [each for each in stepped if not isinstance(each, Unavailable)]
     return sum(len(each.rows) for each in known) or None
 
 

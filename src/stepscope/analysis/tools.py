@@ -22,13 +22,33 @@ from stepscope.analysis import (
     trace_viewer,
 )
 from stepscope.analysis.results.tool import Tool
+from stepscope.derive.collectives.calls import collective_calls
+from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.consistency import consistency
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.host.function_calls import function_calls
+from stepscope.derive.inference.requests import requests
+from stepscope.derive.input_pipeline.calls import pipeline_calls
+from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.memory.allocation_steps import allocation_steps
+from stepscope.derive.memory.replay import memory_replay
+from stepscope.derive.model.work import model_charges
+from stepscope.derive.ops.costs import host_op_costs, op_costs
+from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.ops.placement import op_placement
+from stepscope.derive.phases.totals import phases
 from stepscope.derive.profile_data import Reader
+from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.step_time.input_between_steps import input_between_steps
+from stepscope.derive.step_windows.first_compute import first_compute
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.profile_data import ProfileData, Wanted
     from stepscope.unavailable import Unavailable
 
 __all__ = ["TOOLS", "analyse", "answers", "find_tool", "needs"]
@@ -41,12 +61,12 @@ TOOLS: Final[tuple[Tool, ...]] = (
         overview_page.Options,
         overview_page.analyse,
         (
-            "breakdown",
-            "collectives",
-            "function_calls",
-            "op_costs",
-            "op_placement",
-            "phases",
+            breakdown,
+            collectives,
+            function_calls,
+            op_costs,
+            op_placement,
+            phases,
         ),
     ),
     Tool(
@@ -55,7 +75,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Input pipeline analyzer",
         input_pipeline_analyzer.Options,
         input_pipeline_analyzer.analyse,
-        ("breakdown", "input_between_steps", "input_ops", "pipeline_calls"),
+        (breakdown, input_between_steps, input_ops, pipeline_calls),
     ),
     Tool(
         "framework_op_stats",
@@ -63,7 +83,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "TensorFlow stats",
         framework_op_stats.Options,
         framework_op_stats.analyse,
-        ("device_ops", "host_op_costs", "host_ops", "op_costs"),
+        (device_ops, host_op_costs, host_ops, op_costs),
     ),
     Tool(
         "kernel_stats",
@@ -71,7 +91,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "GPU kernel stats",
         kernel_stats.Options,
         kernel_stats.analyse,
-        ("kernels", "windows"),
+        (kernels, windows),
     ),
     Tool(
         "memory_profile",
@@ -79,7 +99,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Memory profile",
         memory_profile.Options,
         memory_profile.analyse,
-        ("allocation_steps", "memory_replay"),
+        (allocation_steps, memory_replay),
     ),
     Tool(
         "pod_viewer",
@@ -87,7 +107,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Pod viewer",
         pod_viewer.Options,
         pod_viewer.analyse,
-        ("breakdown", "collective_calls", "first_compute"),
+        (breakdown, collective_calls, first_compute),
     ),
     Tool(
         "trace_viewer",
@@ -95,7 +115,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Trace viewer",
         trace_viewer.Options,
         trace_viewer.analyse,
-        ("trace_timeline",),
+        (trace_timeline,),
     ),
     Tool(
         "tf_data_bottleneck_analysis",
@@ -103,7 +123,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "tf.data bottleneck analysis",
         tf_data_bottleneck_analysis.Options,
         tf_data_bottleneck_analysis.analyse,
-        ("breakdown", "pipeline_calls"),
+        (breakdown, pipeline_calls),
     ),
     Tool(
         "inference_profile",
@@ -111,7 +131,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Inference profile",
         inference_profile.Options,
         inference_profile.analyse,
-        ("requests",),
+        (requests,),
     ),
     Tool(
         "model_views",
@@ -119,13 +139,13 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Model views",
         model_views.Options,
         model_views.analyse,
-        ("model_charges",),
+        (model_charges,),
     ),
 )
 
 
 #: What is said of a run beside the answers of its tools.
-_DOUBTS: Final = ("quality", "consistency")
+_DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency)
 
 
 def find_tool(name: str) -> Tool:
@@ -141,8 +161,8 @@ def find_tool(name: str) -> Tool:
     raise BadUsage.unknown_name("tool", name, known)
 
 
-def needs(name: str) -> tuple[str, ...]:
-    """Derivations that a tool reads, and those that tell of doubts about the run."""
+def needs(name: str) -> tuple[Wanted, ...]:
+    """What a tool reads, and what tells of doubts about the run."""
     return *find_tool(name).derivations, *_DOUBTS
 
 

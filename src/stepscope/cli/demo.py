@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import shutil
 import sys
 import tempfile
-from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from stepscope.capture.launching.harmless import say
 from stepscope.cli import report as reporting
 from stepscope.cli import run as running
+from stepscope.cli.terminal import text_width
 from stepscope.errors import StepscopeError
-from stepscope.report.page import Piece, line
+from stepscope.report import to_text
+from stepscope.report.page import Piece, line, wrapped
 from stepscope.rundir import run_directory
 
-__all__ = ["PROGRAMS", "answer"]
+if TYPE_CHECKING:
+    from stepscope.report.page import Line
+
+__all__ = ["PROGRAMS", "RECORDED", "answer"]
 
 #: Package that a program needs → the program; the first one that is there is run.
 PROGRAMS: Final = {
@@ -24,44 +31,55 @@ PROGRAMS: Final = {
     "tensorflow": "tensorflow_loop.py",
     "numpy": "numpy_loop.py",
 }
-_REPORT: Final = "stepscope run -- python train.py"
-_SHOW: Final = "stepscope show ops "
+_HERE: Final = Path(__file__).parent
+#: A log directory that was recorded on a GPU (`tests/gpu/torch_scenes.py`).
+RECORDED: Final = _HERE / "demo_profiles" / "torch_input_bound"
+_ABOUT_RECORDED: Final = (
+    "Not recorded here: a PyTorch loop on an H100, which ships with stepscope. It was "
+    "given a fault: the thread that trains also makes each batch, which takes 15 ms."
+)
 
 
 def answer() -> int:
-    """Record the loop of this interpreter's framework and report; the exit status.
+    """Record a loop here, and explain it and one of an H100; the exit status.
 
     Raises:
         StepscopeError: The loop failed, or nothing of it was recorded.
     """
     logdir = Path(tempfile.mkdtemp(prefix="stepscope-demo-"))
+    here, gpu = logdir / "here", logdir / "h100"
+    _record(here)
+    shutil.copytree(RECORDED, gpu)
+    reporting.show(
+        [
+            *_in_short(here),
+            line(Piece("On a GPU", "heading")),
+            *wrapped(_ABOUT_RECORDED, text_width(), indent=2),
+            line(),
+            *_in_short(gpu),
+            *_what_next(logdir, here, gpu),
+        ]
+    )
+    return 0
+
+
+def _record(logdir: Path) -> None:
+    """Record the loop for what is installed in this interpreter."""
     program = _program()
     # Without a framework only Python calls have names.
     level = 1 if program == PROGRAMS["numpy"] else 0
     plan = running.planned(str(logdir), python_tracer_level=level)
-    shipped = resources.files("stepscope.cli") / "demo_programs" / program
+    logdir.mkdir()
     # Beside its recording it is a program like any other, and can be looked at.
     script = logdir / program
-    script.write_bytes(shipped.read_bytes())
+    shutil.copyfile(_HERE / "demo_programs" / program, script)
+    say("recording a small training loop on this machine")
     status = running.recorded([sys.executable, str(script)], plan)
-    directory = run_directory(logdir, plan.run)
-    if status or not directory.is_dir():
+    if status or not run_directory(logdir, plan.run).is_dir():
         raise StepscopeError(
             f"the demonstration failed with status {status}. What it needs may not "
             "work here: its own message stands above"
         )
-    return reporting.answer(
-        [str(directory)],
-        form="text",
-        output=None,
-        force=False,
-        after=[
-            line(Piece("What next", "heading")),
-            line(),
-            line("  Explain your own program:  ", Piece(_REPORT, "code")),
-            line("  Look at every op of this:  ", Piece(_SHOW + str(logdir), "code")),
-        ],
-    )
 
 
 def _program() -> str:
@@ -70,3 +88,39 @@ def _program() -> str:
         if importlib.util.find_spec(package) is not None:
             return script
     return PROGRAMS["numpy"]
+
+
+def _in_short(logdir: Path) -> list[Line]:
+    return to_text.render(
+        reporting.composed([str(logdir)]),
+        width=text_width(),
+        sections=to_text.FIRST_SECTIONS,
+    )
+
+
+def _what_next(logdir: Path, here: Path, gpu: Path) -> list[Line]:
+    stepscope = _command()
+    commands = {
+        "Both in a browser": f"{stepscope} serve {logdir}",
+        "This loop in full": f"{stepscope} report {here}",
+        "The H100's in full": f"{stepscope} report {gpu}",
+        "Your own program": f"{stepscope} run -- python train.py",
+    }
+    return [
+        line(Piece("What next", "heading")),
+        *(
+            line(f"  {what:<18}  ", Piece(command, "code"))
+            for what, command in commands.items()
+        ),
+    ]
+
+
+def _command() -> str:
+    """How the shell finds this program: by its name, or as it was called now."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m stepscope"
+    found = shutil.which("stepscope")
+    if found is not None and called.exists() and Path(found).samefile(called):
+        return "stepscope"
+    return shlex.quote(str(called))

@@ -8,27 +8,22 @@ from stepscope.cli.commands.report import FORMATS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
-from stepscope.compose import STAGES, compose, opened
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_text
+from stepscope.report.compose import STAGES, compose
 from stepscope.report.page import plain_text
+from stepscope.session import open_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.report.document import Document
     from stepscope.report.page import Line
 
-__all__ = ["answer"]
+__all__ = ["answer", "composed", "show"]
 
 
-def answer(
-    paths: Sequence[str],
-    *,
-    form: str,
-    output: str | None,
-    force: bool,
-    after: Sequence[Line] = (),
-) -> int:
+def answer(paths: Sequence[str], *, form: str, output: str | None, force: bool) -> int:
     """Report on one profile; the exit status.
 
     Args:
@@ -36,19 +31,28 @@ def answer(
         form: One of `FORMATS`.
         output: File to write; standard output where None.
         force: Overwrite that file.
-        after: Lines that a report in text ends with.
     """
     if form not in FORMATS:
         raise BadUsage.unknown_name("format", form, FORMATS)
     check_free(output, force=force)
-    with progress(STAGES) as shown:
-        document = compose(opened(paths, shown), shown)
+    document = composed(paths)
     if form == "json":
         deliver(to_json.render_document(document), output)
-        return 0
-    lines = [*to_text.render(document, width=text_width()), *after]
+    else:
+        show(to_text.render(document, width=text_width()), output)
+    return 0
+
+
+def composed(paths: Sequence[str]) -> Document:
+    """All that a report says of one profile; how far that is, shown meanwhile."""
+    with progress(1 + STAGES) as shown:
+        shown.stage("Reading")
+        return compose(open_profile(*paths), shown)
+
+
+def show(lines: Sequence[Line], output: str | None = None) -> None:
+    """Write a page of text: in colours where a person looks at it."""
     if output is None and is_terminal():
         draw(lines)
     else:
         deliver(plain_text(lines), output)
-    return 0

@@ -17,14 +17,15 @@ from stepscope.cli.commands.show import FORMATS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import page_width
-from stepscope.compose import LIMITS, describe, doubts, opened
 from stepscope.derive.model.work import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
+from stepscope.report.compose import LIMITS, describe, doubts
 from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
+from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def answer(request: Request) -> int:
     """Run the tool and deliver what it found; the exit status."""
     tool = _checked(request)
     with progress(stages=2) as shown:
-        profile = opened(request.paths, shown)
+        shown.stage("Reading")
+        profile = open_profile(*request.paths)
         asked, options = profile, _options(request, tool)
         if request.hosts:
             profile = profile.select(request.hosts)
@@ -83,8 +85,8 @@ def answer(request: Request) -> int:
             trace_file.write(result, asked, request.output)
             return 0
         written = _written(request, tool, profile, result)
-    if written is None:
-        why = result.reason
+    if isinstance(written, Unavailable):
+        why = written.reason
         click.echo(f"stepscope: {tool.name} is not available: {why}", err=True)
         return _NO
     deliver(written, request.output)
@@ -133,7 +135,7 @@ def _written(
     tool: Tool,
     profile: ProfileData,
     result: msgspec.Struct | Unavailable,
-) -> str | bytes | None:
+) -> str | bytes | Unavailable:
     if request.form == "json":
         return to_json.render_envelope(
             to_json.envelope(
@@ -143,7 +145,7 @@ def _written(
     title = f"{tool.title} · {profile.run} · {', '.join(profile.hosts)}"
     if isinstance(result, Unavailable):
         if request.form != "table":
-            return None
+            return result
         return to_table.render_unavailable(title, result, width=page_width())
     found = tables(result)
     name = request.table or getattr(result, "view", None)

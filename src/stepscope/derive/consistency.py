@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["consistency"]
 
 
-def consistency(  # noqa: PLR0917 - a derivation's inputs come in order
+def consistency(
+    *,
     tracks: pl.DataFrame,
-    nesting: Nesting | Unavailable,
+    event_nesting: Nesting | Unavailable,
     correlation: Correlation | Unavailable,
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
@@ -34,8 +35,8 @@ def consistency(  # noqa: PLR0917 - a derivation's inputs come in order
 ) -> tuple[QualityNote, ...]:
     """Notes in the form of the rows of `quality`, to be shown beside them."""
     notes = []
-    if not isinstance(nesting, Unavailable):
-        notes += _overhangs(tracks, nesting.overhangs)
+    if not isinstance(event_nesting, Unavailable):
+        notes += _overhangs(tracks, event_nesting.overhangs)
     if not isinstance(correlation, Unavailable):
         notes += correlation.notes
     if not isinstance(device_activity, Unavailable) and not isinstance(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from stepscope.derive.derivations import DERIVATIONS
+from stepscope.derive.engine.derivation import declared
 from stepscope.derive.engine.kept import Kept
 from stepscope.derive.engine.schedule import compute_all, worth_threads
 from stepscope.errors import BadUsage
@@ -15,15 +17,22 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
 
     import polars as pl
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["ProfileData", "Reader"]
+__all__ = ["ProfileData", "Reader", "Wanted"]
 
+_Value = TypeVar("_Value")
 
-_BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
+#: A derivation by its function, or a table by its name.
+Wanted: TypeAlias = "Callable[..., object] | str"
+
+#: Inputs that are there as soon as a trace is.
+_OF_TRACE: Final = frozenset({"trace", "strings"})
+_BY_NAME: Final = declared(DERIVATIONS, given=_OF_TRACE | TABLES.keys())
 #: Tables in the order in which they are built side by side with derivations: for the
 #: large ones, and what is read off them, nothing else should have to wait.
 _LARGE = (
@@ -35,19 +44,17 @@ _LARGE = (
     "quality",
 )
 _TABLE_ORDER = (*(name for name in TABLES if name not in _LARGE), *_LARGE)
-#: Inputs that are there as soon as a trace is.
-_OF_TRACE = {"trace", "strings"}
 
 
 class Reader(Frozen, frozen=True):
     """Something that reads derivations.
 
     Attributes:
-        needs: Their names, of every host.
+        needs: They, of every host.
         run: Reads them.
     """
 
-    needs: tuple[str, ...]
+    needs: tuple[Callable[..., object], ...]
     run: Callable[[], None]
 
 
@@ -62,16 +69,9 @@ class ProfileData:
         traces: Host → its tables.
     """
 
-    def __init__(
-        self,
-        run: str,
-        traces: Mapping[str, TraceData],
-        *,
-        analyse: Callable[[ProfileData, str, Mapping[str, Any]], Any] | None = None,
-    ) -> None:
+    def __init__(self, run: str, traces: Mapping[str, TraceData]) -> None:
         self.run = run
         self.traces = dict(traces)
-        self._analyse = analyse
         self._kept = Kept()
 
     @property
@@ -89,13 +89,18 @@ class ProfileData:
         """A declared table of one host, or why it has none."""
         return self.trace(host).table(name)
 
-    # The value's type is declared by the derivation, which is known by name only.
-    def derived(self, host: str, name: str) -> Any:
-        """The value of a derivation for one host, or why there is none."""
-        trace = self.trace(host)
-        if name not in _BY_NAME:
-            raise BadUsage.unknown_name("derivation", name, _BY_NAME)
-        return self._kept.get((host, name), lambda: self._compute(trace, name))
+    def derived(
+        self, host: str, derivation: Callable[..., _Value]
+    ) -> _Value | Unavailable:
+        """The value of a derivation for one host, or why there is none.
+
+        Args:
+            host: Name of the host.
+            derivation: A function of `DERIVATIONS`.
+        """
+        value = self._derived(self.trace(host), _name(derivation))
+        # A derivation is kept by the name of its function, which returns this type.
+        return cast("_Value | Unavailable", value)
 
     @property
     def is_worth_threads(self) -> bool:
@@ -104,7 +109,7 @@ class ProfileData:
 
     def prepare(
         self,
-        names: Iterable[str],
+        wanted: Iterable[Wanted],
         hosts: Iterable[str] | None = None,
         *,
         readers: Sequence[Reader] = (),
@@ -112,28 +117,29 @@ class ProfileData:
         """Compute some derivations side by side, for whoever asks for them next.
 
         Args:
-            names: What is wanted; with it comes what it needs.
+            wanted: Derivations and tables; with each comes what it needs.
             hosts: For which hosts; by default for all.
             readers: Run too, each as soon as what it needs is there.
         """
+        needed = dict.fromkeys(it for reader in readers for it in reader.needs)
+        names = [_name(one) for one in (*wanted, *needed)]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
             for reader in readers:
                 reader.run()
             return
-        needed = dict.fromkeys(it for reader in readers for it in reader.needs)
         inputs: dict[tuple[str, str] | Reader, set[tuple[str, str]]] = {}
         for trace in traces:
-            missing = self._missing(trace.host, (*names, *needed))
+            missing = self._missing(trace.host, names)
             # The tables of a trace are built one after the other.
             tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
-            for table, before in pairwise(tables[::-1]):
-                missing[table] = [before]
-            for name, wanted in missing.items():
-                inputs[trace.host, name] = {(trace.host, one) for one in wanted}
+            for table, sooner in pairwise(tables[::-1]):
+                missing[table] = [sooner]
+            for name, before in missing.items():
+                inputs[trace.host, name] = {(trace.host, one) for one in before}
         for reader in readers:
-            every = {(trace.host, it) for trace in traces for it in reader.needs}
+            every = {(trace.host, _name(it)) for trace in traces for it in reader.needs}
             inputs[reader] = every & inputs.keys()
 
         def compute(key: tuple[str, str] | Reader) -> None:
@@ -145,36 +151,31 @@ class ProfileData:
 
         compute_all(inputs, compute, threads=threads, one_by_one=readers)
 
-    def tool(self, name: str, **options: Any) -> Any:
-        """The frozen result of a tool, or `Unavailable`; it declares its options."""
-        if self._analyse is None:
-            message = "this ProfileData was made without tools; use stepscope.open"
-            raise TypeError(message)
-        return self._analyse(self, name, options)
-
-    def select(self, hosts: Iterable[str]) -> ProfileData:
+    def select(self, hosts: Iterable[str]) -> Self:
         """The same run seen through some of its hosts; what was derived is kept."""
-        chosen = {host: self.trace(host) for host in hosts}
-        selected = ProfileData(self.run, chosen, analyse=self._analyse)
-        selected._kept = self._kept
+        selected = copy(self)
+        selected.traces = {host: self.trace(host) for host in hosts}
         return selected
 
-    def without(self, table: str, why: Unavailable) -> ProfileData:
+    def without(self, table: str, why: Unavailable) -> Self:
         """The same run with one table absent on every host, for a stated reason."""
         traces = {
             host: trace.without(table, why) for host, trace in self.traces.items()
         }
-        return ProfileData(self.run, traces, analyse=self._analyse)
+        return type(self)(self.run, traces)
+
+    def _derived(self, trace: TraceData, name: str) -> object:
+        return self._kept.get((trace.host, name), lambda: self._compute(trace, name))
 
     def _compute(self, trace: TraceData, name: str) -> object:
         derivation = _BY_NAME[name]
-        arguments: list[object] = []
-        for wanted in derivation.inputs:
-            value = self._input(trace, wanted.removesuffix("?"))
-            if isinstance(value, Unavailable) and not wanted.endswith("?"):
+        arguments: dict[str, object] = {}
+        for wanted, may_be_absent in derivation.inputs.items():
+            value = self._input(trace, wanted)
+            if isinstance(value, Unavailable) and not may_be_absent:
                 return value
-            arguments.append(value)
-        return derivation.compute(*arguments)
+            arguments[wanted] = value
+        return derivation.compute(**arguments)
 
     def _input(self, trace: TraceData, name: str) -> object:
         if name == "trace":
@@ -183,7 +184,7 @@ class ProfileData:
             return trace.strings
         if name in TABLES:
             return trace.table(name)
-        return self.derived(trace.host, name)
+        return self._derived(trace, name)
 
     def _missing(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
         """What is still to be computed for some names, and what each waits for."""
@@ -192,11 +193,10 @@ class ProfileData:
         def add(name: str) -> None:
             if name in found:
                 return
-            inputs = () if name in TABLES else _BY_NAME[name].inputs
-            wanted = [one.removesuffix("?") for one in inputs]
+            inputs = {} if name in TABLES else _BY_NAME[name].inputs
             found[name] = [
                 one
-                for one in wanted
+                for one in inputs
                 if one not in _OF_TRACE and (host, one) not in self._kept
             ]
             for one in found[name]:
@@ -206,6 +206,22 @@ class ProfileData:
             if (host, name) not in self._kept:
                 add(name)
         return found
+
+
+def _name(wanted: Wanted) -> str:
+    """What a value is kept by.
+
+    Raises:
+        BadUsage: The function is no derivation, the name no table.
+    """
+    if isinstance(wanted, str):
+        if wanted not in TABLES:
+            raise BadUsage.unknown_name("table", wanted, TABLES)
+        return wanted
+    name = wanted.__name__
+    if name not in _BY_NAME or _BY_NAME[name].compute is not wanted:
+        raise BadUsage.unknown_name("derivation", name, _BY_NAME)
+    return name
 
 
 def _events(trace: TraceData) -> int:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import ModuleType, TracebackType
 
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.capture.recording.session import Run
     from stepscope.derive.model.work import View
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.profiler.views import Advice, ModelView
 
 __all__ = ["Profiler"]
@@ -74,7 +74,7 @@ class Profiler:
         self._logdir = logdir
         self._options = options or _OPTIONS
         self._run: Run | None = None
-        self._opened: ProfileData | None = None
+        self._opened: ProfileWithTools | None = None
         self._said: _Said | None = None
         self._session: Session | None = None
         #: Where the next step begins, as `recorder.now` tells it.
@@ -292,7 +292,7 @@ class Profiler:
             raise BadUsage("the recording could not begin; make another Profiler.")
         return self._run
 
-    def _profile(self) -> ProfileData:
+    def _profile(self) -> ProfileWithTools:
         """The newest recording, read once."""
         if self._opened is None:
             path = _stored(self._saved())

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.analysis.model_views import ModelViewsResult
-from stepscope.compose import compose
 from stepscope.derive.model.work import VIEWS
+from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
 from stepscope.profiler.asked import EVERYTHING, asked, checkers_noted
 from stepscope.report import to_pprof, to_table, to_text
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text, wrapped
 from stepscope.report.text import model as text_model
 from stepscope.unavailable import Unavailable
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.finding import Finding
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.derive.model.work import View
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.profiler.asked import Asked
 
 __all__ = ["Advice", "ModelView", "advice_on", "view_of"]
@@ -81,7 +82,7 @@ class _Silent:
 
 
 def view_of(
-    profile: ProfileData,
+    profile: ProfileWithTools,
     view: View,
     given: Mapping[str, object],
     *,
@@ -120,7 +121,9 @@ def view_of(
     return found
 
 
-def advice_on(profile: ProfileData, options: Mapping[str, object] | None) -> Advice:
+def advice_on(
+    profile: ProfileWithTools, options: Mapping[str, object] | None
+) -> Advice:
     """Run every rule over a recording.
 
     Raises:
@@ -144,7 +147,7 @@ def _noted(text: str, notes: tuple[str, ...]) -> str:
 
 
 def _narrowed(
-    profile: ProfileData, scope: str | None, options: Mapping[str, object]
+    profile: ProfileWithTools, scope: str | None, options: Mapping[str, object]
 ) -> dict[str, Any] | Unavailable:
     """The options with the steps or the name scope of that name chosen.
 
@@ -178,12 +181,12 @@ def _narrowed(
     )
 
 
-def _marks(profile: ProfileData, host: str) -> list[str]:
+def _marks(profile: ProfileWithTools, host: str) -> list[str]:
     """Names that steps of a host are marked with."""
-    steps = profile.derived(host, "steps")
-    if isinstance(steps, Unavailable):
+    found = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
         return []
-    marks: list[str] = steps.rows["marker"].drop_nulls().unique().to_list()
+    marks: list[str] = found.rows["marker"].drop_nulls().unique().to_list()
     return marks
 
 

@@ -23,14 +23,21 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.page import Line
 
-__all__ = ["SECTIONS", "render"]
+    #: Heading and body; no section where the body has no line.
+    Section = tuple[str, Callable[[Document, int], list[Line]]]
 
-SECTIONS: Final[tuple[tuple[str, Callable[[Document, int], list[Line]]], ...]] = (
+__all__ = ["FIRST_SECTIONS", "SECTIONS", "render"]
+
+#: The verdict and what it is about: the report in short.
+FIRST_SECTIONS: Final[tuple[Section, ...]] = (
     ("", header),
     ("", damage),
     ("", silent_device),
     ("", verdict),
     ("Where the step time went", where_time_went),
+)
+SECTIONS: Final[tuple[Section, ...]] = (
+    *FIRST_SECTIONS,
     ("Steps", steps),
     ("Hosts", hosts),
     ("Findings", findings),
@@ -43,13 +50,15 @@ SECTIONS: Final[tuple[tuple[str, Callable[[Document, int], list[Line]]], ...]] =
 )
 
 
-def render(document: Document, *, width: int) -> list[Line]:
-    """All sections that have something to say, in lines of at most `width`.
+def render(
+    document: Document, *, width: int, sections: tuple[Section, ...] = SECTIONS
+) -> list[Line]:
+    """The sections that have something to say, in lines of at most `width`.
 
     Names of ops and kernels are shortened to fit; commands to copy are not.
     """
     lines: list[Line] = []
-    for heading, section in SECTIONS:
+    for heading, section in sections:
         body = section(document, width)
         if not body:
             continue

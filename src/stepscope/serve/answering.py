@@ -16,7 +16,7 @@ from stepscope.serve.security import HEADERS
 if TYPE_CHECKING:
     import socket
 
-    from stepscope.serve.listening import Server
+    from werkzeug.serving import BaseWSGIServer
 
 __all__ = ["answered"]
 
@@ -24,7 +24,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def answered(
-    received: bytes, connection: socket.socket, address: Any, server: Server
+    received: bytes, connection: socket.socket, address: Any, server: BaseWSGIServer
 ) -> list[bytes]:
     """The answer to a request, in pieces that are not copied; none where it broke.
 
@@ -70,12 +70,11 @@ class _Handler(WSGIRequestHandler):
         pieces: _Pieces,
         connection: socket.socket,
         address: Any,
-        server: Server,
+        server: BaseWSGIServer,
     ) -> None:
         self._received = received
         self._pieces = pieces
-        # It asks a server for no more than `Server` has.
-        super().__init__(connection, address, server)  # type: ignore[arg-type]
+        super().__init__(connection, address, server)
 
     def setup(self) -> None:
         """Read and write memory instead of the connection."""

@@ -11,8 +11,7 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.analysis.compat_tensorflow.steps import CompatStep, compat_steps
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.tools import analyse
-from stepscope.derive.profile_data import ProfileData
+from stepscope.analysis.profile import ProfileWithTools
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def test_without_a_marker_around_it_the_devices_step_is_the_step() -> None:
 
 def test_without_stored_groups_there_is_nothing_to_compare() -> None:
     trace = blueprint.a1()
-    profile = ProfileData("run", {"vm": trace}, analyse=analyse)
+    profile = ProfileWithTools("run", {"vm": trace})
     found = profile.tool("overview_page", compat="tensorflow")
     assert isinstance(found, Unavailable)
     assert found.code == "NO_STEPS"

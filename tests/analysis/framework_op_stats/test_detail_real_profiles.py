@@ -77,6 +77,7 @@ def check_sums(result: OpDetailResult, rows: pl.DataFrame) -> None:
         assert result.calls["waiting_us"].sum() >= cause.waiting_us - 1e-6
 
 
+@pytest.mark.profiles
 def test_the_collectives_of_a_real_run_are_transfer(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_collectives_of_a_real_run_are_transfer(
     assert (len(result.calls), result.calls["rank"][-1]) == (1000, 1000)
 
 
+@pytest.mark.profiles
 def test_the_copy_that_a_starved_gpu_waits_for_is_transfer(
     shared_profile: Callable[[str], Path],
 ) -> None:

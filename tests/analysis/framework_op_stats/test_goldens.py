@@ -7,6 +7,7 @@ test that shows it says why.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ import polars as pl
 import pytest
 
 from stepscope.analysis import framework_op_stats, kernel_stats
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.ops.database import host_ops
 from stepscope.derive.profile_data import ProfileData
 from stepscope.formats.opening import read
 
@@ -32,7 +36,7 @@ class Run:
     """One capture and TensorFlow's own tables of it."""
 
     def __init__(self, folder: Path) -> None:
-        trace = read(next(folder.rglob("*.xplane.pb")))
+        trace = read(next(folder.rglob("*.xplane.pb*")))
         self.host = trace.host
         self.profile = ProfileData(folder.name, {trace.host: trace})
         self.kernels = self._golden(folder, "kernel_stats")["reports"]
@@ -72,10 +76,11 @@ def run(request: pytest.FixtureRequest, shared_profile: Callable[[str], Path]) -
     return Run(shared_profile(f"gpu_tf/{request.param}"))
 
 
+@pytest.mark.profiles
 def test_times_and_counts_per_kernel_and_op_are_equal(run: Run) -> None:
     result = kernel_stats.analyse(run.profile, kernel_stats.Options())
     assert isinstance(result, kernel_stats.KernelStatsResult)
-    rows = run.profile.derived(run.host, "kernels").rows
+    rows = run.profile.derived(run.host, kernels).rows
     sums = rows.group_by("kernel_name", "op_name").agg(
         pl.col("count").sum(), pl.col("total_ps").sum()
     )
@@ -90,24 +95,26 @@ def test_times_and_counts_per_kernel_and_op_are_equal(run: Run) -> None:
     assert len(result.by_pair) == len(ours)
 
 
+@pytest.mark.profiles
 def test_kernels_that_use_tensor_cores_are_the_same(run: Run) -> None:
-    rows = run.profile.derived(run.host, "kernels").rows
+    rows = run.profile.derived(run.host, kernels).rows
     uses = dict(rows.select("kernel_name", "uses_tensor_core").iter_rows())
     for row in run.kernels:
         golden = row.get("is_kernel_using_tensor_core", False)
         assert uses[row["name"]] == golden, row["name"]
 
 
+@pytest.mark.profiles
 def test_every_eligible_op_is_eligible_here(run: Run) -> None:
     """The goldens test names only and miss layers of type _FusedConv2D and MatMul."""
-    rows = run.profile.derived(run.host, "kernels").rows
+    rows = run.profile.derived(run.host, kernels).rows
     eligible = {
         (name, op): can
         for name, op, can in rows.select(
             "kernel_name", "op_name", "tensor_core_eligible"
         ).iter_rows()
     }
-    ops = run.profile.derived(run.host, "activity_ops").ops
+    ops = run.profile.derived(run.host, activity_ops).ops
     types = dict(ops.select("name", "type").iter_rows())
     for row in run.kernels:
         op = row.get("op_name", "").removesuffix(UNREAD_TYPE)
@@ -118,6 +125,7 @@ def test_every_eligible_op_is_eligible_here(run: Run) -> None:
             assert types[op] in {"_FusedConv2D", "MatMul"}, op
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("side", ["Device", "Host"])
 def test_ops_have_the_same_times_and_executions(run: Run, side: str) -> None:
     ours = run.our_ops(side)
@@ -135,6 +143,7 @@ def test_ops_have_the_same_times_and_executions(run: Run, side: str) -> None:
             assert own[field] == pytest.approx(row[theirs], abs=1e-6), row["op_name"]
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("side", ["Device", "Host"])
 def test_eager_ops_are_the_same(run: Run, side: str) -> None:
     ours = run.our_ops(side)
@@ -143,11 +152,13 @@ def test_eager_ops_are_the_same(run: Run, side: str) -> None:
         assert eager == row.get("is_eager", False), row["op_name"]
 
 
+@pytest.mark.profiles
 def test_host_rows_are_all_there(run: Run) -> None:
     golden = {row["op_name"] for row in run.golden_ops("Host")}
     assert golden == run.our_ops("Host").keys()
 
 
+@pytest.mark.profiles
 def test_device_rows_beyond_the_goldens_are_copies_or_cut_off(run: Run) -> None:
     """Copies without annotation have a row here; the goldens leave them out."""
     golden = {row["op_name"] for row in run.golden_ops("Device")}
@@ -161,6 +172,7 @@ def test_device_rows_beyond_the_goldens_are_copies_or_cut_off(run: Run) -> None:
         assert is_copy or (cut and row["total_self_time_us"] <= least), name
 
 
+@pytest.mark.profiles
 def test_device_idle_time_is_that_of_the_goldens_within_a_thousandth(run: Run) -> None:
     """Ours is hull minus union, theirs hull minus the sum of annotated durations."""
     ours = run.our_ops("Device", idle=True)["IDLE"]["total_self_time_us"]
@@ -170,14 +182,16 @@ def test_device_idle_time_is_that_of_the_goldens_within_a_thousandth(run: Run) -
     assert ours == pytest.approx(golden["total_self_time_in_us"], rel=1e-3)
 
 
+@pytest.mark.profiles
 def test_host_idle_time_is_not_summed_over_threads(run: Run) -> None:
     """The goldens add the idle time of every thread; the hull bounds ours."""
-    ops = run.profile.derived(run.host, "host_ops")
+    ops = run.profile.derived(run.host, host_ops)
     busy = ops.hull_ps - ops.idle_ps
     longest = max(ops.rows["total_ps"].to_list())
     assert longest <= busy <= ops.rows["self_ps"].sum()
 
 
+@pytest.mark.profiles
 def test_launch_shapes_are_those_of_the_trace_and_not_of_the_goldens(run: Run) -> None:
     """That release could not read its own `kernel_details` and wrote 0 and 1,1,1."""
     result = kernel_stats.analyse(run.profile, kernel_stats.Options())
@@ -188,6 +202,7 @@ def test_launch_shapes_are_those_of_the_trace_and_not_of_the_goldens(run: Run) -
     assert not [each for each in result.missing if "registers" in each.field]
 
 
+@pytest.mark.profiles
 def test_all_1158_kernels_of_the_cut_table_are_listed(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -212,7 +227,7 @@ def test_kernels_of_the_other_captures_are_complete(
     count: int,
     time_us: float | None,
 ) -> None:
-    path = min(shared_profile(item).rglob("*.xplane.pb"))
+    path = min(shared_profile(item).rglob("*.xplane.pb*"))
     trace = read(path)
     result = kernel_stats.analyse(
         ProfileData(item, {trace.host: trace}), kernel_stats.Options()
@@ -229,12 +244,12 @@ def test_the_peer_agrees_on_the_ops_of_a_host_but_for_allocations(
 ) -> None:
     """XProf counts the allocator's events as executions; times agree."""
     folder = shared_profile("tf_cpu/healthy")
-    trace = read(next(folder.rglob("*.xplane.pb")))
+    trace = read(next(folder.rglob("*.xplane.pb*")))
     profile = ProfileData("healthy", {trace.host: trace})
     result = framework_op_stats.analyse(profile, framework_op_stats.Options())
     assert isinstance(result, framework_op_stats.FrameworkOpStatsResult)
     ours = {(r["type"], r["name"]): r for r in result.rows.to_dicts()}
-    text = (folder / "peer_framework_op_stats.json").read_text(encoding="utf-8")
+    text = gzip.decompress((folder / "peer_framework_op_stats.json.gz").read_bytes())
     table = json.loads(text)[0]
     names = [column["id"] for column in table["cols"]]
     compared = 0

@@ -100,7 +100,7 @@ def test_blueprint_without_a_table(tool: str, table: str) -> None:
 def test_real_profile_without_a_table(
     shared_profile: Callable[[str], Path], item: str, tool: str, table: str
 ) -> None:
-    trace = read(next(shared_profile(item).rglob("*.xplane.pb")))
+    trace = read(next(shared_profile(item).rglob("*.xplane.pb*")))
     check(tool, *results(ProfileData(item, {trace.host: trace}), tool, table))
 
 

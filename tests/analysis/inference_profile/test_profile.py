@@ -257,13 +257,17 @@ def test_little_of_a_real_requests_time_is_unexplained(
     assert result.slow.waited_for == "other_threads"
 
 
-def test_training_is_no_inference(shared_profile: Callable[[str], Path]) -> None:
-    for item in ("tf_cpu/healthy", "jax_cpu/annotations", "gpu_tf/t4_healthy"):
-        found = inference_profile.analyse(
-            ss.open(shared_profile(item)), inference_profile.Options()
-        )
-        assert isinstance(found, Unavailable)
-        assert found.code == "NOT_RECORDED"
+@pytest.mark.parametrize(
+    "item", ["tf_cpu/healthy", "jax_cpu/annotations", "gpu_tf/t4_healthy"]
+)
+def test_training_is_no_inference(
+    item: str, shared_profile: Callable[[str], Path]
+) -> None:
+    found = inference_profile.analyse(
+        ss.open(shared_profile(item)), inference_profile.Options()
+    )
+    assert isinstance(found, Unavailable)
+    assert found.code == "NOT_RECORDED"
 
 
 # Each input taken away.

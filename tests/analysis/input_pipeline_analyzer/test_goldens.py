@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ def golden(path: Path, name: str) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("name", GOLDENS)
 def test_the_compatible_view_equals_the_golden(
     name: str, shared_profile: Callable[[str], Path]
@@ -80,6 +82,7 @@ def test_the_compatible_view_equals_the_golden(
     assert f"{result.compat_verdict} input-bound" in said
 
 
+@pytest.mark.profiles
 def test_potentially_input_bound_is_explained(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -90,6 +93,7 @@ def test_potentially_input_bound_is_explained(
     assert "15.7 %" in result.text
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("name", "percent", "verdict"),
     [("t4_healthy", 15.6, "moderately"), ("t4_starved", 63.0, "highly")],
@@ -108,6 +112,7 @@ def test_ours_counts_the_transfers_that_theirs_calls_compute(
     assert ours.host_breakdown_us["enqueue"] > 0
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("name", "classification"),
     [("xprof_gpu_input_bound", "host"), ("xprof_gpu_compute_bound", "device")],
@@ -129,6 +134,7 @@ def test_stored_steps_of_old_results_get_the_same_verdict(
     assert f"{percent:.1f}%" in bottleneck["input_statement"]
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("name", ["xprof_gpu_input_bound", "xprof_gpu_compute_bound"])
 def test_stored_ops_of_old_results_get_the_same_category(
     name: str, shared_profile: Callable[[str], Path]
@@ -144,9 +150,8 @@ def test_the_table_of_ops_equals_that_of_another_program(
     shared_profile: Callable[[str], Path],
 ) -> None:
     path = shared_profile("tf_cpu/healthy")
-    tables = json.loads(
-        (path / "peer_input_pipeline_analyzer.json").read_text(encoding="utf-8")
-    )
+    packed = path / "peer_input_pipeline_analyzer.json.gz"
+    tables = json.loads(gzip.decompress(packed.read_bytes()))
     (theirs,) = (
         table
         for table in tables

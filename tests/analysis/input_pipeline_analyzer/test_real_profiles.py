@@ -52,6 +52,7 @@ def test_reading_behind_a_sequential_map_is_on_demand(
     assert behind.host_breakdown_us["advanced_file_read"] == 0.0
 
 
+@pytest.mark.profiles
 def test_two_independent_workers_keep_their_own_verdicts(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -67,6 +68,7 @@ def test_two_independent_workers_keep_their_own_verdicts(
         assert alone.verdict == one.verdict
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("item", "verdict", "loader_us"),
     [
@@ -90,6 +92,6 @@ def test_programs_that_show_no_fetching_are_not_declared_healthy(
     item: str, shared_profile: Callable[[str], Path]
 ) -> None:
     path = shared_profile(item)
-    result = analysed(ss.open(next(path.rglob("*.xplane.pb"))))
+    result = analysed(ss.open(next(path.rglob("*.xplane.pb*"))))
     assert result.verdict == "unknown"
     assert result.input_percent is None

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.tools import analyse
-from stepscope.derive.profile_data import ProfileData
+from stepscope.analysis.profile import ProfileWithTools
 from stepscope.formats.opening import open_hosts
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def trace_of(path: Path) -> TraceData:
 
 
 def page(trace: TraceData) -> OverviewPageResult:
-    profile = ProfileData("run", {trace.host: trace}, analyse=analyse)
+    profile = ProfileWithTools("run", {trace.host: trace})
     return profile.tool("overview_page")
 
 

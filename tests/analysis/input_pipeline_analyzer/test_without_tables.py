@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from stepscope.derive.profile_data import ProfileData
 
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
@@ -51,11 +54,22 @@ def check(whole: InputPipelineResult, without: object) -> None:
         assert whole.verdict in {"not_input_bound", "unknown"}
 
 
+@cache
+def whole_blueprint(name: str) -> tuple[ProfileData, InputPipelineResult]:
+    profile = blueprint.profile(getattr(blueprint, name)())
+    return profile, analysed(profile)
+
+
+@cache
+def whole_profile(path: Path) -> tuple[ProfileData, InputPipelineResult]:
+    profile = ss.open(path)
+    return profile, analysed(profile)
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", ["a1", "a2", "a6"])
 def test_blueprint_without_a_table(name: str, table: str) -> None:
-    profile = blueprint.profile(getattr(blueprint, name)())
-    whole = analysed(profile)
+    profile, whole = whole_blueprint(name)
     without = profile.without(table, WHY)
     check(whole, analyzer.analyse(without, analyzer.Options()))
 
@@ -65,8 +79,7 @@ def test_blueprint_without_a_table(name: str, table: str) -> None:
 def test_real_profile_without_a_table(
     item: str, table: str, shared_profile: Callable[[str], Path]
 ) -> None:
-    profile = ss.open(shared_profile(item))
-    whole = analysed(profile)
+    profile, whole = whole_profile(shared_profile(item))
     without = profile.without(table, WHY)
     check(whole, analyzer.analyse(without, analyzer.Options()))
 

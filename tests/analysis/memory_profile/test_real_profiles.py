@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 CPU_PEAKS = {
-    "keras_fit": (15_466_496, 70, 70),
-    "healthy": (15_442_944, 210, 209),
-    "input_bound": (6_291_456, 2085, 2081),
-    "sequential_map": (3_709_440, 2020, 2019),
-    "no_step_markers": (786_432, 400, 400),
-    "xla": (69_206_016, 30, 29),
-    "mirrored": (17_755_136, 195, 194),
-    "inference": (4_686_336, 202, 202),
-    "eager_1m": (5_047_296, 2107, 2099),
+    "tf_cpu/keras_fit": (15_466_496, 70, 70),
+    "tf_cpu/healthy": (15_442_944, 210, 209),
+    "tf_cpu/input_bound": (6_291_456, 2085, 2081),
+    "tf_cpu/sequential_map": (3_709_440, 2020, 2019),
+    "tf_cpu/no_step_markers": (786_432, 400, 400),
+    "tf_cpu/xla": (69_206_016, 30, 29),
+    "tf_cpu/mirrored": (17_755_136, 195, 194),
+    "tf_cpu/inference": (4_686_336, 202, 202),
+    "tf_cpu/eager_1m": (5_047_296, 2107, 2099),
 }
 
 
@@ -39,7 +39,7 @@ GPU_FACTS = {
 
 
 EVERY = (
-    *(f"tf_cpu/{name}" for name in (*CPU_PEAKS, "two_workers", "tf215_python_tracer")),
+    *(*CPU_PEAKS, "tf_cpu/two_workers", "tf_cpu/tf215_python_tracer"),
     *(f"gpu_tf/{name}" for name in (*GPU_FACTS, "xprof_gpu_multi_worker")),
     *("gpu_jax_amd/jax08_conv", "gpu_jax_amd/jax08_gemm", "tpu/tpu_inference_2"),
 )
@@ -49,13 +49,14 @@ EVERY = (
 def test_peaks_and_counts_of_cpu_programs(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:
-    profile = stepscope.open(shared_profile(f"tf_cpu/{name}"))
+    profile = stepscope.open(shared_profile(name))
     memory = result_of(profile).memories["mklcpu"]
     assert memory.peak is not None
     found = (memory.peak.heap_bytes, memory.allocations, memory.deallocations)
     assert found == CPU_PEAKS[name]
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("name", sorted(GPU_FACTS))
 def test_peaks_fragmentation_and_counts_are_those_that_the_framework_wrote(
     shared_profile: Callable[[str], Path], name: str
@@ -85,6 +86,7 @@ def test_peaks_fragmentation_and_counts_are_those_that_the_framework_wrote(
     ) == GPU_FACTS[name]
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("name", sorted(GPU_FACTS))
 def test_live_allocations_at_the_peak_are_those_that_the_framework_wrote(
     shared_profile: Callable[[str], Path], name: str

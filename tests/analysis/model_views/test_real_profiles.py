@@ -11,6 +11,7 @@ import stepscope
 from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.model.work import VIEWS
+from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ def test_the_roots_of_every_view_hold_all_self_times(
     profile = stepscope.open(shared_profile(name))
     host_ps = device_ps = 0
     for host in profile.hosts:
-        host_ops = profile.derived(host, "host_ops")
-        device_ops = profile.derived(host, "device_ops")
-        if not isinstance(host_ops, Unavailable):
-            host_ps += int(host_ops.rows["self_ps"].sum())
-        if not isinstance(device_ops, Unavailable):
-            device_ps += int(device_ops.rows["total_ps"].sum())
+        on_host = profile.derived(host, host_ops)
+        on_device = profile.derived(host, device_ops)
+        if not isinstance(on_host, Unavailable):
+            host_ps += int(on_host.rows["self_ps"].sum())
+        if not isinstance(on_device, Unavailable):
+            device_ps += int(on_device.rows["total_ps"].sum())
     result = views(profile)
     assert result.total_us == pytest.approx((host_ps + device_ps) / 1e6, rel=1e-12)
     for view in VIEWS:
@@ -100,6 +101,7 @@ def test_a_transformer_costs_what_its_sizes_say(
     assert model["parameters"] == weights + biases + 151_936 * width
 
 
+@pytest.mark.profiles
 def test_two_devices_compute_the_same_model(shared_profile: Shared) -> None:
     nvidia, amd = (views(stepscope.open(shared_profile(name))) for name in QWEN)
     assert roots(nvidia.op)["flops"].sum() == roots(amd.op)["flops"].sum()
@@ -135,6 +137,7 @@ def test_products_of_a_small_network_by_hand(shared_profile: Shared) -> None:
     assert products["flops"].sum() == 40 * (2 * one + 3 * two + 3 * three)
 
 
+@pytest.mark.profiles
 def test_what_the_producer_counted_is_what_the_shapes_say(
     shared_profile: Shared,
 ) -> None:
@@ -160,6 +163,7 @@ def test_what_the_producer_counted_is_what_the_shapes_say(
     assert sums - reduced == pytest.approx(recorded, rel=0.02)
 
 
+@pytest.mark.profiles
 def test_the_gradients_of_a_known_network(shared_profile: Shared) -> None:
     """ResNet-50 is published with 4.09 G multiplications for one image of 224 x 224.
 
@@ -178,6 +182,7 @@ def test_the_gradients_of_a_known_network(shared_profile: Shared) -> None:
     assert forward["flops"].to_list() == [None]
 
 
+@pytest.mark.profiles
 def test_one_product_per_call_of_a_library(shared_profile: Shared) -> None:
     """Five products of known sizes and one fused one, three calls each."""
     result = views(stepscope.open(shared_profile("gpu_jax_amd/jax08_gemm")))

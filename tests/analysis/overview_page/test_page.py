@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,8 +12,7 @@ from tests.support.traces import blueprint
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.tools import analyse
-from stepscope.derive.profile_data import ProfileData
+from stepscope.analysis.profile import ProfileWithTools
 from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 DELETED = Unavailable(code="NOT_RECORDED", reason="It was deleted.", remedy="Keep it.")
 
 
-def run(*traces: TraceData) -> ProfileData:
-    return ProfileData("run", {trace.host: trace for trace in traces}, analyse=analyse)
+def run(*traces: TraceData) -> ProfileWithTools:
+    return ProfileWithTools("run", {trace.host: trace for trace in traces})
 
 
 def page(*traces: TraceData, **options: Any) -> OverviewPageResult:
@@ -316,12 +316,17 @@ def test_the_recording_tells_how_many_parameters_are_exchanged() -> None:
     assert found[0].expected_us is None
 
 
+@cache
+def whole_blueprint(name: str) -> tuple[TraceData, OverviewPageResult]:
+    trace = getattr(blueprint, name)()
+    return trace, page(trace)
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", ["a1", "a2", "a6"])
 def test_a_table_that_is_not_there_never_becomes_a_zero(table: str, name: str) -> None:
     """Whatever was more than 0 is still so, or gone with a reason."""
-    trace = getattr(blueprint, name)()
-    before = page(trace)
+    trace, before = whole_blueprint(name)
     after = run(trace).without(table, DELETED).tool("overview_page")
     if isinstance(after, Unavailable):
         assert after.reason
@@ -355,13 +360,18 @@ def test_a_table_that_is_not_there_never_becomes_a_zero(table: str, name: str) -
 REAL = ("gpu_tf/t4_healthy", "tf_cpu/keras_fit/train", "jax_cpu/annotations")
 
 
+@cache
+def whole_profile(path: Path) -> tuple[ss.ProfileData, OverviewPageResult]:
+    profile = ss.open(path)
+    return profile, profile.tool("overview_page")
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", REAL)
 def test_a_table_deleted_from_a_real_profile_never_becomes_a_zero(
     table: str, name: str, shared_profile: Callable[[str], Path]
 ) -> None:
-    profile = ss.open(shared_profile(name))
-    before = profile.tool("overview_page")
+    profile, before = whole_profile(shared_profile(name))
     after = profile.without(table, DELETED).tool("overview_page")
     if isinstance(after, Unavailable):
         assert after.reason
@@ -472,6 +482,7 @@ def test_a11_copies_are_input_not_compute(
     assert {key: detail[key] for key in expected} == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.profiles
 def test_a11_input_share_and_idle_time(shared_profile: Callable[[str], Path]) -> None:
     healthy = real(shared_profile("gpu_tf/t4_healthy"))
     starved = real(shared_profile("gpu_tf/t4_starved"))
@@ -484,6 +495,7 @@ def test_a11_input_share_and_idle_time(shared_profile: Callable[[str], Path]) ->
     assert (healthy.bottleneck, starved.bottleneck) == ("both", "host")
 
 
+@pytest.mark.profiles
 def test_two_unrelated_workers_are_shown_side_by_side(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -517,6 +529,7 @@ def test_the_verdict_on_input_is_the_truth_of_the_program(
     assert real(shared_profile(name)).bottleneck == bottleneck
 
 
+@pytest.mark.profiles
 def test_a_file_whose_names_are_lost_claims_nothing_about_the_host(
     shared_profile: Callable[[str], Path],
 ) -> None:

@@ -420,6 +420,7 @@ def test_tables_can_be_exported_down_to_each_worker_in_each_step() -> None:
     assert "workers" not in found["steps"].columns
 
 
+@pytest.mark.profiles
 def test_the_rank_that_others_wait_for_in_eight_real_ranks(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -459,6 +460,7 @@ def test_the_rank_that_others_wait_for_in_eight_real_ranks(
         assert abs(clock.offset_us) <= clock.doubt_us <= 10
 
 
+@pytest.mark.profiles
 def test_a_rank_of_eight_real_ones_opened_alone_has_the_same_numbers(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -480,6 +482,7 @@ def test_a_rank_of_eight_real_ones_opened_alone_has_the_same_numbers(
     assert whole.quality == ()
 
 
+@pytest.mark.profiles
 def test_two_real_processes_that_are_no_run_are_not_joined(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -524,6 +527,7 @@ def test_what_holds_of_every_answer_holds_of_real_profiles(
             assert mean == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.profiles
 def test_the_real_copies_are_said_to_be_copies(
     shared_profile: Callable[[str], Path],
 ) -> None:
@@ -537,6 +541,7 @@ def test_the_real_copies_are_said_to_be_copies(
     assert set(result.unused_devices.values()) == {(0, 2, 3, 5, 7)}
 
 
+@pytest.mark.profiles
 def test_the_page_names_the_slowest_and_keeps_to_the_hosts_asked_for(
     shared_profile: Callable[[str], Path],
 ) -> None:

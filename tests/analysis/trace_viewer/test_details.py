@@ -16,6 +16,7 @@ from stepscope.analysis.trace_viewer import (
 from stepscope.analysis.trace_viewer.activity import Launch
 from stepscope.analysis.trace_viewer.details import SpanDetails
 from stepscope.analysis.trace_viewer.search import Direction, Place
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
@@ -166,7 +167,7 @@ def test_a_host_event_tells_its_values_its_nesting_and_its_rank() -> None:
 
 def test_a_derived_span_has_no_time_of_its_own() -> None:
     profile = blueprint.profile(blueprint.a1())
-    timeline = profile.derived("vm", "trace_timeline")
+    timeline = profile.derived("vm", trace_timeline)
     (track,) = [
         row
         for row, view in enumerate(timeline.tracks["view"])

@@ -9,6 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis.trace_viewer import flows as trace_flows
 from stepscope.analysis.trace_viewer.flows import FLOW_COLUMNS, MOST_FLOWS, TrackFlows
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def test_an_arrow_is_seen_where_its_call_ends_or_its_activity_starts() -> None:
     assert ids(25, 101) == [1, 2]
     row = seen(profile, 200, 201).flows.row(0, named=True)
     assert (row["launch_end_ps"], row["device_start_ps"]) == (30 * US, 200 * US)
-    tracks = profile.derived("vm", "trace_timeline").tracks["name"]
+    tracks = profile.derived("vm", trace_timeline).tracks["name"]
     assert tracks[row["launch_track"]].startswith("main")
     assert tracks[row["device_track"]] == "Stream #7(Compute)"
     names = profile.table("vm", "event_types")["name"]

@@ -11,6 +11,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis.trace_viewer import search as trace_search
 from stepscope.analysis.trace_viewer.search import Direction, Found, Place
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
@@ -60,7 +61,7 @@ def test_a_text_between_slashes_is_a_regular_expression_in_its_letters() -> None
 
 def test_tracks_tell_how_often_and_how_long() -> None:
     profile = recorded()
-    names = profile.derived("vm", "trace_timeline").tracks["name"]
+    names = profile.derived("vm", trace_timeline).tracks["name"]
     rows = {
         names[track].split("/")[0]: (count, total // US)
         for track, count, total in found("sum", profile).tracks.iter_rows()
@@ -125,7 +126,7 @@ EVENT = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=st.lists(EVENT, min_size=1, max_size=15))
 def test_a_walk_meets_every_span_that_is_counted_once(
     lines: list[blueprint.Line],
@@ -139,7 +140,7 @@ def test_a_walk_meets_every_span_that_is_counted_once(
     back = walk(profile, "x", Direction.PREVIOUS, from_ps=10**9)
     assert forward == back[::-1]
     recorded_count = sum("x" in name for _, name, *_ in lines)
-    tracks = profile.derived("vm", "trace_timeline").tracks
+    tracks = profile.derived("vm", trace_timeline).tracks
     of_recorded = tracks["source"].is_not_null()
     assert recorded_count == sum(of_recorded[one.track] for one in forward)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
@@ -248,7 +248,6 @@ EVENT = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(lines=st.lists(EVENT, min_size=1, max_size=30))
 def test_every_level_counts_every_event_and_all_time(
     lines: list[blueprint.Line],

@@ -24,6 +24,7 @@ from stepscope.analysis.trace_viewer.tiles import (
     TrackCatalogue,
     TrackSlices,
 )
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def tiles(profile: ProfileData, *, level: int) -> Iterator[TrackSlices]:
 def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> None:
     shown = about(profile)
     host = shown.host
-    timeline = profile.derived(host, "trace_timeline")
+    timeline = profile.derived(host, trace_timeline)
     events = profile.table(host, "events")
     dur_ps = events["dur_ps"].to_numpy()
     recorded = shown.tracks["source"].is_not_null().to_numpy()
@@ -155,6 +156,7 @@ def test_every_kernel_is_a_slice_of_its_own_at_the_finest_level(
         ]
 
 
+@pytest.mark.profiles
 def test_one_tile_holds_the_streams_of_a_run_as_they_are_known(
     shared_profile: Callable[[str], Path],
 ) -> None:

@@ -23,7 +23,7 @@ from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS
 from stepscope.cli.main import main
-from stepscope.compose import describe, doubts
+from stepscope.report.compose import describe, doubts
 from stepscope.report.to_json import envelope
 from stepscope.report.to_trace_json import write_trace
 from stepscope.unavailable import Unavailable
@@ -41,7 +41,7 @@ REAL = (
     "tf_cpu/keras_fit",
     "tf_cpu/xla",
     "jax_cpu/python_tracer",
-    "tpu",
+    "tpu/tpu_inference_2",
     "torch_cpu/schedule_dataloader",
     "kineto/dlrm_8rank_v100",
     "kineto/tracelens_qwen1.5_0.5b_mi300",
@@ -251,7 +251,7 @@ def test_every_kernel_is_still_there(
 def test_a_compressed_export_is_the_same_trace(
     tmp_path: Path, shared_profile: Callable[[str], Path]
 ) -> None:
-    path = str(shared_profile("gpu_tf/t4_healthy"))
+    path = str(shared_profile("gpu/torch_healthy"))
     plain, packed = tmp_path / "trace.json", tmp_path / "trace.json.gz"
     for file in (plain, packed):
         arguments = ["show", "trace", path, "--format", "json", "-o", str(file)]
@@ -264,7 +264,7 @@ def test_a_compressed_export_is_the_same_trace(
 def test_the_export_goes_to_standard_output_too(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    path = str(shared_profile("gpu_tf/t4_healthy"))
+    path = str(shared_profile("gpu/torch_healthy"))
     done = CliRunner().invoke(main, ["show", "trace", path, "--format", "json"])
     assert done.exit_code == 0
     assert read_trace(done.stdout_bytes).head["tool"] == "trace_viewer"
@@ -277,7 +277,7 @@ def test_a_failed_export_leaves_no_file(
         raise OSError("no space left")
 
     monkeypatch.setattr("stepscope.report.to_trace_json.render_piece", broken)
-    path, file = str(shared_profile("gpu_tf/t4_healthy")), tmp_path / "trace.json"
+    path, file = str(shared_profile("gpu/torch_healthy")), tmp_path / "trace.json"
     arguments = ["show", "trace", path, "--format", "json", "-o", str(file)]
     assert CliRunner().invoke(main, arguments).exit_code != 0
     assert list(tmp_path.iterdir()) == []
@@ -286,7 +286,7 @@ def test_a_failed_export_leaves_no_file(
 def test_the_table_lists_tracks_and_says_where_the_rest_is(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    path = str(shared_profile("gpu_tf/t4_healthy"))
+    path = str(shared_profile("gpu/torch_healthy"))
     done = CliRunner().invoke(main, ["show", "trace", path])
     assert done.exit_code == 0
     assert "Framework Ops" in done.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.derive.columns.dense_codes import Codes, combined, dense, totals_by
@@ -25,13 +25,11 @@ def consistent(codes: Codes, rows: list[object]) -> bool:
     )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=st.lists(NARROW | WIDE, min_size=1))
 def test_one_column_is_numbered_by_what_is_distinct(rows: list[int]) -> None:
     assert consistent(dense(np.array(rows, np.int64)), list(rows))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=st.lists(st.tuples(NARROW, WIDE, NARROW), min_size=1))
 def test_columns_are_numbered_by_their_distinct_rows(
     rows: list[tuple[int, int, int]],

@@ -7,7 +7,7 @@ import math
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.derive.costs.convolution_windows import convolution_terms, read_window
@@ -148,7 +148,6 @@ def slow_convolution(
     return len([at for at in range(0, len(padded) - reach, stride)])  # noqa: C416
 
 
-@settings(deadline=None)
 @given(
     length=st.integers(5, 30),
     kernel=st.integers(1, 3),
@@ -376,7 +375,7 @@ def instruction(
 
 def costs(*rows: dict[str, object]) -> dict[str, int | None]:
     table = program(*rows)
-    found = instruction_costs(table)
+    found = instruction_costs(hlo_ops=table)
     return dict(zip(table["name"], found["flops"], strict=True))
 
 
@@ -412,7 +411,7 @@ def test_a_library_call_for_a_product_counts_its_result_alone() -> None:
         ),
         instruction("other", "custom-call", "f32[8]", "a", custom_call="mine"),
     )
-    found = instruction_costs(table)
+    found = instruction_costs(hlo_ops=table)
     assert found["flops"].to_list() == [0, 0, 240, None]
     # The room that the library works in is no result.
     assert found["accessed_bytes"][2] == 2 * (24 + 15 + 40)
@@ -485,7 +484,7 @@ def test_programs_keep_their_rows() -> None:
         pl.lit(2, pl.Int64).alias("program")
     )
     mixed = pl.concat([first, second, first.with_columns(pl.lit("z").alias("name"))])
-    assert instruction_costs(mixed)["flops"].to_list() == [0, 2, 9, 0, 2]
+    assert instruction_costs(hlo_ops=mixed)["flops"].to_list() == [0, 2, 9, 0, 2]
 
 
 def slow_terms(length: int, size: int, text: dict[str, int], results: int) -> int:
@@ -497,7 +496,6 @@ def slow_terms(length: int, size: int, text: dict[str, int], results: int) -> in
     )
 
 
-@settings(deadline=None)
 @given(
     length=st.integers(1, 12),
     size=st.integers(1, 4),

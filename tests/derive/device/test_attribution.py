@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from tests.support.traces import blueprint
 
-from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.trace.hlo_ops import HLO_OPS
 
@@ -24,7 +24,7 @@ def hlo_table(*rows: dict[str, object]) -> pl.DataFrame:
 
 def named(trace: TraceData) -> list[tuple[str, str | None, OpEvidence]]:
     """Name, type and evidence of each activity's op."""
-    found = blueprint.profile(trace).derived("vm", "activity_ops")
+    found = blueprint.profile(trace).derived("vm", activity_ops)
     rows = found.ops[found.op].select("name", "type", "evidence").rows()
     return [(name, kind, OpEvidence(evidence)) for name, kind, evidence in rows]
 
@@ -106,7 +106,7 @@ def test_the_instruction_gives_framework_op_module_and_source() -> None:
             }
         ),
     )
-    found = blueprint.profile(trace).derived("vm", "activity_ops")
+    found = blueprint.profile(trace).derived("vm", activity_ops)
     (row,) = found.ops[found.op].to_dicts()
     assert row["name"] == row["framework_op"] == "jit(f)/dense/dot_general"
     assert (row["type"], row["category"]) == ("dot_general", "dot")
@@ -156,7 +156,7 @@ def test_instructions_of_one_framework_op_share_a_group() -> None:
             {"name": "add.1", "op_name": "f/add"},
         ),
     )
-    found = blueprint.profile(trace).derived("vm", "activity_ops")
+    found = blueprint.profile(trace).derived("vm", activity_ops)
     first, second, third = found.ops["group"].to_numpy()[found.op].tolist()
     assert first == second != third
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.correlation import Correlation, correlation
-from stepscope.derive.device.device_timeline import device_timeline
+from stepscope.derive.device.timeline import device_timeline
 
 GPU = "gpu:0/7(Compute)"
 COPY = "gpu:0/8(MemcpyH2D)"
@@ -21,7 +21,7 @@ def correlated(
 ) -> Correlation:
     """The derivation over literal lines, with some columns replaced."""
     trace = blueprint.trace(lines)
-    tables = []
+    tables = {}
     for name, columns in (("device_activity", activity), ("launches", launches)):
         frame = trace.table(name)
         assert isinstance(frame, pl.DataFrame)
@@ -29,8 +29,9 @@ def correlated(
             pl.Series(column, values, frame.schema[column])
             for column, values in (columns or {}).items()
         ]
-        tables.append(frame.with_columns(new))
-    return correlation(*tables, device_timeline(tables[0]))
+        tables[name] = frame.with_columns(new)
+    timeline = device_timeline(device_activity=tables["device_activity"])
+    return correlation(**tables, device_timeline=timeline)
 
 
 def call(start: float, number: int, dur: float = 5) -> blueprint.Line:
@@ -144,14 +145,18 @@ def test_activity_without_any_launch_matches_nothing() -> None:
     activity, launches = trace.table("device_activity"), trace.table("launches")
     assert isinstance(activity, pl.DataFrame)
     assert isinstance(launches, pl.DataFrame)
-    found = correlation(activity, launches.head(0), device_timeline(activity))
+    found = correlation(
+        device_activity=activity,
+        launches=launches.head(0),
+        device_timeline=device_timeline(device_activity=activity),
+    )
     assert found.launch_of_activity.tolist() == [-1]
     assert found.queue_empty.tolist() == [False]
 
 
 def test_the_first_kernel_of_each_step_of_a1_found_an_empty_queue() -> None:
     profile = blueprint.profile(blueprint.a1())
-    found = profile.derived("vm", "correlation")
+    found = profile.derived("vm", correlation)
     # A.1: of six activities per step only the first kernel; 200 - 5 µs after its call.
     assert found.queue_empty.sum() == 8
     assert set(found.latency_ps[found.queue_empty].tolist()) == {195_000_000}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from tests.support.traces import blueprint
 
+from stepscope.derive.device.kernels import kernels
 from stepscope.trace.device_activity import GEOMETRIES
 from stepscope.unavailable import Unavailable
 
@@ -21,9 +22,9 @@ DETAILS = "regs:{} static_shared:{} dynamic_shared:0 grid:8,1,1 block:{},1,1"
 
 
 def found_in(trace: TraceData) -> Kernels:
-    kernels = blueprint.profile(trace).derived(trace.host, "kernels")
-    assert not isinstance(kernels, Unavailable)
-    return kernels
+    ran = blueprint.profile(trace).derived(trace.host, kernels)
+    assert not isinstance(ran, Unavailable)
+    return ran
 
 
 def launched(registers: int, static: int, threads: int) -> TraceData:

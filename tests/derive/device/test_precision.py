@@ -9,6 +9,7 @@ from tests.support.traces import blueprint
 from stepscope.derive.device.precision import (
     PrecisionEvidence,
     Width,
+    precision,
     width_of_element,
     width_of_name,
     width_of_shape,
@@ -94,7 +95,7 @@ def decided(
     trace = blueprint.trace([("gpu:0/7(Compute)", name, 0, 5, stats)])
     if hlo is not None:
         trace = blueprint.substitute(trace, hlo_ops=hlo_table(hlo))
-    found = blueprint.profile(trace).derived("vm", "precision")
+    found = blueprint.profile(trace).derived("vm", precision)
     return int(found.bits[0]), PrecisionEvidence(int(found.evidence[0]))
 
 
@@ -130,7 +131,7 @@ def test_copies_memsets_and_collectives_do_not_compute(name: str) -> None:
 
 
 def test_half_of_the_kernels_of_a1_are_16_bit() -> None:
-    found = blueprint.profile(blueprint.a1()).derived("vm", "precision")
+    found = blueprint.profile(blueprint.a1()).derived("vm", precision)
     # A.1: 8 of 16 compute kernels are 16-bit; names decide.
     assert (found.bits == 16).sum() == 8
     assert (found.bits == 32).sum() == 8

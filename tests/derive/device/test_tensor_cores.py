@@ -13,6 +13,7 @@ from stepscope.derive.device.tensor_cores import (
     is_matmul_name,
     is_matmul_type,
     name_uses_tensor_cores,
+    tensor_cores,
 )
 from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
@@ -115,7 +116,7 @@ def judged(
         [("gpu:0/7(Compute)", name, 0, 5, stats)],
         devices=None if device is None else {0: device},
     )
-    found = blueprint.profile(trace).derived("vm", "tensor_cores")
+    found = blueprint.profile(trace).derived("vm", tensor_cores)
     return int(found.uses[0]), int(found.eligible[0])
 
 
@@ -148,18 +149,19 @@ def test_an_op_that_nothing_names_is_unknown_not_ineligible() -> None:
 def test_without_the_table_of_devices_eligibility_is_unknown() -> None:
     why = Unavailable(code="NOT_RECORDED", reason="no devices.", remedy="record.")
     profile = blueprint.profile(blueprint.a1()).without("devices", why)
-    found = profile.derived("vm", "tensor_cores")
+    found = profile.derived("vm", tensor_cores)
     # s884 in the name shows use, and with it eligibility; the rest stays open.
     assert found.eligible[:3].tolist() == [1, -1, 0]
     assert found.uses[:3].tolist() == [1, 0, 0]
 
 
+@pytest.mark.profiles
 def test_kernels_of_what_is_no_gpu_are_not_judged_by_the_names_of_gpus(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    path = next(shared_profile("tpu/tpu_inference_2").rglob("*.xplane.pb"))
+    path = next(shared_profile("tpu/tpu_inference_2").rglob("*.xplane.pb*"))
     trace = read(path)
-    found = blueprint.profile(trace).derived(trace.host, "tensor_cores")
+    found = blueprint.profile(trace).derived(trace.host, tensor_cores)
     assert set(found.uses.tolist()) <= {-1, 0}
     assert -1 in found.uses
     assert 1 not in found.eligible

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tests.support.traces import blueprint
 
+from stepscope.derive.host.launching_ops import launching_ops
+
 
 def launching(lines: list[blueprint.Line]) -> list[str | None]:
     """Name of the op around each launch call."""
-    found = blueprint.profile(blueprint.trace(lines)).derived("vm", "launching_ops")
+    found = blueprint.profile(blueprint.trace(lines)).derived("vm", launching_ops)
     names = found.ops["name"].to_list()
     return [names[op] if op >= 0 else None for op in found.op.tolist()]
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.intervals.spans import Spans
 from stepscope.formats.opening import read
 from stepscope.trace.hlo_ops import HLO_OPS
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def found_in(trace: TraceData) -> HostOpEvents:
-    events = blueprint.profile(trace).derived(trace.host, "host_op_events")
+    events = blueprint.profile(trace).derived(trace.host, host_op_events)
     assert not isinstance(events, Unavailable)
     return events
 
@@ -216,7 +217,7 @@ PROFILES = (
 def test_self_times_of_a_thread_add_up_to_the_union_of_its_ops(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:
-    path = min(shared_profile(name).rglob("*.xplane.pb"))
+    path = min(shared_profile(name).rglob("*.xplane.pb*"))
     trace = read(path)
     found = found_in(trace)
     events = trace.table("events")
@@ -233,7 +234,7 @@ def test_self_times_of_a_thread_add_up_to_the_union_of_its_ops(
 def test_the_5600_eager_executions_are_counted_once(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    path = next(shared_profile("tf_cpu/no_step_markers").rglob("*.xplane.pb"))
+    path = next(shared_profile("tf_cpu/no_step_markers").rglob("*.xplane.pb*"))
     found = found_in(read(path))
     counts = dict(zip(found.ops["name"], np.bincount(found.op).tolist(), strict=True))
     assert len(found.event) == 5600
@@ -245,7 +246,7 @@ def test_the_5600_eager_executions_are_counted_once(
 def test_the_77_instructions_of_a_compiled_step_ran_15_times_each(
     shared_profile: Callable[[str], Path],
 ) -> None:
-    path = next(shared_profile("tf_cpu/xla").rglob("*.xplane.pb"))
+    path = next(shared_profile("tf_cpu/xla").rglob("*.xplane.pb*"))
     found = found_in(read(path))
     instructions = found.ops["hlo_op"].is_not_null().to_numpy()
     counts = np.bincount(found.op)[instructions]

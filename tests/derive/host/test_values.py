@@ -13,8 +13,8 @@ from stepscope.trace.stats import PLACE_TEXT, REF, TYPE_STATS
 
 
 def values_of(trace: TraceData) -> dict[str, StatRows]:
-    tables = (trace.table(name) for name in ("tracks", "events", "stats", "type_stats"))
-    return host_values(trace, *tables)  # type: ignore[arg-type]
+    names = ("tracks", "events", "stats", "type_stats")
+    return host_values(trace=trace, **{name: trace.table(name) for name in names})
 
 
 def test_values_of_host_events_are_found_and_those_of_devices_are_not() -> None:

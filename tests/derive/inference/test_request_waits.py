@@ -8,7 +8,12 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.inference.request_waits import REQUEST_BUCKETS, RequestWaits
+from stepscope.derive.inference.request_waits import (
+    REQUEST_BUCKETS,
+    RequestWaits,
+    request_waits,
+)
+from stepscope.derive.inference.requests import requests
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000
@@ -18,9 +23,9 @@ WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.
 def charged(*lines: blueprint.Line, **more: Any) -> list[dict[str, int]]:
     """Times of each request in µs; zeros and unknown ones left out."""
     profile = blueprint.profile(blueprint.trace(list(lines), **more))
-    waits = profile.derived("vm", "request_waits")
+    waits = profile.derived("vm", request_waits)
     assert isinstance(waits, RequestWaits), waits
-    durations = profile.derived("vm", "requests").rows["dur_ps"]
+    durations = profile.derived("vm", requests).rows["dur_ps"]
     total = waits.rows.select(pl.sum_horizontal(pl.all())).to_series()
     assert total.to_list() == durations.to_list()
     return [
@@ -152,7 +157,7 @@ def test_a_lost_table_leaves_device_work_unknown(
             ("gpu:0/7", "sgemm", 12, 20, {"correlation_id": 1}),
         ]
     )
-    waits = blueprint.profile(trace).without(table, WHY).derived("vm", "request_waits")
+    waits = blueprint.profile(trace).without(table, WHY).derived("vm", request_waits)
     assert isinstance(waits, RequestWaits)
     for bucket in unknown.values():
         assert waits.rows[f"{bucket}_ps"].to_list() == [None]

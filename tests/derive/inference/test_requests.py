@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.inference.requests import Requests
+from stepscope.derive.inference.requests import Requests, requests
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
@@ -15,7 +15,7 @@ WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.
 
 def found(*lines: blueprint.Line, **more: Any) -> Requests | Unavailable:
     profile = blueprint.profile(blueprint.trace(list(lines), **more))
-    value: Requests | Unavailable = profile.derived("vm", "requests")
+    value: Requests | Unavailable = profile.derived("vm", requests)
     return value
 
 
@@ -111,11 +111,9 @@ def test_without_values_named_calls_are_still_found() -> None:
             ("b", "serve", 20, 10, {"request_id": 1}),
         ]
     )
-    value = blueprint.profile(trace).without("stats", WHY).derived("vm", "requests")
+    value = blueprint.profile(trace).without("stats", WHY).derived("vm", requests)
     assert isinstance(value, Requests)
     assert value.rows.select("name", "batch_size").rows() == [("ServingModelRun", None)]
     assert value.without_values == WHY
     only = blueprint.trace([("b", "serve", 20, 10, {"request_id": 1})])
-    assert (
-        blueprint.profile(only).without("stats", WHY).derived("vm", "requests") == WHY
-    )
+    assert blueprint.profile(only).without("stats", WHY).derived("vm", requests) == WHY

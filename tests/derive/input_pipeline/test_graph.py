@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.input_pipeline.calls import PipelineCalls
-from stepscope.derive.input_pipeline.graph import PipelineGraph
+from stepscope.derive.input_pipeline.calls import PipelineCalls, pipeline_calls
+from stepscope.derive.input_pipeline.graph import PipelineGraph, pipeline_graph
 from stepscope.derive.input_pipeline.names import read_name
 from stepscope.unavailable import Unavailable
 
 
 def graph_of(*lines: blueprint.Line) -> PipelineGraph:
     profile = blueprint.profile(blueprint.trace(list(lines)))
-    graph = profile.derived("vm", "pipeline_graph")
+    graph = profile.derived("vm", pipeline_graph)
     assert isinstance(graph, PipelineGraph)
     return graph
 
 
 def calls_of(*lines: blueprint.Line) -> tuple[PipelineGraph, PipelineCalls]:
     profile = blueprint.profile(blueprint.trace(list(lines)))
-    calls = profile.derived("vm", "pipeline_calls")
+    calls = profile.derived("vm", pipeline_calls)
     assert isinstance(calls, PipelineCalls)
-    return profile.derived("vm", "pipeline_graph"), calls
+    return profile.derived("vm", pipeline_graph), calls
 
 
 def edges(graph: PipelineGraph) -> set[tuple[str, str]]:
@@ -281,10 +281,10 @@ def test_work_without_a_call_begins_none() -> None:
     profile = blueprint.profile(
         blueprint.trace([stage("t", "Prefetch::Batch", 0, 50, 2, 1)])
     )
-    graph = profile.derived("vm", "pipeline_graph")
+    graph = profile.derived("vm", pipeline_graph)
     assert isinstance(graph, Unavailable)
     assert graph.code == "NO_TFDATA_EVENTS"
-    assert profile.derived("vm", "pipeline_calls") == graph
+    assert profile.derived("vm", pipeline_calls) == graph
 
 
 def test_the_pipeline_of_a_device_is_the_one_that_a_generator_feeds() -> None:

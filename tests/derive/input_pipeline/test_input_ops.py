@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.input_pipeline.input_ops import InputOps, pipeline_category
+from stepscope.derive.input_pipeline.input_ops import (
+    InputOps,
+    input_ops,
+    pipeline_category,
+)
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
@@ -15,7 +19,7 @@ WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.
 
 def found(*lines: blueprint.Line, **more: Any) -> InputOps:
     profile = blueprint.profile(blueprint.trace(list(lines), **more))
-    ops = profile.derived("vm", "input_ops")
+    ops = profile.derived("vm", input_ops)
     assert isinstance(ops, InputOps), ops
     return ops
 
@@ -136,7 +140,7 @@ def test_events_of_devices_are_no_work_of_the_host() -> None:
             ]
         )
     )
-    ops = profile.derived("vm", "input_ops")
+    ops = profile.derived("vm", input_ops)
     assert isinstance(ops, Unavailable)
     assert ops.code == "NO_TFDATA_EVENTS"
     assert "load_batch" in ops.remedy
@@ -166,8 +170,8 @@ def test_what_was_lost_puts_categories_in_doubt(table: str, doubtful: set[str]) 
             ("gpu:0/7", "sgemm", 80, 5, {"correlation_id": 1}),
         ]
     )
-    whole = blueprint.profile(trace).derived("vm", "input_ops")
+    whole = blueprint.profile(trace).derived("vm", input_ops)
     assert whole.doubts == {}
-    ops = blueprint.profile(trace).without(table, WHY).derived("vm", "input_ops")
+    ops = blueprint.profile(trace).without(table, WHY).derived("vm", input_ops)
     assert ops.doubts.keys() == doubtful
     assert ops.rows.rows() == whole.rows.rows()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.derive.model.places import chained
-from stepscope.derive.model.program_places import ProgramPlaces
+from stepscope.derive.model.program_places import ProgramPlaces, program_places
 
 
 @given(st.data())
@@ -33,7 +33,7 @@ def test_items_share_a_place_when_their_paths_are_equal(data: st.DataObject) -> 
 
 def places(*lines: blueprint.Line) -> ProgramPlaces:
     profile = blueprint.profile(blueprint.trace(lines))
-    found = profile.derived("vm", "program_places")
+    found = profile.derived("vm", program_places)
     assert isinstance(found, ProgramPlaces)
     return found
 

@@ -160,7 +160,7 @@ def test_the_word_of_the_producer_goes_before_the_name(
     types = pl.DataFrame(
         {"name": [name], "op": [op]}, schema={"name": pl.String, "op": pl.Boolean}
     )
-    kinds = event_kinds(types)
+    kinds = event_kinds(event_types=types)
     assert (kinds.category[0], kinds.op_name[0]) == (category, op_name)
     assert kinds.op_type.is_null()[0] == (op_name is None)
     assert kinds.is_op()[0] == (op_name is not None)

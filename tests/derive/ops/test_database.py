@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from tests.support.traces import blueprint
 
+from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.unavailable import Unavailable
 
@@ -19,19 +20,19 @@ OTHER = "gpu:0/9(Compute)"
 
 
 def device_rows(trace: TraceData, *columns: str) -> list[tuple[object, ...]]:
-    found = blueprint.profile(trace).derived(trace.host, "device_ops")
+    found = blueprint.profile(trace).derived(trace.host, device_ops)
     assert not isinstance(found, Unavailable)
     return found.rows.select(columns).rows()
 
 
 def host_rows(trace: TraceData, *columns: str) -> list[tuple[object, ...]]:
-    found = blueprint.profile(trace).derived(trace.host, "host_ops")
+    found = blueprint.profile(trace).derived(trace.host, host_ops)
     assert not isinstance(found, Unavailable)
     return found.rows.select(columns).rows()
 
 
 def test_the_device_ops_of_a1() -> None:
-    found = blueprint.profile(blueprint.a1()).derived("vm", "device_ops")
+    found = blueprint.profile(blueprint.a1()).derived("vm", device_ops)
     rows = found.rows.select("name", "occurrences", "activities", "total_ps").rows()
     assert rows == [
         ("model/dense/MatMul", 8, 8, 800 * US),
@@ -45,7 +46,7 @@ def test_the_device_ops_of_a1() -> None:
 
 
 def test_the_host_ops_of_a2() -> None:
-    found = blueprint.profile(blueprint.a2()).derived("vm", "host_ops")
+    found = blueprint.profile(blueprint.a2()).derived("vm", host_ops)
     rows = found.rows.select("name", "occurrences", "total_ps", "self_ps").rows()
     assert rows == [
         ("Iterator::Prefetch::ParallelMapV2::TFRecord", 3, 360 * US, 360 * US),
@@ -68,7 +69,7 @@ def test_idle_host_time_is_where_no_thread_ran_an_op() -> None:
             ("main", "c:C", 30, 10),
         ]
     )
-    found = blueprint.profile(trace).derived("vm", "host_ops")
+    found = blueprint.profile(trace).derived("vm", host_ops)
     assert (found.hull_ps, found.idle_ps) == (40 * US, 15 * US)
 
 
@@ -82,7 +83,7 @@ def test_overlapping_streams_leave_no_less_idle_time_than_there_is() -> None:
     trace = blueprint.trace(
         [(GPU, "a", 0, 60), (OTHER, "b", 30, 60), (GPU, "a", 190, 10)]
     )
-    found = blueprint.profile(trace).derived("vm", "device_ops")
+    found = blueprint.profile(trace).derived("vm", device_ops)
     # 130 µs of kernels in a hull of 200 µs, of which 100 µs are covered.
     assert found.idle_ps == {0: 100 * US}
 
@@ -282,7 +283,7 @@ def test_times_in_steps_leave_out_what_ran_before_the_first_step() -> None:
             *(("main", "a:A", 100 * i + 10, 10) for i in range(1, 4)),
         ]
     )
-    found = blueprint.profile(trace).derived("vm", "host_ops")
+    found = blueprint.profile(trace).derived("vm", host_ops)
     assert found.step_count == 3
     assert found.rows["step_self_ps"].to_list() == [30 * US]
     assert found.rows["self_ps"].to_list() == [40 * US]
@@ -290,7 +291,7 @@ def test_times_in_steps_leave_out_what_ran_before_the_first_step() -> None:
 
 def test_a_host_without_any_op_says_so() -> None:
     trace = blueprint.trace([("main", "train", 0, 10)])
-    found = blueprint.profile(trace).derived("vm", "host_ops")
+    found = blueprint.profile(trace).derived("vm", host_ops)
     assert isinstance(found, Unavailable)
     assert found.code == "HOST_LEVEL"
 
@@ -303,6 +304,6 @@ def test_a_file_whose_names_are_lost_is_called_damaged() -> None:
         name=pl.lit("(unknown event 1)"), known=pl.lit(value=False)
     )
     damaged = blueprint.substitute(trace, event_types=lost)
-    found = blueprint.profile(damaged).derived("vm", "host_ops")
+    found = blueprint.profile(damaged).derived("vm", host_ops)
     assert isinstance(found, Unavailable)
     assert found.code == "CORRUPT"

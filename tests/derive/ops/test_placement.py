@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.ops.placement import OpPlacement
+from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.host.function_calls import function_calls
+from stepscope.derive.ops.placement import OpPlacement, op_placement
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ GPU = "gpu:0/7(Compute)"
 
 
 def placed(trace: TraceData) -> OpPlacement:
-    found = blueprint.profile(trace).derived(trace.host, "op_placement")
+    found = blueprint.profile(trace).derived(trace.host, op_placement)
     assert isinstance(found, OpPlacement)
     return found
 
@@ -104,7 +106,7 @@ def test_calls_of_functions_cost_what_inner_calls_do_not() -> None:
             ("main", "train", 200, 40, cached),
         ]
     )
-    found = blueprint.profile(trace).derived("vm", "function_calls")
+    found = blueprint.profile(trace).derived("vm", function_calls)
     assert found.rows() == [
         ("train", "traced-nonXla", 1, 70 * US, 2),
         ("train", "notTraced-nonXla", 1, 40 * US, 3),
@@ -115,12 +117,12 @@ def test_calls_of_functions_cost_what_inner_calls_do_not() -> None:
 def test_a_tracing_count_that_was_not_recorded_is_null() -> None:
     call = {"tf_function_call": "concrete"}
     trace = blueprint.trace([("main", "f", 0, 10, call)])
-    found = blueprint.profile(trace).derived("vm", "function_calls")
+    found = blueprint.profile(trace).derived("vm", function_calls)
     assert found["tracing_count"].to_list() == [None]
 
 
 def test_without_calls_of_functions_the_reason_is_given() -> None:
-    found = blueprint.profile(blueprint.a2()).derived("vm", "function_calls")
+    found = blueprint.profile(blueprint.a2()).derived("vm", function_calls)
     assert isinstance(found, Unavailable)
     assert found.code == "NOT_RECORDED"
 
@@ -135,7 +137,7 @@ def test_collectives_are_summed_by_kind_and_device() -> None:
             ("gpu:1/7", "ncclKernel", 20, 10),
         ]
     )
-    found = blueprint.profile(trace).derived("vm", "collectives")
+    found = blueprint.profile(trace).derived("vm", collectives)
     assert found.rows() == [
         ("all-gather", 1, 1, 10 * US, 10 * US, 10 * US, 10 * US),
         ("all-reduce", 0, 2, 80 * US, 20 * US, 60 * US, 70 * US),

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.phases.host import HostPhases
+from stepscope.derive.phases.host import HostPhases, host_phases
 from stepscope.derive.phases.rules import PHASES, range_phases
-from stepscope.derive.phases.totals import Phases
+from stepscope.derive.phases.totals import Phases, phases
 
 US = 1_000_000
 ENGINE = "autograd::engine::evaluate_function: "
@@ -51,7 +51,7 @@ def test_the_phase_of_a_range_by_its_name(name: str, phase: str) -> None:
 def host_phases_of(*lines: tuple[Any, ...]) -> dict[str, tuple[str, str]]:
     """Name of each event → its firm and its loose phase."""
     trace = blueprint.trace([STEP, *lines])
-    found = blueprint.profile(trace).derived("vm", "host_phases")
+    found = blueprint.profile(trace).derived("vm", host_phases)
     assert isinstance(found, HostPhases)
     events, types = trace.table("events"), trace.table("event_types")
     assert isinstance(events, pl.DataFrame)
@@ -105,7 +105,7 @@ def test_an_op_with_a_gradient_is_of_the_forward_pass() -> None:
 
 
 def phases_of(*lines: tuple[Any, ...]) -> tuple[Phases, dict[str, float]]:
-    found = blueprint.profile(blueprint.trace([STEP, *lines])).derived("vm", "phases")
+    found = blueprint.profile(blueprint.trace([STEP, *lines])).derived("vm", phases)
     assert isinstance(found, Phases), found
     row = found.rows.row(0, named=True)
     times = {phase: row[f"{phase}_ps"] / US for phase in PHASES if row[f"{phase}_ps"]}

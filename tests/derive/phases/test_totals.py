@@ -9,7 +9,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.phases.rules import PHASES, op_phases
-from stepscope.derive.phases.totals import Phases
+from stepscope.derive.phases.totals import Phases, phases
 
 US = 1_000_000
 
@@ -17,7 +17,7 @@ US = 1_000_000
 def phases_of(*lines: tuple[Any, ...]) -> Phases:
     marker = ("main", "train", 0, 100, {"_r": 1, "step_num": 0})
     trace = blueprint.trace([marker, *lines])
-    found = blueprint.profile(trace).derived("vm", "phases")
+    found = blueprint.profile(trace).derived("vm", phases)
     assert isinstance(found, Phases), found
     return found
 

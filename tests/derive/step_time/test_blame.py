@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.step_time.blame import blame
+
 US = 1_000_000
 MARK = {"_r": 1, "step_num": 0}
 
 
 def blamed(lines: list[Any]) -> Any:
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    (device,) = blueprint.profile(trace).derived("vm", "blame").devices
+    (device,) = blueprint.profile(trace).derived("vm", blame).devices
     return device
 
 
@@ -147,7 +150,7 @@ def test_the_latency_is_measured_from_thirty_launches_on(
     for number in range(samples):
         lines += [call(number, 100 * number), kernel(number, 100 * number + 7, 50)]
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    facts = blueprint.profile(trace).derived("vm", "launch_facts")
+    facts = blueprint.profile(trace).derived("vm", launch_facts)
     assert facts.latency_ps == latency * US
     assert facts.latency_samples == rests_on
     assert facts.median_kernel_ps == 50 * US
@@ -160,7 +163,7 @@ def test_a_call_without_its_kernel_is_a_loss_unless_it_came_last() -> None:
     lines += [kernel(number, 100 * number + 20, 50) for number in (0, 1, 3, 4, 6)]
     lines.append(("main", "cuMemAlloc", 450, 5, {"correlation_id": 99}))
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    facts = blueprint.profile(trace).derived("vm", "launch_facts")
+    facts = blueprint.profile(trace).derived("vm", launch_facts)
     assert facts.lost == 2
     assert facts.long_kernel_ps == 50 * US
 
@@ -173,7 +176,7 @@ def test_kernels_before_their_launch_tell_the_clocks_apart() -> None:
             kernel(number, 100 * number + 20, 50),
         ]
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    facts = blueprint.profile(trace).derived("vm", "launch_facts")
+    facts = blueprint.profile(trace).derived("vm", launch_facts)
     assert facts.clock_error_ps == 10 * US
 
 
@@ -187,5 +190,5 @@ def test_replayed_graphs_without_nodes_are_counted() -> None:
         kernel(2, 400, 100),
     ]
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    facts = blueprint.profile(trace).derived("vm", "launch_facts")
+    facts = blueprint.profile(trace).derived("vm", launch_facts)
     assert facts.graph_percent == 75.0

@@ -8,7 +8,12 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES, Breakdown
+from stepscope.derive.step_time.breakdown import (
+    BUCKETS,
+    CATEGORIES,
+    Breakdown,
+    breakdown,
+)
 from stepscope.derive.step_time.device_sets import DEVICE_ORDERS
 
 if TYPE_CHECKING:
@@ -19,7 +24,7 @@ DEVICE_BUCKETS = (*DEVICE_ORDERS, "launch", "device_internal")
 
 
 def breakdown_of(trace: TraceData) -> Breakdown:
-    found = blueprint.profile(trace).derived(trace.host, "breakdown")
+    found = blueprint.profile(trace).derived(trace.host, breakdown)
     assert isinstance(found, Breakdown), found
     found.self_check()
     return found

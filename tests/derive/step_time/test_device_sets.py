@@ -8,7 +8,7 @@ import polars as pl
 from tests.support.traces import blueprint
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice, device_sets
 
 US = 1_000_000
 STREAM = "gpu:0/7(Compute)"
@@ -16,7 +16,7 @@ STREAM = "gpu:0/7(Compute)"
 
 def sets_of(*lines: tuple[Any, ...]) -> DeviceSets:
     trace = blueprint.trace([("main", "train", 0, 1), *lines])
-    found = blueprint.profile(trace).derived("vm", "device_sets")
+    found = blueprint.profile(trace).derived("vm", device_sets)
     assert isinstance(found, DeviceSets), found
     return found
 
@@ -87,7 +87,7 @@ def test_a_core_without_streams_says_nothing_about_transfers() -> None:
     devices = trace.table("devices")
     assert isinstance(devices, pl.DataFrame)
     core = blueprint.substitute(trace, devices=devices.with_columns(type=pl.lit("TPU")))
-    found = blueprint.profile(core).derived("vm", "device_sets").devices[0]
+    found = blueprint.profile(core).derived("vm", device_sets).devices[0]
     assert {name: why.code for name, why in found.unknown.items()} == {
         "h2d": "FORMAT",
         "d2h": "FORMAT",

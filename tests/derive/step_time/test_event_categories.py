@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tests.support.traces import blueprint
 
 from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.step_time.event_categories import event_categories
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def colours(lines: list[blueprint.Line]) -> dict[str, str]:
 def by_name(profile: ProfileData) -> dict[str, str]:
     events = profile.table("vm", "events")
     names = profile.table("vm", "event_types")["name"].gather(events["type"])
-    category = profile.derived("vm", "event_categories")
+    category = profile.derived("vm", event_categories)
     assert len(category) == len(events)
     found: dict[str, set[str]] = {}
     for name, number in zip(names, category.tolist(), strict=True):
@@ -101,5 +102,5 @@ def test_without_device_activity_the_events_of_threads_keep_their_colour() -> No
 
 def test_without_events_there_are_no_colours() -> None:
     whole = blueprint.profile(blueprint.a6())
-    found = whole.without("events", ABSENT).derived("vm", "event_categories")
+    found = whole.without("events", ABSENT).derived("vm", event_categories)
     assert found == ABSENT

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_classes import HostClasses
+from stepscope.derive.step_time.host_classes import HostClasses, host_classes
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000
@@ -19,7 +19,7 @@ def classes_of(
     *lines: tuple[Any, ...], devices: dict[int, dict[str, Any]] | None = None
 ) -> HostClasses:
     trace = blueprint.trace(list(lines), devices=devices)
-    found = blueprint.profile(trace).derived("vm", "host_classes")
+    found = blueprint.profile(trace).derived("vm", host_classes)
     assert isinstance(found, HostClasses), found
     return found
 

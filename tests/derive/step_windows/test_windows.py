@@ -9,9 +9,15 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+from stepscope.derive.consistency import consistency
+from stepscope.derive.step_time.input_between_steps import (
+    InputBetweenSteps,
+    input_between_steps,
+)
 from stepscope.derive.step_windows.device_spans import device_spans
-from stepscope.derive.step_windows.windows import Windows
+from stepscope.derive.step_windows.windows import Windows, windows
+from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ def profile(lines: list[tuple[Any, ...]]) -> ProfileData:
 
 
 def windows_of(lines: list[tuple[Any, ...]]) -> Windows:
-    found = profile(lines).derived("vm", "windows")
+    found = profile(lines).derived("vm", windows)
     assert isinstance(found, Windows), found
     return found
 
@@ -58,7 +64,7 @@ def run_ahead(lengths: float = 900) -> list[tuple[Any, ...]]:
 
 
 def test_windows_of_a1_run_from_marker_to_marker() -> None:
-    found = blueprint.profile(blueprint.a1()).derived("vm", "windows")
+    found = blueprint.profile(blueprint.a1()).derived("vm", windows)
     assert found.anchor == "host"
     assert spans_us(found) == [
         *((1000.0 * k, 1000.0 * k + 1000) for k in range(7)),
@@ -200,7 +206,7 @@ def test_the_longest_stored_span_is_the_device_step_time() -> None:
 
 
 def test_step_time_of_several_devices_is_the_largest() -> None:
-    found = blueprint.profile(blueprint.a7()).derived("vm", "windows")
+    found = blueprint.profile(blueprint.a7()).derived("vm", windows)
     assert found.device_spans["device_step_time_ps"].to_list() == [600 * US, 200 * US]
     assert found.rows["device_step_time_ps"].to_list() == [600 * US]
 
@@ -218,7 +224,7 @@ def test_windows_of_a_stored_line_are_the_stored_spans() -> None:
 
 
 def steps_of_activity(lines: list[tuple[Any, ...]]) -> list[int]:
-    found = profile(lines).derived("vm", "activity_steps")
+    found = profile(lines).derived("vm", activity_steps)
     return list(map(int, found))
 
 
@@ -267,16 +273,16 @@ def test_without_launch_calls_and_groups_no_step_can_be_told() -> None:
     why = Unavailable(code="NOT_RECORDED", reason="no calls", remedy="record them")
     trace = blueprint.substitute(blueprint.a1(), launches=why)
     run = blueprint.profile(trace)
-    assert isinstance(run.derived("vm", "activity_steps"), Unavailable)
-    windows = run.derived("vm", "windows")
-    assert windows.rows["device_step_time_ps"].null_count() == 8
+    assert isinstance(run.derived("vm", activity_steps), Unavailable)
+    step_windows = run.derived("vm", windows)
+    assert step_windows.rows["device_step_time_ps"].null_count() == 8
 
 
 def test_hulls_equal_a_plain_loop_over_all_activity() -> None:
     rng = np.random.default_rng(3)
     n = 500
     base = blueprint.profile(blueprint.a1())
-    steps = base.derived("vm", "steps")
+    of_base = base.derived("vm", steps)
     activity = base.table("vm", "device_activity").sample(
         n, with_replacement=True, seed=1
     )
@@ -293,7 +299,7 @@ def test_hulls_equal_a_plain_loop_over_all_activity() -> None:
             continue
         first, last = expected.get((row, device), (start, start + dur))
         expected[row, device] = (min(first, start), max(last, start + dur))
-    found = device_spans(steps, step, activity)
+    found = device_spans(of_base, step, activity)
     assert {
         (row, device): (first, last)
         for row, device, first, last in found.select(
@@ -314,18 +320,18 @@ def test_fetching_between_the_markers_is_noticed(offset: float, gaps: int) -> No
     lines = [train(k, 100 * k, 90) for k in range(5)]
     lines += [fetched(100 * k + offset) for k in range(5)]
     run = profile(lines)
-    found = run.derived("vm", "input_between_steps")
+    found = run.derived("vm", input_between_steps)
     assert isinstance(found, InputBetweenSteps)
     assert (found.gaps, found.gaps_with_wait) == (4, gaps)
     assert found.outside is (gaps > 0)
-    kinds = [note.kind for note in run.derived("vm", "consistency")]
+    kinds = [note.kind for note in run.derived("vm", consistency)]
     assert ("input_outside_steps" in kinds) is (gaps > 0)
 
 
 def test_one_fetch_inside_a_marker_is_enough_to_be_silent() -> None:
     lines = [train(k, 100 * k, 90) for k in range(5)]
     lines += [fetched(100 * k + 92) for k in range(5)] + [fetched(10)]
-    assert not profile(lines).derived("vm", "input_between_steps").outside
+    assert not profile(lines).derived("vm", input_between_steps).outside
 
 
 def test_inferred_steps_and_activity_without_step_are_noted() -> None:
@@ -335,7 +341,7 @@ def test_inferred_steps_and_activity_without_step_are_noted() -> None:
         for j, name in enumerate("ABC")
     ]
     early = ("gpu:1/7(Compute)", "early", 0, 10)
-    notes = profile([*repeated, early]).derived("vm", "consistency")
+    notes = profile([*repeated, early]).derived("vm", consistency)
     counts = {note.kind: note.count for note in notes}
     assert counts == {
         "steps_inferred": 8,
@@ -346,7 +352,7 @@ def test_inferred_steps_and_activity_without_step_are_noted() -> None:
 
 def test_events_that_end_after_their_parent_are_noted() -> None:
     lines = [("main", "outer", 0, 50), ("main", "inner", 40, 20)]
-    notes = profile(lines).derived("vm", "consistency")
+    notes = profile(lines).derived("vm", consistency)
     assert [(note.kind, note.count, note.scope) for note in notes] == [
         ("event_outlives_parent", 1, "main")
     ]

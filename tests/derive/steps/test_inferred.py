@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.steps.chosen import StepCandidates, Steps, choose_steps
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import (
+    StepCandidates,
+    Steps,
+    choose_steps,
+    step_candidates,
+    steps,
+)
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000
@@ -16,8 +23,10 @@ STREAM = "gpu:0/7(Compute)"
 
 def derived(lines: list[tuple[Any, ...]]) -> tuple[Any, StepCandidates, Any]:
     profile = blueprint.profile(blueprint.trace(lines))
-    return tuple(
-        profile.derived("vm", name) for name in ("steps", "step_candidates", "windows")
+    return (
+        profile.derived("vm", steps),
+        profile.derived("vm", step_candidates),
+        profile.derived("vm", windows),
     )
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.steps.chosen import Steps
+from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000
 
 
 def steps_of(lines: list[tuple[Any, ...]]) -> Steps:
-    found = blueprint.profile(blueprint.trace(lines)).derived("vm", "steps")
+    found = blueprint.profile(blueprint.trace(lines)).derived("vm", steps)
     assert isinstance(found, Steps), found
     return found
 
@@ -27,7 +27,7 @@ def marker(
 
 
 def test_root_markers_are_certain_and_named_after_marker_and_number() -> None:
-    found = blueprint.profile(blueprint.a1()).derived("vm", "steps")
+    found = blueprint.profile(blueprint.a1()).derived("vm", steps)
     assert (found.source, found.confidence) == ("marker", 1.0)
     assert found.rows["name"].to_list() == [f"train {100 + i}" for i in range(8)]
     assert found.rows["start_ps"].to_list() == [1000 * US * i for i in range(8)]
@@ -57,7 +57,7 @@ def test_any_name_with_growing_step_numbers_on_one_thread_is_a_marker() -> None:
 @pytest.mark.parametrize("numbers", [[1, 1, 2], [3, 2, 1], [7]])
 def test_numbers_that_do_not_grow_are_no_marker(numbers: list[int]) -> None:
     lines = [marker("my loop", 10 * k, 8, n) for k, n in enumerate(numbers)]
-    found = blueprint.profile(blueprint.trace(lines)).derived("vm", "steps")
+    found = blueprint.profile(blueprint.trace(lines)).derived("vm", steps)
     assert isinstance(found, Unavailable)
     assert found.code == "NO_STEPS"
 
@@ -152,13 +152,13 @@ def test_numbered_ranges_that_say_step_are_markers(form: str) -> None:
 @pytest.mark.parametrize("form", ["layer {}", "NVTX:block {}", "conv2d#{}"])
 def test_numbered_ranges_that_say_something_else_are_not(form: str) -> None:
     lines = [("main", form.format(n), 100 * n, 90) for n in range(12)]
-    found = blueprint.profile(blueprint.trace(lines)).derived("vm", "steps")
+    found = blueprint.profile(blueprint.trace(lines)).derived("vm", steps)
     assert isinstance(found, Unavailable)
 
 
 def test_ranges_whose_number_starts_again_are_no_step_count() -> None:
     lines = [("main", f"step {n % 3}", 100 * n, 90) for n in range(9)]
-    found = blueprint.profile(blueprint.trace(lines)).derived("vm", "steps")
+    found = blueprint.profile(blueprint.trace(lines)).derived("vm", steps)
     assert isinstance(found, Unavailable)
 
 
@@ -254,7 +254,7 @@ def test_a_loop_op_in_the_program_changes_nothing(name: str) -> None:
 
 def test_no_steps_names_the_remedy() -> None:
     trace = blueprint.trace([("main", "something", 0, 10)])
-    found = blueprint.profile(trace).derived("vm", "steps")
+    found = blueprint.profile(trace).derived("vm", steps)
     assert isinstance(found, Unavailable)
     assert found.code == "NO_STEPS"
     assert "Trace(name, step_num=i, _r=1)" in found.remedy

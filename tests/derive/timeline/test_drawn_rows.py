@@ -12,7 +12,9 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import Correlation
+from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.derived_lines import Names
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.step_lines import launch_lines
 from stepscope.unavailable import Unavailable
 
@@ -37,7 +39,7 @@ REAL = (
     "tf_cpu/xla",
     "tf_cpu/tf215_python_tracer",
     "jax_cpu/steps",
-    "tpu",
+    "tpu/tpu_inference_2",
     "kineto/tracelens_qwen1.5_0.5b_h100",
     "kineto/dlrm_8rank_v100",
     "corrupt/truncated_60",
@@ -45,7 +47,7 @@ REAL = (
 
 
 def timeline(trace: TraceData) -> TraceTimeline:
-    found = blueprint.profile(trace).derived(trace.host, "trace_timeline")
+    found = blueprint.profile(trace).derived(trace.host, trace_timeline)
     assert not isinstance(found, Unavailable)
     return found
 
@@ -130,7 +132,7 @@ def test_calls_that_put_no_work_anywhere_are_of_no_line() -> None:
         ),
         activity.clear(),
         activity_steps=nothing,
-        steps=blueprint.profile(trace).derived(trace.host, "steps"),
+        steps=blueprint.profile(trace).derived(trace.host, steps),
         names=Names(types),
     )
     assert found.lines == []
@@ -426,7 +428,7 @@ def test_a_missing_table_takes_away_what_it_tells_and_nothing_else(table: str) -
 def test_without_events_there_is_no_timeline() -> None:
     why = Unavailable(code="CORRUPT", reason="Taken away.", remedy="None.")
     trace = blueprint.a1().without("events", why)
-    assert blueprint.profile(trace).derived("vm", "trace_timeline") == why
+    assert blueprint.profile(trace).derived("vm", trace_timeline) == why
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -435,7 +437,7 @@ def test_every_event_has_one_place_and_no_row_shows_two_at_a_time(
 ) -> None:
     profile = ss.open(shared_profile(name))
     for host in profile.hosts:
-        found = profile.derived(host, "trace_timeline")
+        found = profile.derived(host, trace_timeline)
         events = profile.table(host, "events")
         assert isinstance(events, pl.DataFrame)
         start, dur = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -470,7 +472,7 @@ def test_ops_equal_the_line_that_the_producer_derived_itself(
 ) -> None:
     profile = ss.open(shared_profile(name))
     (host,) = profile.hosts
-    found = profile.derived(host, "trace_timeline")
+    found = profile.derived(host, trace_timeline)
     events, types = profile.table(host, "events"), profile.table(host, "event_types")
     assert isinstance(events, pl.DataFrame)
     assert isinstance(types, pl.DataFrame)

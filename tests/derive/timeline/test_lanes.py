@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.timeline.lanes import LaneIndex, LaneSlices, index_lanes
+from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.timeline.lanes import (
+    LaneIndex,
+    LaneSlices,
+    index_lanes,
+    trace_lanes,
+)
 
 
 def index(*lanes: list[tuple[int, int]]) -> LaneIndex:
@@ -79,8 +85,8 @@ def test_a_lane_beyond_their_number_is_refused() -> None:
 
 def test_every_event_and_every_derived_span_stands_on_its_track_once() -> None:
     profile = blueprint.profile(blueprint.a1())
-    lanes = profile.derived("vm", "trace_lanes")
-    timeline = profile.derived("vm", "trace_timeline")
+    lanes = profile.derived("vm", trace_lanes)
+    timeline = profile.derived("vm", trace_timeline)
     ranges = timeline.tracks.select("begin", "end", "rows").iter_rows()
     for index, (begin, end, rows) in zip(lanes, ranges, strict=True):
         assert len(index.edges) == rows + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stepscope.formats.kineto.json.batches as module
@@ -64,7 +64,6 @@ def expected(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(it["name"], it["ts"] * 1000, it["args"]) for it in events]
 
 
-@settings(deadline=None)
 @given(events=EVENTS, separators=st.sampled_from(SEPARATORS))
 def test_all_events_are_read_once_and_in_order(
     events: list[dict[str, Any]], separators: tuple[str, str]
@@ -75,7 +74,6 @@ def test_all_events_are_read_once_and_in_order(
     assert not any(batch.refused or batch.cut_at for batch in found)
 
 
-@settings(deadline=None)
 @given(events=EVENTS, separators=st.sampled_from(SEPARATORS))
 def test_arguments_alone_are_those_of_the_events(
     events: list[dict[str, Any]], separators: tuple[str, str]
@@ -89,7 +87,6 @@ def test_arguments_alone_are_those_of_the_events(
     assert found == [event["args"] for event in events]
 
 
-@settings(deadline=None)
 @given(events=EVENTS, at=st.integers(0, 12))
 def test_one_event_that_breaks_a_rule_leaves_the_others_alone(
     events: list[dict[str, Any]], at: int
@@ -104,7 +101,6 @@ def test_one_event_that_breaks_a_rule_leaves_the_others_alone(
     assert sum(batch.lenient for batch in found) == 1
 
 
-@settings(deadline=None)
 @given(events=EVENTS, at=st.integers(0, 12))
 def test_an_event_that_is_none_is_left_out_alone(
     events: list[dict[str, Any]], at: int
@@ -119,7 +115,6 @@ def test_an_event_that_is_none_is_left_out_alone(
     assert good in (rest, [*rest[:at], *rest[at + 1 :]])
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**43 - 1), min_size=1, max_size=9))
 def test_sixteen_digits_and_three_decimals_are_read_exactly(times: list[int]) -> None:
     epoch = 1_694_128_201_000_000

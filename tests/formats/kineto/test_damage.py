@@ -134,7 +134,7 @@ def test_flipped_bits_never_raise_anything_but_one_line(
     assert len(said.splitlines()) <= 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_refused_in_one_line(data: bytes, trace_of_bytes: Build) -> None:
     for content in (data, b"{" + data, b'{"traceEvents": [' + data, b"[" + data):
@@ -186,7 +186,7 @@ _EVENT = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(_EVENT | _JSON, max_size=8), top=_JSON)
 def test_fields_of_any_type_never_raise(
     events: list[Any], top: object, tmp_path: Path

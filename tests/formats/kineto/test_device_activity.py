@@ -9,6 +9,7 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.kineto import PID, call, check_all, complete, frame, kernel
 
+from stepscope.derive.consistency import consistency
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def test_ranges_are_no_ops_even_where_they_are_called_operators(
     assert ops_of(trace) == [None]
     (note,) = (
         note
-        for note in blueprint.profile(trace).derived(trace.host, "consistency")
+        for note in blueprint.profile(trace).derived(trace.host, consistency)
         if note.kind == "kernels_without_op"
     )
     assert note.count == 1

@@ -8,7 +8,9 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.kineto import check_all, complete, frame, kernel
 
-from stepscope.derive.host.op_events import HostOpEvents
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.host.launching_ops import launching_ops
+from stepscope.derive.host.op_events import HostOpEvents, host_op_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +69,7 @@ def test_the_category_says_whether_a_name_is_an_op(
 
 def ops_of(trace: TraceData) -> dict[str, int]:
     """Executions by the name of the op."""
-    found = blueprint.profile(trace).derived(trace.host, "host_op_events")
+    found = blueprint.profile(trace).derived(trace.host, host_op_events)
     assert isinstance(found, HostOpEvents)
     names = found.ops["name"].gather(found.op)
     return dict(names.value_counts().iter_rows())
@@ -112,7 +114,7 @@ def test_a_kernel_launched_in_an_op_without_a_namespace_has_that_op(
             kernel("k", 40, 5, correlation=7),
         ]
     )  # fmt: skip
-    found = blueprint.profile(trace).derived(trace.host, "activity_ops")
+    found = blueprint.profile(trace).derived(trace.host, activity_ops)
     assert found.ops["name"].gather(found.op).to_list() == ["triton_poi_fused_add_0"]
-    placed = blueprint.profile(trace).derived(trace.host, "launching_ops")
+    placed = blueprint.profile(trace).derived(trace.host, launching_ops)
     assert (placed.op >= 0).all()

@@ -12,9 +12,12 @@ from tests.support.traces import blueprint
 from tests.support.traces.kineto import by_json, frame, read_file
 
 import stepscope as ss
-from stepscope.derive.device.attribution import NoOp
+from stepscope.derive.consistency import consistency
+from stepscope.derive.device.attribution import NoOp, activity_ops
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.phases.rules import PHASES
+from stepscope.derive.phases.totals import phases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +26,12 @@ if TYPE_CHECKING:
     Shared = Callable[[str], Path]
 
 ITEMS = (
-    "resnet50_num_workers_0/",
-    "resnet50_num_workers_4/",
-    "hta_df_index_resolver/",
-    "tracelens_qwen1.5_0.5b_h100/",
-    "tracelens_qwen1.5_0.5b_mi300/",
-    *(f"dlrm_8rank_v100/worker{rank}" for rank in range(8)),
+    "kineto/resnet50_num_workers_0/",
+    "kineto/resnet50_num_workers_4/",
+    "kineto/hta_df_index_resolver/",
+    "kineto/tracelens_qwen1.5_0.5b_h100/",
+    "kineto/tracelens_qwen1.5_0.5b_mi300/",
+    *(f"kineto/dlrm_8rank_v100/worker{rank}" for rank in range(8)),
 )
 #: Files whose producers have a category for operators alone.
 CALLED_OPS = (
@@ -101,13 +104,13 @@ def without_op(path: Path) -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("item", ITEMS)
 def test_kernel_time_has_an_op_or_a_reason(item: str, shared_profile: Shared) -> None:
-    folder, _, worker = item.partition("/")
-    (path,) = shared_profile(f"kineto/{folder}").glob(f"{worker}*.json*")
+    folder, _, worker = item.rpartition("/")
+    (path,) = shared_profile(folder).glob(f"{worker}*.json*")
     trace = read_file(path)
     truth = without_op(path)
     profile = blueprint.profile(trace)
     activity = frame(trace, "device_activity")
-    ops = profile.derived(trace.host, "activity_ops")
+    ops = profile.derived(trace.host, activity_ops)
     rows = activity.select("kind", "dur_ps").with_columns(
         reason=pl.Series(ops.no_op.astype(int)),
         named=ops.ops["name"].gather(ops.op) != NO_ANNOTATION,
@@ -128,30 +131,28 @@ def test_kernel_time_has_an_op_or_a_reason(item: str, shared_profile: Shared) ->
     assert found[NoOp.NAMED][1] >= 0.95 * (total - found.get(NoOp.NO_CALL, (0, 0))[1])
     notes = [
         note
-        for note in profile.derived(trace.host, "consistency")
+        for note in profile.derived(trace.host, consistency)
         if note.kind == "kernels_without_op"
     ]
     count = truth["all"][0] - truth["named"][0]
     assert [note.count for note in notes] == ([count] if count else [])
 
 
-def test_every_operator_of_a_file_is_an_op(shared_profile: Shared) -> None:
-    for item in CALLED_OPS:
-        path = next(shared_profile(item).glob("*.json*"))
-        trace = read_file(path)
-        operators = Counter(
-            it["name"] for it in by_json(path) if it.get("cat") == "cpu_op"
-        )
-        found = blueprint.profile(trace).derived(trace.host, "host_op_events")
-        names = found.ops["name"].gather(found.op)
-        assert dict(names.value_counts().iter_rows()) == dict(operators)
+@pytest.mark.parametrize("item", CALLED_OPS)
+def test_every_operator_of_a_file_is_an_op(item: str, shared_profile: Shared) -> None:
+    path = next(shared_profile(item).glob("*.json*"))
+    trace = read_file(path)
+    operators = Counter(it["name"] for it in by_json(path) if it.get("cat") == "cpu_op")
+    found = blueprint.profile(trace).derived(trace.host, host_op_events)
+    names = found.ops["name"].gather(found.op)
+    assert dict(names.value_counts().iter_rows()) == dict(operators)
 
 
 def times_ms(folder: Path) -> dict[str, float]:
     """Phase → its time in all windows of the only trace of a folder."""
     profile = ss.open(folder)
     (host,) = profile.hosts
-    rows = profile.derived(host, "phases").rows
+    rows = profile.derived(host, phases).rows
     return {name: float(rows[f"{name}_ps"].sum()) / 1e9 for name in PHASES}
 
 
@@ -163,6 +164,7 @@ def test_the_phases_of_a_run_on_the_cpu(shared_profile: Shared) -> None:
     assert 0 < times["unknown"] < 0.01 * sum(times.values())
 
 
+@pytest.mark.profiles
 def test_kernels_of_a_phase_were_launched_in_it(shared_profile: Shared) -> None:
     """Compute and collectives do not overlap in this file, nor kernels each other."""
     folder = shared_profile("kineto/hta_df_index_resolver")

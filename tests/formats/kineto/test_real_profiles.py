@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -15,7 +15,7 @@ from stepscope.formats import kineto
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from stepscope.trace.model import TraceData
@@ -85,6 +85,12 @@ DATA_LOADER = {
 MEMORY = {"hta": 28_010, "h100": 2_450, "mi300": 2_692, "no_schedule": 6_360}
 
 
+def each(items: Iterable[str]) -> list[Any]:
+    """Items as parameters; those of others are marked as such."""
+    marks = {item: pytest.mark.profiles for item in FILES if "kineto/" in FILES[item]}
+    return [pytest.param(item, marks=marks.get(item, ()), id=item) for item in items]
+
+
 @pytest.fixture
 def trace(request: pytest.FixtureRequest, shared_profile: Shared) -> TraceData:
     return read_file(shared_profile(FILES[request.param]))
@@ -99,7 +105,7 @@ def named(trace: TraceData, pattern: str) -> pl.DataFrame:
     return events.filter(on_thread & matches)
 
 
-@pytest.mark.parametrize("item", FILES)
+@pytest.mark.parametrize("item", each(FILES))
 def test_every_event_of_every_class_is_there(item: str, shared_profile: Shared) -> None:
     path = shared_profile(FILES[item])
     trace = read_file(path)
@@ -125,7 +131,7 @@ def test_every_event_of_every_class_is_there(item: str, shared_profile: Shared) 
     assert refused.is_empty()
 
 
-@pytest.mark.parametrize("trace", KERNELS, indirect=True, ids=list(KERNELS))
+@pytest.mark.parametrize("trace", each(KERNELS), indirect=True)
 def test_kernels_and_their_time(
     trace: TraceData, request: pytest.FixtureRequest
 ) -> None:
@@ -136,7 +142,7 @@ def test_kernels_and_their_time(
     assert kernels["dur_ps"].sum() == round(total_us * 10**6)
 
 
-@pytest.mark.parametrize("trace", STEPS, indirect=True, ids=list(STEPS))
+@pytest.mark.parametrize("trace", each(STEPS), indirect=True)
 def test_steps_are_ranges_of_threads(
     trace: TraceData, request: pytest.FixtureRequest
 ) -> None:
@@ -145,7 +151,7 @@ def test_steps_are_ranges_of_threads(
     assert found == STEPS[request.node.callspec.params["trace"]]
 
 
-@pytest.mark.parametrize("trace", DATA_LOADER, indirect=True, ids=list(DATA_LOADER))
+@pytest.mark.parametrize("trace", each(DATA_LOADER), indirect=True)
 def test_waiting_for_the_data_loader(
     trace: TraceData, request: pytest.FixtureRequest
 ) -> None:
@@ -155,7 +161,7 @@ def test_waiting_for_the_data_loader(
     assert calls["dur_ps"].sum() / 10**9 == pytest.approx(total_ms, abs=0.06)
 
 
-@pytest.mark.parametrize("trace", MEMORY, indirect=True, ids=list(MEMORY))
+@pytest.mark.parametrize("trace", each(MEMORY), indirect=True)
 def test_every_memory_event_is_an_allocation(
     trace: TraceData, request: pytest.FixtureRequest
 ) -> None:
@@ -172,6 +178,7 @@ def test_every_memory_event_is_an_allocation(
     assert len(wrong) <= len(on_device) // 1000
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("rank", RANKS)
 def test_ranks_of_one_step_on_eight_gpus(rank: int, shared_profile: Shared) -> None:
     hosts = {
@@ -199,6 +206,7 @@ def test_ranks_of_one_step_on_eight_gpus(rank: int, shared_profile: Shared) -> N
     assert any(f"rank {rank} of 8" in note for note in notes)
 
 
+@pytest.mark.profiles
 def test_compute_hardly_differs_between_ranks_and_waiting_does(
     shared_profile: Shared,
 ) -> None:
@@ -213,6 +221,7 @@ def test_compute_hardly_differs_between_ranks_and_waiting_does(
     assert waiting.index(max(waiting)) == 1
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize("item", ["hta", "resnet50_num_workers_0", "h100", "mi300"])
 def test_kernels_find_the_op_around_their_launch(
     item: str, shared_profile: Shared
@@ -253,6 +262,7 @@ def test_kernels_find_the_op_around_their_launch(
     assert agree >= 0.97 * chosen.height
 
 
+@pytest.mark.profiles
 def test_collectives_on_their_own_stream(shared_profile: Shared) -> None:
     trace = read_file(shared_profile(FILES["hta"]))
     activity = frame(trace, "device_activity")
@@ -263,6 +273,7 @@ def test_collectives_on_their_own_stream(shared_profile: Shared) -> None:
     assert "This is rank 1 of 2 (nccl)." in frame(trace, "quality")["message"]
 
 
+@pytest.mark.profiles
 def test_a_device_that_is_listed_under_another_number(shared_profile: Shared) -> None:
     trace = read_file(shared_profile(FILES["mi300"]))
     assert frame(trace, "devices").select("device", "name", "vendor").rows() == [
@@ -272,6 +283,7 @@ def test_a_device_that_is_listed_under_another_number(shared_profile: Shared) ->
     assert set(frame(trace, "allocations")["allocator"]) == {"cpu", "hip:0"}
 
 
+@pytest.mark.profiles
 def test_the_marker_on_the_stream_is_no_second_step(shared_profile: Shared) -> None:
     for item, step_ms, span_ms in (("h100", 47.151, 34.892), ("mi300", 42.739, 33.131)):
         trace = read_file(shared_profile(FILES[item]))
@@ -303,6 +315,7 @@ def test_the_recording_itself_is_no_work(shared_profile: Shared) -> None:
     assert device.code == "NO_DEVICE_PLANE"
 
 
+@pytest.mark.profiles
 def test_absolute_times_are_those_of_the_clock(shared_profile: Shared) -> None:
     # The harness noted the time when it had written the file.
     data = gzip.decompress(shared_profile(FILES["h100"]).read_bytes())

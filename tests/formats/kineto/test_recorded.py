@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stepscope as ss
+from stepscope.derive.ops.database import host_ops
+from stepscope.derive.phases.totals import phases
+from stepscope.derive.step_time.breakdown import breakdown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,13 +44,13 @@ def test_parts_of_steps(recorded: tuple[ProfileData, dict[str, Any]]) -> None:
     """Ops lie inside what the script timed; what is between them is Python."""
     profile, truth = recorded
     (host,) = profile.hosts
-    ours = profile.derived(host, "phases").rows
+    ours = profile.derived(host, phases).rows
     for phase in ("forward", "loss", "backward", "optimizer"):
         for found, own in zip(ours[f"{phase}_ps"], truth[f"{phase}_ms"], strict=True):
             assert 0 < found / 1e9 <= own
             if phase in ("forward", "backward"):
                 assert found / 1e9 >= own - 0.5
-    waits = profile.derived(host, "breakdown").rows["host_wait_ps"]
+    waits = profile.derived(host, breakdown).rows["host_wait_ps"]
     for found, own in zip(waits, truth["batch_ms"], strict=True):
         assert own - CLOCK <= found / 1e9 <= own
 
@@ -55,7 +58,7 @@ def test_parts_of_steps(recorded: tuple[ProfileData, dict[str, Any]]) -> None:
 def test_executions_of_ops(recorded: tuple[ProfileData, dict[str, Any]]) -> None:
     profile, truth = recorded
     (host,) = profile.hosts
-    rows = profile.derived(host, "host_ops").rows
+    rows = profile.derived(host, host_ops).rows
     counts = dict(rows.select("name", "occurrences").iter_rows())
     convolutions = truth["steps"] * truth["convolutions_per_step"]
     assert counts["aten::conv2d"] == convolutions

@@ -78,7 +78,7 @@ _VALUES = (
 _ARGS = st.dictionaries(st.sampled_from(["a", "b", "External id"]), _VALUES)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_ARGS, min_size=1, max_size=6))
 def test_values_of_mixed_types_come_back_as_they_were(
     trace_of: Build, arguments: list[dict[str, Any]]

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.formats.kineto.json.times import (
@@ -21,7 +21,6 @@ def text_of(nanoseconds: int) -> str:
     return f"{sign}{abs(nanoseconds) // 1000}.{abs(nanoseconds) % 1000:03d}"
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-(10**15), 2**43 * 1000 - 1), min_size=1))
 def test_three_decimals_survive_a_double_below_the_limit(times: list[int]) -> None:
     given_us = Microseconds.of([float(text_of(time)) for time in times])
@@ -29,7 +28,6 @@ def test_three_decimals_survive_a_double_below_the_limit(times: list[int]) -> No
     assert given_us.nanoseconds().tolist() == times
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 9 * 10**18), min_size=1))
 def test_three_decimals_as_written_are_exact_whatever_the_size(
     times: list[int],
@@ -38,14 +36,12 @@ def test_three_decimals_as_written_are_exact_whatever_the_size(
     assert nanoseconds_of_text(texts).tolist() == times
 
 
-@settings(deadline=None)
 @given(st.decimals(min_value=0, max_value=10**12, allow_nan=False, places=7))
 def test_other_numbers_of_decimals_round_to_the_nearest(time: Decimal) -> None:
     (found,) = nanoseconds_of_text([str(time).encode()]).tolist()
     assert abs(found - time * 1000) <= Decimal("0.5")
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-(10**15), 10**15)))
 def test_whole_microseconds_are_exact(times: list[int]) -> None:
     given_us = Microseconds.of(times)

@@ -61,7 +61,7 @@ def trace_of(shared_profile: Callable[[str], Path]) -> Any:
 
     @lru_cache(maxsize=4)
     def opened(folder: str, file: str = "") -> TraceData:
-        paths = sorted(shared_profile(folder).rglob("*.xplane.pb"))
+        paths = sorted(shared_profile(folder).rglob("*.xplane.pb*"))
         (path,) = (path for path in paths if file in path.name)
         return read(path)
 
@@ -73,7 +73,7 @@ def message_of(shared_profile: Callable[[str], Path]) -> Any:
     """`message_of(folder)`: its first file as protobuf reads it."""
 
     def parsed(folder: str) -> Any:
-        path, *_ = sorted(shared_profile(folder).rglob("*.xplane.pb"))
+        path, *_ = sorted(shared_profile(folder).rglob("*.xplane.pb*"))
         return XSpaceMessage.FromString(path.read_bytes())
 
     return parsed
@@ -205,6 +205,7 @@ def test_kernels_and_copies_of_the_runs_with_known_sums(
     assert copies["bytes"].sum() == size
 
 
+@pytest.mark.profiles
 def test_geometries_are_what_the_details_say(trace_of: Any, message_of: Any) -> None:
     trace = trace_of("gpu_tf/t4_healthy")
     shapes = trace.table("geometries").to_dicts()
@@ -223,6 +224,7 @@ def test_geometries_are_what_the_details_say(trace_of: Any, message_of: Any) -> 
     assert found == expected
 
 
+@pytest.mark.profiles
 def test_only_the_gpus_that_computed_have_activity(trace_of: Any) -> None:
     trace = trace_of("gpu_tf/xprof_gpu_multi_worker", "179")
     found = (
@@ -287,6 +289,7 @@ def test_amd_devices_and_their_grammar(
     assert trace.table("devices")["cores"].to_list() == [304] * 8
 
 
+@pytest.mark.profiles
 def test_tpu_ops_lose_no_time_though_only_innermost_ones_count(trace_of: Any) -> None:
     trace = trace_of("tpu/tpu_inference_2")
     tracks = trace.table("tracks")
@@ -425,6 +428,7 @@ def test_clock_and_options(
     assert found == levels
 
 
+@pytest.mark.profiles
 @pytest.mark.parametrize(
     ("share", "size"), [(25, 90_374), (60, 216_898), (99, 357_882)]
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.analysis.tools import TOOLS
+from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def run_program(
 def steps_of(profile: ProfileData) -> list[tuple[str, int]]:
     """Marker and number of each step of the only host."""
     (host,) = profile.hosts
-    steps = profile.derived(host, "steps")
-    assert not isinstance(steps, Unavailable), steps
-    assert (steps.source, steps.confidence) == ("marker", 1.0)
-    return list(steps.rows.select("marker", "step").iter_rows())
+    found = profile.derived(host, steps)
+    assert not isinstance(found, Unavailable), found
+    assert (found.source, found.confidence) == ("marker", 1.0)
+    return list(found.rows.select("marker", "step").iter_rows())
 
 
 def check_every_tool(profile: ProfileData) -> None:

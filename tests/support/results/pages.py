@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.tools import analyse
+from stepscope.analysis.profile import ProfileWithTools
 from stepscope.cli.progress import Progress
-from stepscope.compose import compose
-from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_text
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ STEP = 1000
 
 def document_of(*traces: Any) -> Document:
     """All results and findings of a run."""
-    profile = ProfileData("run", {one.host: one for one in traces}, analyse=analyse)
+    profile = ProfileWithTools("run", {one.host: one for one in traces})
     return compose(profile, Progress(stages=9))
 
 

@@ -1,7 +1,7 @@
 """A real `stepscope serve` over several runs, and what it should say.
 
-The numbers that the page must show come from `stepscope show TOOL --format json`, run
-as a program on the same folders.
+The numbers that the page must show come from `stepscope show TOOL --format json` on the
+same folders.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from tests.conftest import PROFILES, ROOT
+from click.testing import CliRunner
+from tests.conftest import DATA, PROFILES, ROOT
 from tests.support.traces import blueprint
 from tests.support.traces import memory as memory_traces
 from tests.support.xspace.literal import event, line, plane, space
+
+from stepscope.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,13 +37,15 @@ COMMITTED = {
     "eager": "tests/data/tf_eager",
     "jax": "tests/data/jax_marked",
 }
-#: Runs that are recorded by others and stand beside the checkout, or nowhere.
-SHARED = {
-    "starved": "gpu_tf/t4_starved",
-    "launch_bound": "gpu_tf/turing_launch_bound",
-    "large": "gpu_tf/v100_large",
-    "sequential_map": "tf_cpu/sequential_map",
-    "requests": "tf_cpu/inference",
+#: Runs that single tests ask for.
+ASKED_FOR = {
+    "sequential_map": DATA / "tf_cpu/sequential_map",
+    "requests": DATA / "tf_cpu/inference",
+}
+#: Runs that are profiles of others, where there are any.
+OF_OTHERS = {
+    "starved": PROFILES / "gpu_tf/t4_starved",
+    "launch_bound": PROFILES / "gpu_tf/turing_launch_bound",
 }
 #: Would run if any name were ever taken for markup.
 MARKUP = '<img src=x onerror="hostile()">'
@@ -82,15 +87,11 @@ class Server:
 
 @cache
 def printed(*arguments: str) -> bytes:
-    """What the program prints; each question is asked once."""
-    done = subprocess.run(
-        [sys.executable, "-m", "stepscope", *arguments],
-        capture_output=True,
-        check=False,
-    )
+    """What the command line prints; each question is asked once."""
+    done = CliRunner().invoke(main, arguments)
     # `report` leaves with 1 where a finding is critical.
-    assert done.returncode in {0, 1}, done.stderr.decode()
-    return done.stdout
+    assert done.exit_code in {0, 1}, done.stderr
+    return done.stdout_bytes
 
 
 def fill(folder: Path) -> None:
@@ -99,8 +100,9 @@ def fill(folder: Path) -> None:
     runs: dict[str, dict[str, bytes]] = {}
     for name, where in COMMITTED.items():
         runs[name] = recorded(ROOT / where)
-    for name, where in SHARED.items():
-        runs[name] = recorded(PROFILES / where)
+    for name, place in (ASKED_FOR | OF_OTHERS).items():
+        if place.exists():
+            runs[name] = recorded(place)
     runs["two_hosts"] = {
         "vm.xplane.pb": bytes(blueprint.a1().data),
         "b.xplane.pb": bytes(blueprint.a5_host_b().data),

@@ -12,18 +12,25 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator
     from tests.support.sites.browser import Server
 
-#: Name of a page in the address → its tool; None: no tool's page.
-PAGES: dict[str, str | None] = {
-    "findings": None,
-    "overview": "overview_page",
-    "ops": "framework_op_stats",
-    "kernels": "kernel_stats",
-    "input": "input_pipeline_analyzer",
-    "tfdata": "tf_data_bottleneck_analysis",
-    "model": "model_views",
-    "inference": "inference_profile",
-    "memory": "memory_profile",
-    "pod": "pod_viewer",
+#: The pages that show a tool's answer; each bears the name of its tool.
+TOOL_PAGES = (
+    "overview_page",
+    "framework_op_stats",
+    "kernel_stats",
+    "input_pipeline_analyzer",
+    "tf_data_bottleneck_analysis",
+    "model_views",
+    "inference_profile",
+    "memory_profile",
+    "pod_viewer",
+)
+PAGES = ("findings", *TOOL_PAGES)
+#: Pages that show little of the run `vector` → the run that they have more to show of.
+RICH = {
+    "input_pipeline_analyzer": "keras",
+    "tf_data_bottleneck_analysis": "keras",
+    "memory_profile": "keras",
+    "pod_viewer": "two_hosts",
 }
 UNKNOWN = "–"
 #: Shown by the page beside numbers, and what one of it is in the field's own unit.

@@ -11,7 +11,7 @@ for the whole way from bytes to derivations.
         ]
     )
     profile = blueprint.profile(trace)
-    steps = profile.derived("vm", "steps")
+    found = profile.derived("vm", steps)
 
 One line is `(track, name, start, duration)` or `(track, name, start, duration, stats)`;
 times are microseconds (fractions are allowed). A track is

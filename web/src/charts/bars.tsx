@@ -1,7 +1,7 @@
 // A breakdown as labelled bars: category, bar, time and share.
-import { CATEGORIES, DETAILS } from "../data/categories";
+import { CATEGORIES, DETAILS } from "../data/made/categories";
 import { ms, percent } from "../format";
-import { Value } from "../shell/value";
+import { Value } from "../parts/value";
 import { Hatches, paint, Swatch } from "./categories";
 
 interface Props {

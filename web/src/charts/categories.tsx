@@ -1,5 +1,5 @@
 // Step-time categories as every page draws them: the same order, colour and stripes.
-import { CATEGORIES, type Category } from "../data/categories";
+import { CATEGORIES, type Category } from "../data/made/categories";
 
 /** Patterns of the hatched categories; drawn once on a page that has charts. */
 export function Hatches() {

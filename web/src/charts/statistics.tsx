@@ -1,6 +1,6 @@
-import type { Statistics } from "../data/types";
+import type { Statistics } from "../data/made/types";
 import { ms } from "../format";
-import { Value } from "../shell/value";
+import { Value } from "../parts/value";
 
 const ROWS: [keyof Statistics, string][] = [
   ["mean", "Average"], ["std", "Standard deviation"], ["median", "Median"],

@@ -2,11 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
-import type { Cell } from "../data/types";
-import { byName, heading, UNKNOWN } from "../format";
-import { useAround } from "../shell/tool";
-import { Absent, Show } from "../shell/unavailable";
-import { definition, reasonFor } from "../shell/value";
+import type { Cell } from "../data/made/types";
+import { byName, heading, number, UNKNOWN } from "../format";
+import { useAround } from "../parts/tool";
+import { Absent, Show } from "../parts/unavailable";
+import { definition, reasonFor } from "../parts/value";
 
 export interface Column {
   name: string;
@@ -118,9 +118,22 @@ function Filled(props: Shown) {
           </tbody>
         </table>
       </div>
-      {value.rows.length < value.matching && <button onClick={props.onMore}>Show more rows</button>}
+      <Rest value={value} onMore={props.onMore} />
     </section>
   );
+}
+
+/** What the rows shown leave out, and how to see it. */
+function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
+  if (value.cut)
+    return (
+      <p class="cut">
+        These are the first {number(value.rows.length)} rows only: the texts of all are too long for one answer.
+        A filter brings others.
+      </p>
+    );
+  if (value.rows.length < value.matching) return <button onClick={onMore}>Show more rows</button>;
+  return null;
 }
 
 function Tools(props: Shown & { names: string[]; pick: (names: string[]) => void }) {

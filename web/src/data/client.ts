@@ -2,42 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { hosts, run } from "../state/url";
-import type { Cell, Results } from "./types";
+import type { Cell, Cut, Envelope, Missing, Results, Unavailable } from "./made/types";
 
-export interface Unavailable {
-  code: string;
-  reason: string;
-  remedy: string;
-}
-export interface Missing extends Unavailable {
-  field: string;
-}
-export interface Doubt {
-  host: string | null;
-  kind: string;
-  severity: string;
-  scope: string;
-  message: string;
-  count: number | null;
-  remedy: string | null;
-}
-export interface Cut {
-  table: string;
-  rows: number;
-  given: number;
-}
-export interface Profile {
-  run: string;
-  hosts: string[];
-  devices: { host: string; device: number; type: string; name: string | null }[];
-}
-export interface Envelope<T> {
-  schema: number;
-  tool: string;
-  profile: Profile;
-  unavailable: Unavailable | null;
-  missing: Missing[];
-  quality: Doubt[];
+/** A tool's envelope, and which of its tables were cut. */
+export interface ToolAnswer<T> extends Envelope {
   data: T | null;
   cut: Cut[];
 }
@@ -51,6 +19,8 @@ export interface TableAnswer {
   rows: Cell[][];
   unavailable: Unavailable | null;
   missing: Missing[];
+  /** Given where fewer rows came than were asked for. */
+  cut?: Cut[];
 }
 
 /** What the server says when it cannot: one line with the reason and the way out. */
@@ -139,10 +109,9 @@ export function useAnswer<T>(where: string | null): Answer<T> {
   return held && held.where === where ? held.answer : { state: "waiting" };
 }
 
-/** A tool's envelope. */
 export function useTool<T extends keyof Results>(
   tool: T,
   options: Options = {},
-): Answer<Envelope<Results[T]>> {
+): Answer<ToolAnswer<Results[T]>> {
   return useAnswer(address(`tool/${tool}`, options));
 }

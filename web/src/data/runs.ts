@@ -1,8 +1,9 @@
 // The runs of the log directory, kept up to date while the page is visible.
 import { effect, signal } from "@preact/signals";
 
-import { ask, Refusal, type Unavailable } from "./client";
 import { change, run } from "../state/url";
+import { ask, type Refusal } from "./client";
+import type { Unavailable } from "./made/types";
 
 export interface Run {
   id: string;

@@ -1,21 +1,22 @@
 // The checklist: every rule's verdict, what it costs, what to change and how to refute it.
 import { address, useAnswer } from "../data/client";
-import { STATUS_SIGNS, STATUS_WORDS, type Action, type Finding, type FindingsAnswer } from "../data/findings";
+import { STATUS_SIGNS, STATUS_WORDS, type FindingsAnswer, type ToldFinding } from "../data/findings";
+import type { Action } from "../data/made/types";
 import { ms, number, percent } from "../format";
-import { Show } from "../shell/unavailable";
+import { Show } from "../parts/unavailable";
 import { change, link, state } from "../state/url";
 
 /** Where the numbers behind a rule's topic stand. */
 const PLACES: Record<string, { page: string; title: string }[]> = {
   input: [
-    { page: "input", title: "Input pipeline" },
-    { page: "tfdata", title: "tf.data" },
+    { page: "input_pipeline_analyzer", title: "Input pipeline" },
+    { page: "tf_data_bottleneck_analysis", title: "tf.data" },
   ],
   launch: [
-    { page: "overview", title: "Overview" },
-    { page: "kernels", title: "Kernels" },
+    { page: "overview_page", title: "Overview" },
+    { page: "kernel_stats", title: "Kernels" },
   ],
-  amp: [{ page: "kernels", title: "Kernels" }],
+  amp: [{ page: "kernel_stats", title: "Kernels" }],
 };
 
 export function Findings() {
@@ -35,7 +36,7 @@ export function Findings() {
 }
 
 /** The guide's order as the server gives it, or the costliest first. */
-function ordered(findings: Finding[]): Finding[] {
+function ordered(findings: ToldFinding[]): ToldFinding[] {
   if (state.value.sort !== "cost") return findings;
   return [...findings].sort((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
 }
@@ -57,7 +58,7 @@ function Order() {
   );
 }
 
-function Card({ finding }: { finding: Finding }) {
+function Card({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
   return (
     <article class="finding" data-status={finding.status} data-id={finding.id}>
@@ -65,7 +66,7 @@ function Card({ finding }: { finding: Finding }) {
         <span class="status">
           <span aria-hidden="true">{STATUS_SIGNS[finding.status]}</span> {STATUS_WORDS[finding.status]}
         </span>
-        <h2>{words.headline ?? finding.title}</h2>
+        <h2>{words.headline}</h2>
         <span class="grow" />
         <small>
           <code>{finding.id}</code>
@@ -77,19 +78,13 @@ function Card({ finding }: { finding: Finding }) {
         </p>
       )}
       {words.gain && <p class="verdict">Gain: {words.gain}</p>}
-      {lines(words.reasons).map((text) => (
-        <p key={text}>Why: {text}</p>
-      ))}
+      {words.reasons && <p>Why: {words.reasons}</p>}
       {words.standing && <p>Basis: {words.standing}</p>}
       <Actions actions={words.actions} />
       <Links finding={finding} />
       <Basis finding={finding} />
     </article>
   );
-}
-
-function lines(text: string | string[] | null): string[] {
-  return text === null ? [] : Array.isArray(text) ? text : [text];
 }
 
 /** What to change, as it is done in the frameworks that the profile shows. */
@@ -110,7 +105,7 @@ function Actions({ actions }: { actions: Action[] }) {
   );
 }
 
-function Links({ finding }: { finding: Finding }) {
+function Links({ finding }: { finding: ToldFinding }) {
   const places = PLACES[finding.id.split(".")[0]!] ?? [];
   if (places.length === 0) return null;
   return (
@@ -126,12 +121,12 @@ function Links({ finding }: { finding: Finding }) {
   );
 }
 
-function Basis({ finding }: { finding: Finding }) {
+function Basis({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
   return (
     <details>
       <summary>Evidence, inputs and what would refute it</summary>
-      {words.evidence && words.evidence.length > 0 && (
+      {words.evidence.length > 0 && (
         <ul>
           {words.evidence.map((text) => (
             <li key={text}>{text}</li>

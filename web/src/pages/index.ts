@@ -2,17 +2,18 @@
 import type { ComponentType } from "preact";
 
 import { Findings } from "./findings";
-import { Inference } from "./inference";
-import { InputPipeline } from "./input";
-import { Kernels } from "./kernels";
-import { Memory } from "./memory";
-import { Model } from "./model";
-import { Ops } from "./ops";
-import { Overview } from "./overview";
-import { Pod } from "./pod";
-import { TfData } from "./tfdata";
+import { FrameworkOpStats } from "./framework_op_stats";
+import { InferenceProfile } from "./inference_profile";
+import { InputPipelineAnalyzer } from "./input_pipeline_analyzer";
+import { KernelStats } from "./kernel_stats";
+import { MemoryProfile } from "./memory_profile";
+import { ModelViews } from "./model_views";
+import { OverviewPage } from "./overview_page";
+import { PodViewer } from "./pod_viewer";
+import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
 
 export interface Page {
+  /** That of its tool, or `findings`. */
   name: string;
   title: string;
   group: "Summary" | "Time" | "Memory" | "Cluster";
@@ -21,13 +22,13 @@ export interface Page {
 
 export const PAGES: Page[] = [
   { name: "findings", title: "Findings", group: "Summary", view: Findings },
-  { name: "overview", title: "Overview", group: "Summary", view: Overview },
-  { name: "ops", title: "Op stats", group: "Time", view: Ops },
-  { name: "kernels", title: "Kernels", group: "Time", view: Kernels },
-  { name: "input", title: "Input pipeline", group: "Time", view: InputPipeline },
-  { name: "tfdata", title: "tf.data", group: "Time", view: TfData },
-  { name: "model", title: "Model views", group: "Time", view: Model },
-  { name: "inference", title: "Inference", group: "Time", view: Inference },
-  { name: "memory", title: "Memory profile", group: "Memory", view: Memory },
-  { name: "pod", title: "Pod viewer", group: "Cluster", view: Pod },
+  { name: "overview_page", title: "Overview", group: "Summary", view: OverviewPage },
+  { name: "framework_op_stats", title: "Op stats", group: "Time", view: FrameworkOpStats },
+  { name: "kernel_stats", title: "Kernels", group: "Time", view: KernelStats },
+  { name: "input_pipeline_analyzer", title: "Input pipeline", group: "Time", view: InputPipelineAnalyzer },
+  { name: "tf_data_bottleneck_analysis", title: "tf.data", group: "Time", view: TfDataBottleneckAnalysis },
+  { name: "model_views", title: "Model views", group: "Time", view: ModelViews },
+  { name: "inference_profile", title: "Inference", group: "Time", view: InferenceProfile },
+  { name: "memory_profile", title: "Memory profile", group: "Memory", view: MemoryProfile },
+  { name: "pod_viewer", title: "Pod viewer", group: "Cluster", view: PodViewer },
 ];

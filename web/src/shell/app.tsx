@@ -1,16 +1,17 @@
 import { useEffect } from "preact/hooks";
 
-import { address, useAnswer, type Doubt, type Profile } from "../data/client";
+import { address, useAnswer } from "../data/client";
+import type { Doubt, Profile } from "../data/made/types";
 import { chosen, lost, notice, refresh, runs } from "../data/runs";
 import { PAGES } from "../pages";
+import { Quality } from "../parts/quality";
+import { Absent, Refused } from "../parts/unavailable";
 import { page } from "../state/url";
 import { Bar } from "./bar";
 import { Drawer } from "./drawer";
 import { Guarded } from "./guarded";
-import { useKeys } from "./keys";
+import { Help, useKeys } from "./keys";
 import { Nav } from "./nav";
-import { Quality } from "./quality";
-import { Absent, Refused } from "./unavailable";
 
 export function App() {
   useEffect(() => void refresh(), []);
@@ -38,6 +39,7 @@ export function App() {
         </main>
         <Drawer />
       </div>
+      <Help />
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { Component, type ComponentChildren } from "preact";
 
 import { Refusal } from "../data/client";
-import { Refused } from "./unavailable";
+import { Refused } from "../parts/unavailable";
 
 /** A defect of one page is said in its place; the rest of the page goes on. */
 export class Guarded extends Component<{ children: ComponentChildren }, { error?: Error }> {

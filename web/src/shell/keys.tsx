@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import { drawer } from "./drawer";
+import { close } from "../parts/details";
 
 export const help = signal(false);
 export const letters = signal(true);
@@ -22,7 +22,7 @@ export function useKeys(): void {
 }
 
 function pressed(event: KeyboardEvent): void {
-  if (event.key === "Escape") drawer.value = null;
+  if (event.key === "Escape") close();
   const inField = (event.target as Element).closest("input, select, textarea");
   if (inField || !letters.value || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "?") help.value = true;

@@ -78,6 +78,16 @@ describe("going elsewhere", () => {
     expect((await opened()).url.page.value).toBe("findings");
   });
 
+  it.each([
+    ["kernel_stats", "kernel_stats"],
+    ["kernels", "kernel_stats"],
+    ["tfdata", "tf_data_bottleneck_analysis"],
+    ["findings", "findings"],
+    ["constructor", "constructor"],
+  ])("finds %s by the name of its tool or a short one", async (named, page) => {
+    expect((await opened(`#page=${named}`)).url.page.value).toBe(page);
+  });
+
   it("keeps run and hosts, and drops what belongs to one page", async () => {
     const { url } = await opened("#page=ops&run=r&hosts=a&op=x&q=y");
     expect(url.parse(url.link({ page: "kernels" }))).toEqual({ page: "kernels", run: "r", hosts: "a" });
@@ -99,8 +109,8 @@ describe("going elsewhere", () => {
   });
 
   it("follows the reader's Back", async () => {
-    const { url, fire } = await opened("#page=ops");
-    fire("#page=kernels");
-    expect(url.page.value).toBe("kernels");
+    const { url, fire } = await opened("#page=framework_op_stats");
+    fire("#page=kernel_stats");
+    expect(url.page.value).toBe("kernel_stats");
   });
 });

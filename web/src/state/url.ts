@@ -1,6 +1,8 @@
 // The page's state lives in the address's fragment, so that every view can be sent as a link.
 import { computed, signal } from "@preact/signals";
 
+import { SHORT_NAMES } from "../data/made/tools";
+
 /** What a fragment may hold; any other name is ignored. */
 const NAMES = [
   "page", "run", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
@@ -10,7 +12,11 @@ export type Name = (typeof NAMES)[number];
 export type State = Partial<Record<Name, string>>;
 
 export const state = signal<State>(parse(location.hash));
-export const page = computed(() => state.value.page ?? "findings");
+/** A page by the name of its tool, or by a short name as on the command line. */
+export const page = computed(() => {
+  const named = state.value.page ?? "findings";
+  return SHORT_NAMES.get(named) ?? named;
+});
 export const run = computed(() => state.value.run);
 /** Chosen hosts; none means all. */
 export const hosts = computed(() => split(state.value.hosts));

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -46,10 +48,10 @@ class JudgedRows(NamedTuple):
 
 def step_basis(profile: ProfileData, host: str) -> StepBasis:
     """The source of the steps of one host."""
-    steps = profile.derived(host, "steps")
-    if isinstance(steps, Unavailable):
+    found = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
         return StepBasis(None, 0.0)
-    return StepBasis(steps.source, steps.confidence)
+    return StepBasis(found.source, found.confidence)
 
 
 def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
@@ -57,7 +59,7 @@ def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
 
     Each lost record counts as a long kernel (spec: advice, A7).
     """
-    facts = profile.derived(host, "launch_facts")
+    facts = profile.derived(host, launch_facts)
     if isinstance(facts, Unavailable) or facts.long_kernel_ps is None:
         return 0
     return int(facts.lost * facts.long_kernel_ps // max(steps, 1))

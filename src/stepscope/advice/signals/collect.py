@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.signals import device, launch, precision
 from stepscope.advice.signals import input as input_
 from stepscope.advice.signals.model import Signals
+from stepscope.derive.device.tensor_cores import tensor_cores
+from stepscope.derive.step_time.blame import blame
+from stepscope.derive.step_time.breakdown import breakdown
 
 if TYPE_CHECKING:
     from stepscope.advice.thresholds import Thresholds
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["DERIVATIONS", "collect"]
 
 #: What the signals ask of each host, beside what these need themselves.
-DERIVATIONS: Final = ("blame", "breakdown", "tensor_cores")
+DERIVATIONS: Final = (blame, breakdown, tensor_cores)
 
 #: What a flaw of the record takes from the trust in a verdict: the gravest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}

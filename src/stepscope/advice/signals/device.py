@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.signals.model import DeviceSignals
+from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _sign(profile: ProfileData, host: str) -> str | None:
 
 
 def _ran_on_host(profile: ProfileData, host: str) -> bool:
-    charged = profile.derived(host, "breakdown")
+    charged = profile.derived(host, breakdown)
     if isinstance(charged, Unavailable):
         return False
     return bool(charged.rows["host_compute_ps"].fill_null(0).sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,8 +18,12 @@ from stepscope.advice.signals.model import InputSignals, StepSeries
 from stepscope.advice.signals.ranges import host_ranges
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import HostClass
-from stepscope.unavailable import Unavailable
+from stepscope.derive.names.event_kinds import HostClass, event_kinds
+from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.step_windows.windows import windows
+from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Evidence
@@ -52,8 +56,8 @@ def collect(
     reasons: list[Unavailable] = []
     recorded = False
     for host in profile.hosts:
-        charged = profile.derived(host, "breakdown")
-        classes = profile.derived(host, "host_classes")
+        charged = profile.derived(host, breakdown)
+        classes = profile.derived(host, host_classes)
         if isinstance(charged, Unavailable) or isinstance(classes, Unavailable):
             reasons += [
                 one for one in (charged, classes) if isinstance(one, Unavailable)
@@ -85,9 +89,9 @@ class _Scene:
         self.profile = profile
         self.host = host
         self.compile_percent = compile_percent
-        self.windows: Any = profile.derived(host, "windows")
+        self.windows = present(profile.derived(host, windows))
         self.basis: StepBasis = step_basis(profile, host)
-        self.waits: Spans = profile.derived(host, "host_classes").input_wait
+        self.waits = present(profile.derived(host, host_classes)).input_wait
         iterators = profile.table(host, "iterators")
         self.consumer_recorded = bool(len(self.waits)) or not (
             isinstance(iterators, Unavailable) or iterators.height == 0
@@ -147,7 +151,7 @@ class _Scene:
         spans = np.array(self._spans(rows), np.int64).reshape(-1, 2)
         judged = Spans.from_events(spans[:, 0], spans[:, 1] - spans[:, 0])
         waited = self._waited(device) & judged
-        kinds = self.profile.derived(self.host, "event_kinds")
+        kinds = present(self.profile.derived(self.host, event_kinds))
         return host_ranges(
             self.profile,
             self.host,
@@ -159,7 +163,7 @@ class _Scene:
 
     def _waited(self, device: int | None) -> Spans:
         """Where the device had nothing to do but to wait for, or to receive, data."""
-        sets = self.profile.derived(self.host, "device_sets")
+        sets = self.profile.derived(self.host, device_sets)
         if device is None or isinstance(sets, Unavailable):
             return self.waits
         one = next(one for one in sets.devices if one.device == device)

@@ -12,7 +12,11 @@ from stepscope.advice.signals.clean_steps import clean_rows, excess_ps, step_bas
 from stepscope.advice.signals.model import LaunchSignals, StepSeries
 from stepscope.advice.signals.ranges import SHOWN, event_label
 from stepscope.derive.columns.arrays import ints
-from stepscope.unavailable import Unavailable
+from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.step_time.blame import blame
+from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.step_windows.windows import windows
+from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,11 +44,11 @@ def collect(
     steps = 0
     reasons: list[Unavailable] = []
     for host in profile.hosts:
-        blamed = profile.derived(host, "blame")
+        blamed = profile.derived(host, blame)
         if isinstance(blamed, Unavailable):
             reasons.append(blamed)
             continue
-        facts.append(profile.derived(host, "launch_facts"))
+        facts.append(present(profile.derived(host, launch_facts)))
         for device in blamed.devices:
             one = _series(profile, host, device, facts[-1], compile_percent)
             series.append(one)
@@ -86,13 +90,13 @@ def _series(
     facts: LaunchFacts,
     compile_percent: float,
 ) -> StepSeries:
-    windows = profile.derived(host, "windows")
-    charged = profile.derived(host, "breakdown").rows
-    mine = charged.filter(pl.col("device") == device.device)
-    judged = clean_rows(mine, windows, compile_percent=compile_percent)
+    step_windows = present(profile.derived(host, windows))
+    charged = present(profile.derived(host, breakdown))
+    mine = charged.rows.filter(pl.col("device") == device.device)
+    judged = clean_rows(mine, step_windows, compile_percent=compile_percent)
     rows = judged.clean
-    starts, ends = _bounds(windows, rows)
-    all_starts, all_ends = _bounds(windows, judged.all)
+    starts, ends = _bounds(step_windows, rows)
+    all_starts, all_ends = _bounds(step_windows, judged.all)
     begun = np.searchsorted(np.sort(ints(device.starved, "start_ps")), starts)
     over = np.searchsorted(np.sort(ints(device.starved, "start_ps")), ends)
     basis = step_basis(profile, host)
@@ -134,8 +138,8 @@ def _within(
 
 
 def _closed_windows(profile: ProfileData, host: str) -> int:
-    windows = profile.derived(host, "windows")
-    return windows.rows.height if windows.has_steps else 0
+    step_windows = present(profile.derived(host, windows))
+    return step_windows.rows.height if step_windows.has_steps else 0
 
 
 def _evidence(

@@ -12,7 +12,11 @@ from stepscope.advice.signals.clean_steps import clean_rows, step_basis
 from stepscope.advice.signals.model import PrecisionSignals
 from stepscope.advice.signals.ranges import SHOWN, event_label
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.device.precision import PrecisionEvidence
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.precision import PrecisionEvidence, precision
+from stepscope.derive.device.tensor_cores import tensor_cores
+from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -113,8 +117,8 @@ def collect(
 def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
     activity = profile.table(host, "device_activity")
     types = profile.table(host, "event_types")
-    width = profile.derived(host, "precision")
-    cores = profile.derived(host, "tensor_cores")
+    width = profile.derived(host, precision)
+    cores = profile.derived(host, tensor_cores)
     if isinstance(activity, Unavailable):
         return activity
     if isinstance(types, Unavailable):
@@ -147,18 +151,21 @@ def _per_step(
     profile: ProfileData, kernels: _Kernels, device: int, compile_percent: float
 ) -> tuple[int, int, int] | None:
     """Eligible wide time per clean step, the median step, and how many there are."""
-    windows = profile.derived(kernels.host, "windows")
-    charged = profile.derived(kernels.host, "breakdown")
-    if isinstance(windows, Unavailable) or isinstance(charged, Unavailable):
+    step_windows = profile.derived(kernels.host, windows)
+    charged = profile.derived(kernels.host, breakdown)
+    if isinstance(step_windows, Unavailable) or isinstance(charged, Unavailable):
         return None
-    if not windows.has_steps:
+    if not step_windows.has_steps:
         return None
     rows = clean_rows(
         charged.rows.filter(pl.col("device") == device),
-        windows,
+        step_windows,
         compile_percent=compile_percent,
     ).clean
-    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    starts, ends = (
+        ints(step_windows.rows, "start_ps"),
+        ints(step_windows.rows, "end_ps"),
+    )
     mine = kernels.wide & (kernels.device == device)
     begun = kernels.start_ps[mine]
     at = np.searchsorted(starts, begun, side="right") - 1
@@ -187,7 +194,7 @@ def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float
 
 def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
     """The ops with most eligible time in 32 bit."""
-    named = profile.derived(kernels.host, "activity_ops")
+    named = profile.derived(kernels.host, activity_ops)
     if isinstance(named, Unavailable):
         return ()
     wide = kernels.wide

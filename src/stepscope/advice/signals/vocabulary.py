@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory, event_kinds
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
     """Frameworks whose ops are a good part of all distinct ops, most frequent first."""
     counts = dict.fromkeys(_NAMES.values(), 0)
     for host in profile.hosts:
-        kinds = profile.derived(host, "event_kinds")
+        kinds = profile.derived(host, event_kinds)
         if isinstance(kinds, Unavailable):
             continue
         if kinds.has(EventFlag.PJIT).any():

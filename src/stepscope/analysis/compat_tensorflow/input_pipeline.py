@@ -30,6 +30,7 @@ from stepscope.analysis.steps.summary import (
 )
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.input_pipeline.input_ops import INPUT_OP_ROWS
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.unavailable import Unavailable
@@ -58,7 +59,7 @@ _POTENTIALLY_PERCENT: Final = 3.0
 
 def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
     """The input ops of a host under those rules; columns `INPUT_OP_ROWS`."""
-    found = profile.derived(host, "host_op_events")
+    found = profile.derived(host, host_op_events)
     if isinstance(found, Unavailable):
         return found
     events = profile.table(host, "events")

@@ -8,6 +8,8 @@ import polars as pl
 
 from stepscope.analysis.overview_page.ops import Eager, Placement
 from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.ops.placement import op_placement
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,17 +36,20 @@ def compat_placement(
     executions = device_executions = 0
     time = eager = device_time = device_eager = 0
     for host in hosts:
-        host_ops = profile.derived(host, "host_ops")
-        device_ops = profile.derived(host, "device_ops")
-        placed = profile.derived(host, "op_placement")
-        for value in (host_ops, device_ops, placed):
-            if isinstance(value, Unavailable):
-                return value
-        annotated = device_ops.rows.filter(pl.col("evidence").is_in(_ANNOTATED))
-        executions += int(host_ops.rows["occurrences"].sum())
+        on_host = profile.derived(host, host_ops)
+        on_device = profile.derived(host, device_ops)
+        placed = profile.derived(host, op_placement)
+        if isinstance(on_host, Unavailable):
+            return on_host
+        if isinstance(on_device, Unavailable):
+            return on_device
+        if isinstance(placed, Unavailable):
+            return placed
+        annotated = on_device.rows.filter(pl.col("evidence").is_in(_ANNOTATED))
+        executions += int(on_host.rows["occurrences"].sum())
         device_executions += int(annotated["occurrences"].sum())
-        time += int(host_ops.rows["self_ps"].sum())
-        eager += int(host_ops.rows["eager_self_ps"].sum())
+        time += int(on_host.rows["self_ps"].sum())
+        eager += int(on_host.rows["eager_self_ps"].sum())
         device_time += placed.device_self_ps or 0
         device_eager += placed.device_eager_self_ps or 0
     both = executions + device_executions

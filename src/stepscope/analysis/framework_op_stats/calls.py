@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.work import recorded
 from stepscope.derive.columns.arrays import codes, handles, ints, nullable
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import steps
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ def _launches(work: OpWork) -> pl.Series:
 def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
     """Columns of `_ON_DEVICE`."""
     count = len(work.calls)
-    activity = recorded(profile, work.host, "device_activity")
+    activity = present(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
     kind = codes(activity, "kind")[work.activity]
     device = handles(activity, "device")[work.activity]
@@ -180,7 +182,8 @@ def _waits(
     waited = np.zeros(count, np.int64)
     with_work = np.zeros(count, np.bool_)
     with_work[work.call] = True
-    for one in profile.derived(work.host, "device_timeline").devices:
+    timeline = present(profile.derived(work.host, device_timeline))
+    for one in timeline.devices:
         mine = device == one.device
         if not mine.any():
             continue
@@ -213,20 +216,20 @@ def _steps(profile: ProfileData, work: OpWork) -> pl.Series:
     The step of its device work where that is known, else the step during which it
     began on the host.
     """
-    steps = profile.derived(work.host, "steps")
+    found = profile.derived(work.host, steps)
     row = np.full(len(work.calls), -1, np.int64)
-    if not isinstance(steps, Unavailable):
-        if not steps.on_device:
-            starts = ints(steps.rows, "start_ps")
+    if not isinstance(found, Unavailable):
+        if not found.on_device:
+            starts = ints(found.rows, "start_ps")
             at = np.searchsorted(starts, ints(work.calls, "start_ps"), side="right") - 1
             row = np.where(work.calls["launched"].to_numpy(), at, -1)
-        of_activity = profile.derived(work.host, "activity_steps")
+        of_activity = profile.derived(work.host, activity_steps)
         if not isinstance(of_activity, Unavailable):
-            found = of_activity[work.activity]
-            known = np.flatnonzero(found >= 0)[::-1]
-            row[work.call[known]] = found[known]
-    if isinstance(steps, Unavailable):
+            step = of_activity[work.activity]
+            known = np.flatnonzero(step >= 0)[::-1]
+            row[work.call[known]] = step[known]
+    if isinstance(found, Unavailable):
         return pl.Series("step", [None] * len(row), pl.Int64)
-    numbers = pl.concat([steps.rows["step"], pl.Series("step", [None], pl.Int64)])
-    of_call: pl.Series = numbers.gather(np.where(row < 0, len(steps.rows), row))
+    numbers = pl.concat([found.rows["step"], pl.Series("step", [None], pl.Int64)])
+    of_call: pl.Series = numbers.gather(np.where(row < 0, len(found.rows), row))
     return of_call

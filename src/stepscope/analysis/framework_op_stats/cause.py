@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.work import recorded
 from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -210,9 +211,9 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
         work: The calls.
         fills: As `kernel_fill` returns; None where the host has no kernels.
     """
-    activity = recorded(profile, work.host, "device_activity")
-    classes = profile.derived(work.host, "activity_classes")
-    timeline = profile.derived(work.host, "device_timeline")
+    activity = present(profile.table(work.host, "device_activity"))
+    classes = present(profile.derived(work.host, activity_classes))
+    timeline = present(profile.derived(work.host, device_timeline))
     part, untested = _part_of_class(len(classes.rows), fills)
     kind = codes(activity, "kind")[work.activity]
     code = classes.code[work.activity]

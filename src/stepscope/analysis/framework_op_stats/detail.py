@@ -22,13 +22,16 @@ from stepscope.analysis.framework_op_stats.tables import (
     kernel_rows,
     launch_rows,
 )
-from stepscope.analysis.framework_op_stats.work import OpWork, op_work, recorded
+from stepscope.analysis.framework_op_stats.work import OpWork, op_work
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_windows.windows import windows
 from stepscope.trace.devices import DEVICES
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Missing, Unavailable, present
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,21 +184,21 @@ def _reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 
 def _fills(profile: ProfileData, host: str) -> pl.DataFrame:
     """Kernels of a host and how they can fill their devices."""
-    kernels = profile.derived(host, "kernels")
+    launched = present(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
         devices = pl.DataFrame(schema=DEVICES.dtypes())
-    return kernel_fill(kernels.rows, devices)
+    return kernel_fill(launched.rows, devices)
 
 
 def _share(
     profile: ProfileData, works: Sequence[OpWork], with_device: Sequence[OpWork]
 ) -> tuple[StepShare, list[Missing]]:
     found: dict[str, Any] = dict.fromkeys(StepShare.__struct_fields__)
-    windows = {work.host: profile.derived(work.host, "windows") for work in works}
+    by_host = {work.host: profile.derived(work.host, windows) for work in works}
     stepped = {
         host: one
-        for host, one in windows.items()
+        for host, one in by_host.items()
         if not isinstance(one, Unavailable) and one.has_steps
     }
     if not stepped:
@@ -229,13 +232,13 @@ def _device_share(
 ) -> tuple[int, int, int]:
     """Lengths over devices: of the steps, of the op's work in them, of it alone."""
     steps = _measured(windows)
-    activity = recorded(profile, work.host, "device_activity")
+    activity = present(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)
     chosen[work.activity] = True
     device = handles(activity, "device")
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
     busy, alone = 0, 0
-    timeline = profile.derived(work.host, "device_timeline")
+    timeline = present(profile.derived(work.host, device_timeline))
     for one in timeline.devices:
         on_device = device == one.device
         mine = on_device & chosen

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.work import recorded
 from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _by_device(profile: ProfileData, work: OpWork) -> _Found:
     """Calls, codes and texts from the device activity."""
     if not len(work.activity):
         return _NOTHING
-    activity = recorded(profile, work.host, "device_activity")
+    activity = present(profile.table(work.host, "device_activity"))
     handle = handles(activity, "shape")[work.activity]
     known = handle >= 0
     distinct, code = np.unique(handle[known], return_inverse=True)
@@ -169,7 +168,7 @@ def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
     """Device time by call; null where no device was looked at."""
     if "device_activity" in work.absent:
         return pl.Series("device_ps", [None] * len(work.calls), pl.Int64)
-    activity = recorded(profile, work.host, "device_activity")
+    activity = present(profile.table(work.host, "device_activity"))
     spent = np.zeros(len(work.calls), np.int64)
     np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
     if "launches" not in work.absent:

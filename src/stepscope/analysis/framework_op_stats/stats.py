@@ -29,6 +29,7 @@ from stepscope.analysis.ops.rows import (
 )
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -301,7 +302,7 @@ def _missing(
                 for name, why in side.absent.items()
             ]
     for name in profile.hosts:
-        ops = profile.derived(name, "host_ops")
+        ops = profile.derived(name, host_ops)
         if not isinstance(ops, Unavailable) and ops.without_values is not None:
             field = f"rows[host, {name}, compiled programs]"
             found.append(ops.without_values.for_field(field))
@@ -311,9 +312,8 @@ def _missing(
 def _inputs(profile: ProfileData) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for name in profile.hosts:
-        host, device = (
-            profile.derived(name, which) for which in ("host_ops", "device_ops")
-        )
+        host = profile.derived(name, host_ops)
+        device = profile.derived(name, device_ops)
         read = {}
         if not isinstance(host, Unavailable):
             read["host_op_executions"] = int(host.rows["occurrences"].sum())

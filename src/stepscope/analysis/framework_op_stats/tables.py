@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.work import recorded
 from stepscope.analysis.results.null_columns import share
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.kernels import launch_dimensions
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import present
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
@@ -107,7 +110,7 @@ def kernel_rows(
     """
     frames = []
     for work in works:
-        classes = profile.derived(work.host, "activity_classes")
+        classes = present(profile.derived(work.host, activity_classes))
         sums = _class_sums(profile, work, classes.code, len(classes.rows))
         kinds = classes.rows["kind"].to_numpy()
         rows = sums.join(fills[work.host], on="class", how="inner").with_columns(
@@ -140,7 +143,7 @@ def _class_sums(
     profile: ProfileData, work: OpWork, code: NDArray[np.int32], count: int
 ) -> pl.DataFrame:
     """Sums by class of the activities that lasted, of the calls alone."""
-    activity = recorded(profile, work.host, "device_activity")
+    activity = present(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
     sums = totals_by(code[work.activity], dur_ps, count=count, where=dur_ps > 0)
     rows = np.flatnonzero(sums.count).astype(np.int32)
@@ -159,11 +162,11 @@ def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     """One row per direction, name and op, by total time: copies and memsets."""
     frames = []
     for work in works:
-        activity = recorded(profile, work.host, "device_activity")
+        activity = present(profile.table(work.host, "device_activity"))
         kind = codes(activity, "kind")[work.activity]
         rows = work.activity[~np.isin(kind, _KERNELS)]
-        ops = profile.derived(work.host, "activity_ops")
-        types = recorded(profile, work.host, "event_types")
+        ops = present(profile.derived(work.host, activity_ops))
+        types = present(profile.table(work.host, "event_types"))
         chosen = activity[rows]
         frames.append(
             chosen.select(
@@ -225,21 +228,21 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     """
     calls, started = [], []
     for work in works:
-        launches = recorded(profile, work.host, "launches")
-        types = recorded(profile, work.host, "event_types")
+        launches = present(profile.table(work.host, "launches"))
+        types = present(profile.table(work.host, "event_types"))
         names = types["name"][handles(launches, "type")]
         calls.append(
             launches[work.launch].select(names[work.launch].alias("name"), "dur_ps")
         )
-        correlation = profile.derived(work.host, "correlation")
-        launch = correlation.launch_of_activity[work.activity]
+        matched = present(profile.derived(work.host, correlation))
+        launch = matched.launch_of_activity[work.activity]
         rows = work.activity[launch >= 0]
         started.append(
             pl.DataFrame(
                 {
                     "name": names[launch[launch >= 0]],
-                    "idle": correlation.queue_empty[rows],
-                    "wait_ps": correlation.latency_ps[rows],
+                    "idle": matched.queue_empty[rows],
+                    "wait_ps": matched.latency_ps[rows],
                 }
             )
         )

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
-from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
+from stepscope.derive.device.correlation import correlation
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.host.event_nesting import event_nesting
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["CALLS", "OpWork", "op_work", "recorded"]
+__all__ = ["CALLS", "OpWork", "op_work"]
 
 #: Columns of `OpWork.calls`; null means unknown.
 CALLS: Final[dict[str, pl.DataType]] = {
@@ -65,18 +69,6 @@ class OpWork(Frozen, frozen=True):
     absent: dict[str, Unavailable]
 
 
-def recorded(profile: ProfileData, host: str, table: str) -> pl.DataFrame:
-    """A table that is known to be there.
-
-    Raises:
-        TypeError: It is not; whoever asks has to look at `OpWork.absent` first.
-    """
-    found = profile.table(host, table)
-    if isinstance(found, Unavailable):
-        raise TypeError(f"{host} has no table {table}: {found.reason}")
-    return found
-
-
 def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     """Find the calls of the chosen ops and what each of them put on a device.
 
@@ -90,14 +82,14 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
             return None
         return found
 
-    events = known("host_op_events", profile.derived(host, "host_op_events"))
-    nesting = known("host_op_events", profile.derived(host, "nesting"))
+    events = known("host_op_events", profile.derived(host, host_op_events))
+    nesting = known("host_op_events", profile.derived(host, event_nesting))
     activity = known("device_activity", profile.table(host, "device_activity"))
-    ops = known("device_activity", profile.derived(host, "activity_ops"))
+    ops = known("device_activity", profile.derived(host, activity_ops))
     # What describes kernels needs whatever else is looked up of an activity.
-    known("device_activity", profile.derived(host, "kernels"))
+    known("device_activity", profile.derived(host, kernels))
     launches = known("launches", profile.table(host, "launches"))
-    correlation = known("launches", profile.derived(host, "correlation"))
+    matched = known("launches", profile.derived(host, correlation))
     known("launches", profile.table(host, "event_types"))
     if nesting is None:
         events = None
@@ -116,7 +108,7 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
         return _without_device(host_side)
     launch_of = np.full(len(activity), -1, np.int32)
     if "launches" not in absent:
-        launch_of = correlation.launch_of_activity
+        launch_of = matched.launch_of_activity
     return _with_device(host_side, activity, ops, selection, launch_of=launch_of)
 
 
@@ -208,7 +200,7 @@ def _calls_around(
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
     end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
-    answer = ancestors.inherit(parent, label, int(event[0]), end)
+    answer = inherit(parent, label, int(event[0]), end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label[wanted]

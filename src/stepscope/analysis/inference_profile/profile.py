@@ -24,6 +24,8 @@ from stepscope.analysis.inference_profile.latency import (
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
 from stepscope.derive.columns.arrays import ints
+from stepscope.derive.inference.request_waits import request_waits
+from stepscope.derive.inference.requests import requests
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -197,11 +199,11 @@ def _found(
     found: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
-        requests = run.derived(host, "requests")
-        if isinstance(requests, Unavailable):
-            absent[host] = requests
+        asked = run.derived(host, requests)
+        if isinstance(asked, Unavailable):
+            absent[host] = asked
             continue
-        rows = _named_threads(run, host, requests.rows)
+        rows = _named_threads(run, host, asked.rows)
         if name:
             rows = rows.filter(pl.col("name") == name)
         if len(rows):
@@ -222,9 +224,9 @@ def _no_such_name(name: str) -> Unavailable:
 def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
     """Why ids or sizes are null in every request."""
     lost = [
-        requests.without_values
-        for requests in (run.derived(host, "requests") for host in run.hosts)
-        if not isinstance(requests, Unavailable) and requests.without_values
+        asked.without_values
+        for asked in (run.derived(host, requests) for host in run.hosts)
+        if not isinstance(asked, Unavailable) and asked.without_values
     ]
     reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
     return missing_columns(rows, reasons, prefix="requests.")
@@ -249,7 +251,7 @@ def _buckets(
     frames: list[pl.DataFrame] = []
     why: dict[str, Unavailable] = {}
     for host, rows in found.items():
-        waits = run.derived(host, "request_waits")
+        waits = run.derived(host, request_waits)
         if isinstance(waits, Unavailable):
             return None, [waits.for_field(field) for field in _OF_BUCKETS]
         frames.append(rows.select("dur_ps").hstack(waits.rows[rows["at"]]))

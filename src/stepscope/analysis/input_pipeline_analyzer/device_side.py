@@ -27,6 +27,8 @@ from stepscope.analysis.results.statistics import Statistics, statistics_of
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.rows import reasons_of
 from stepscope.analysis.steps.summary import summary_of
+from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -173,7 +175,7 @@ def device_side(
 
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
     """Where the host's step threads wait for input; None where unknown."""
-    classes = run.derived(host.host, "host_classes")
+    classes = run.derived(host.host, host_classes)
     if isinstance(classes, Unavailable) or "host_wait" in host.breakdown.missing:
         return None
     waits: Spans = classes.input_wait
@@ -184,7 +186,7 @@ def _asks(run: ProfileData, host: str, waits: Spans | None) -> bool:
     """Whether the recording shows how the program gets its data at all."""
     if waits is not None and len(waits):
         return True
-    ops = run.derived(host, "input_ops")
+    ops = run.derived(host, input_ops)
     return not isinstance(ops, Unavailable) and ops.pipeline_calls > 0
 
 

@@ -8,7 +8,9 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.results.null_columns import share
-from stepscope.derive.input_pipeline.input_ops import INPUT_CATEGORIES
+from stepscope.derive.input_pipeline.calls import pipeline_calls
+from stepscope.derive.input_pipeline.graph import pipeline_graph
+from stepscope.derive.input_pipeline.input_ops import INPUT_CATEGORIES, input_ops
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -133,7 +135,7 @@ def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailab
 def _ours(
     run: ProfileData, host: str, reasons: Mapping[str, list[Unavailable]]
 ) -> pl.DataFrame | Unavailable:
-    found = run.derived(host, "input_ops")
+    found = run.derived(host, input_ops)
     if isinstance(found, Unavailable):
         return found
     for category, why in found.doubts.items():
@@ -172,10 +174,10 @@ class _Critical(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
-    calls = run.derived(host, "pipeline_calls")
+    calls = run.derived(host, pipeline_calls)
     if isinstance(calls, Unavailable):
         return calls
-    graph = run.derived(host, "pipeline_graph")
+    graph = run.derived(host, pipeline_graph)
     if isinstance(graph, Unavailable):
         return graph
     return _critical_of(graph, calls)

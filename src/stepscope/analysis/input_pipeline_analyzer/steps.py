@@ -12,6 +12,7 @@ from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -287,7 +288,7 @@ def between_steps(
     """Where the waiting lies relative to the markers, over all hosts that have any."""
     found: list[InputBetweenSteps] = []
     for host in hosts:
-        one = run.derived(host.host, "input_between_steps")
+        one = run.derived(host.host, input_between_steps)
         if isinstance(one, Unavailable):
             return one
         if one is not None:

@@ -28,9 +28,11 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.derive.memory.allocation_steps import allocation_steps
+from stepscope.derive.memory.replay import memory_replay
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -163,8 +165,8 @@ def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
         return allocations
     if not len(allocations):
         return _NO_EVENTS
-    replay = profile.derived(host, "memory_replay")
-    steps = profile.derived(host, "allocation_steps")
+    replay = present(profile.derived(host, memory_replay))
+    steps = present(profile.derived(host, allocation_steps))
     found = [
         MemoryView(allocations, replay, memory, steps) for memory in replay.memories
     ]

@@ -11,9 +11,11 @@ from stepscope.analysis.model_views.options import Options, Settings, settings_o
 from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
 from stepscope.analysis.model_views.tree import NO_SOURCE, grown
 from stepscope.analysis.ops.rows import NO_ACTIVITY
-from stepscope.derive.model.work import VIEWS, charges_of
+from stepscope.derive.model.work import VIEWS, charges_of, model_charges, model_work
+from stepscope.derive.ops.database import host_ops
+from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     works: dict[str, ModelWork] = {}
     absent: list[Unavailable] = []
     for name in profile.hosts:
-        work = profile.derived(name, "model_work")
+        work = profile.derived(name, model_work)
         if isinstance(work, Unavailable):
             absent.append(work)
         elif not work.sees_host(None) and not work.sees_device(None):
@@ -86,7 +88,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     spent = known = 0
     untold: dict[View, frozenset[str]] = {}
     charges = [
-        profile.derived(name, "model_charges")
+        present(profile.derived(name, model_charges))
         if rows is None and not settings.trainable_only
         else charges_of(works[name], rows, trainable_only=settings.trainable_only)
         for name, rows in steps.items()
@@ -190,7 +192,7 @@ _NO_TIME: Final = Unavailable(
 
 def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
     """Why nothing is known to have run on a host."""
-    why = profile.derived(host, "host_ops")
+    why = profile.derived(host, host_ops)
     return why if isinstance(why, Unavailable) else _NO_OPS
 
 
@@ -230,13 +232,13 @@ def _step_rows(
         raise BadUsage(f"last_steps={options.last_steps} is no number of steps")
     marked = {name: _marked(profile, name) for name in works}
     if not any(marked.values()):
-        why = profile.derived(next(iter(works)), "steps")
+        why = profile.derived(next(iter(works)), steps)
         return why if isinstance(why, Unavailable) else _NO_OPS
     found: dict[str, tuple[int, ...] | None] = {}
-    for name, steps in marked.items():
+    for name, numbered in marked.items():
         rows = [
             row
-            for row, (number, marker) in enumerate(steps)
+            for row, (number, marker) in enumerate(numbered)
             if options.step in {None, number} and options.step_name in {None, marker}
         ]
         if rows:
@@ -260,10 +262,10 @@ def _no_such_step(
 
 def _marked(profile: ProfileData, host: str) -> list[tuple[int, str | None]]:
     """Number and marker of each step of a host."""
-    steps = profile.derived(host, "steps")
-    if isinstance(steps, Unavailable):
+    of_host = profile.derived(host, steps)
+    if isinstance(of_host, Unavailable):
         return []
-    found: list[tuple[int, str | None]] = steps.rows.select("step", "marker").rows()
+    found: list[tuple[int, str | None]] = of_host.rows.select("step", "marker").rows()
     return found
 
 
@@ -331,7 +333,7 @@ def _missing(
         found.append(_NO_LINES.for_field("code"))
     for name in profile.hosts:
         if name not in works:
-            work = profile.derived(name, "model_work")
+            work = profile.derived(name, model_work)
             why = work if isinstance(work, Unavailable) else _why_nothing(profile, name)
             found.append(why.for_field(f"hosts.{name}"))
     return found

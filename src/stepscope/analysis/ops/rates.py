@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.derive.ops.costs import host_op_costs, op_costs
+from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.unavailable import Unavailable
 from stepscope.units import GIB, PS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.derive.ops.database import DeviceOps, HostOps
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
@@ -70,15 +75,19 @@ def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
 
 def device_costs(profile: ProfileData) -> pl.DataFrame:
     """Costs and peaks of device ops over all hosts and devices: `COSTS` by op."""
-    return _merged(profile, "op_costs", "device_ops")
+    return _merged(profile, op_costs, device_ops)
 
 
 def host_costs(profile: ProfileData) -> pl.DataFrame:
     """The same of host ops, where the hosts do the work themselves."""
-    return _merged(profile, "host_op_costs", "host_ops")
+    return _merged(profile, host_op_costs, host_ops)
 
 
-def _merged(profile: ProfileData, costs: str, ops: str) -> pl.DataFrame:
+def _merged(
+    profile: ProfileData,
+    costs: Callable[..., pl.DataFrame | Unavailable],
+    ops: Callable[..., DeviceOps | HostOps | Unavailable],
+) -> pl.DataFrame:
     """Sums by op; what one host or device cannot tell, the sum cannot."""
     frames = [pl.DataFrame(schema=COSTS)]
     for host in profile.hosts:

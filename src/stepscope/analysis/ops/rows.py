@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.device.correlation import correlation
 from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -86,7 +90,7 @@ def host_side(profile: ProfileData) -> Side:
     found: dict[str, HostOps] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
-        ops = profile.derived(host, "host_ops")
+        ops = profile.derived(host, host_ops)
         if isinstance(ops, Unavailable):
             absent[host] = ops
         else:
@@ -113,7 +117,7 @@ def device_side(profile: ProfileData) -> Side:
     found: dict[str, DeviceOps] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
-        ops = profile.derived(host, "device_ops")
+        ops = profile.derived(host, device_ops)
         if isinstance(ops, Unavailable):
             absent[host] = ops
         elif not len(ops.rows):
@@ -145,8 +149,7 @@ NO_ACTIVITY: Final = Unavailable(
 def without_steps(profile: ProfileData) -> Unavailable:
     """Why times per step are unknown where they are unknown as a whole."""
     for host in profile.hosts:
-        for name in ("steps", "windows"):
-            found = profile.derived(host, name)
+        for found in (profile.derived(host, steps), profile.derived(host, windows)):
             if isinstance(found, Unavailable):
                 return found
     return _NO_STEP_OF_ACTIVITY
@@ -160,9 +163,9 @@ def launch_latency_ps(profile: ProfileData) -> float:
     """
     waits = []
     for host in profile.hosts:
-        correlation = profile.derived(host, "correlation")
-        if not isinstance(correlation, Unavailable):
-            waits.append(correlation.latency_ps[correlation.queue_empty])
+        matched = profile.derived(host, correlation)
+        if not isinstance(matched, Unavailable):
+            waits.append(matched.latency_ps[matched.queue_empty])
     everything = np.concatenate(waits) if waits else np.empty(0, np.int64)
     if len(everything) < _ENOUGH_WAITS:
         return float(_USUAL_LATENCY_PS)

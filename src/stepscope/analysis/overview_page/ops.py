@@ -11,11 +11,13 @@ import polars as pl
 
 from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rates
 from stepscope.analysis.ops.rows import device_side, host_side
+from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.device.precision import PrecisionEvidence
-from stepscope.derive.host.function_calls import EXPENSIVE_MODES
+from stepscope.derive.device.precision import PrecisionEvidence, precision
+from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
-from stepscope.derive.ops.placement import PROGRAM_EVIDENCE
+from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
 
@@ -275,18 +277,21 @@ def precision_of(
     why: Unavailable | None = None
     for host in hosts:
         activity = profile.table(host, "device_activity")
-        precision = profile.derived(host, "precision")
-        if isinstance(activity, Unavailable) or isinstance(precision, Unavailable):
-            why = activity if isinstance(activity, Unavailable) else precision
+        width = profile.derived(host, precision)
+        if isinstance(activity, Unavailable):
+            why = activity
+            continue
+        if isinstance(width, Unavailable):
+            why = width
             continue
         dur = ints(activity, "dur_ps")
-        computes = precision.bits > 0
+        computes = width.bits > 0
         masks = {
             "all": computes,
-            "16": precision.bits == 16,
-            "tf32": computes & precision.tf32,
-            "fp64": computes & precision.fp64,
-            "default": computes & (precision.evidence == PrecisionEvidence.DEFAULT),
+            "16": width.bits == 16,
+            "tf32": computes & width.tf32,
+            "fp64": computes & width.fp64,
+            "default": computes & (width.evidence == PrecisionEvidence.DEFAULT),
         }
         for name, mask in masks.items():
             time[name] += int(dur[mask].sum())
@@ -320,7 +325,7 @@ def placement_of(
     found: list[OpPlacement] = []
     why = _NO_NAMES
     for host in hosts:
-        placed = profile.derived(host, "op_placement")
+        placed = profile.derived(host, op_placement)
         if isinstance(placed, Unavailable):
             why = placed
         else:
@@ -391,8 +396,10 @@ def _placement_missing(
     """One entry per null: the absent side where one is, else that nothing tells."""
     absent: dict[str, Unavailable] = {}
     for host in hosts:
-        for name in ("host_ops", "device_ops"):
-            value = profile.derived(host, name)
+        for name, value in (
+            ("host_ops", profile.derived(host, host_ops)),
+            ("device_ops", profile.derived(host, device_ops)),
+        ):
             if isinstance(value, Unavailable):
                 absent.setdefault(name, value)
     fallback = absent.get("device_ops") or absent.get("host_ops") or _NOT_TOLD
@@ -421,7 +428,7 @@ def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unav
     """Calls of graph functions of all hosts."""
     frames, why = [], _NO_NAMES
     for host in hosts:
-        calls = profile.derived(host, "function_calls")
+        calls = profile.derived(host, function_calls)
         if isinstance(calls, Unavailable):
             why = calls
         else:
@@ -488,7 +495,7 @@ def collectives_of(
     """
     frames, why = [], None
     for host in hosts:
-        found = profile.derived(host, "collectives")
+        found = profile.derived(host, collectives)
         if isinstance(found, Unavailable):
             why = found
         else:

@@ -38,6 +38,9 @@ from stepscope.analysis.steps.summary import (
     summary_of,
 )
 from stepscope.derive.phases.rules import PHASES
+from stepscope.derive.phases.totals import phases
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.steps.chosen import step_candidates
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -395,7 +398,7 @@ def _without_steps(hosts: Sequence[HostSteps]) -> list[Missing]:
 def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
     steps = host.steps
     if isinstance(steps, Unavailable):
-        tried = run.derived(host.host, "step_candidates")
+        tried = run.derived(host.host, step_candidates)
         candidates: Sequence[Candidate] = (
             ()
             if isinstance(tried, Unavailable)
@@ -441,9 +444,10 @@ def _phases(
     """Mean time of each phase over the rows; a phase that no op shows is unknown."""
     if not matching.in_lock_step:
         return note.present("phases_ms", _not_averaged(matching))
-    frames, seen = [], set()
+    frames = []
+    seen: set[str] = set()
     for host in hosts:
-        found = run.derived(host.host, "phases")
+        found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
             return note.present("phases_ms", found)
         numbered = host.windows.rows.select(
@@ -474,8 +478,8 @@ def _is_training(
 ) -> bool | None:
     """What op names say, and what the phases add where names are instructions."""
     for host in hosts:
-        phases = run.derived(host.host, "phases")
-        if not isinstance(phases, Unavailable) and phases.seen & _TRAINING:
+        found = run.derived(host.host, phases)
+        if not isinstance(found, Unavailable) and found.seen & _TRAINING:
             return True
     return placed
 
@@ -505,7 +509,7 @@ def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
         table = run.table(host.host, name)
         counts[name] = None if isinstance(table, Unavailable) else table.height
     counts["windows"] = host.windows.rows.height
-    classes = run.derived(host.host, "host_classes")
+    classes = run.derived(host.host, host_classes)
     counts["step_threads"] = (
         None if isinstance(classes, Unavailable) else len(classes.threads.tracks())
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from stepscope.analysis.steps.measured_hosts import start_unix_ns
-from stepscope.derive.collectives.calls import COLLECTIVE_CALLS
+from stepscope.derive.collectives.calls import COLLECTIVE_CALLS, collective_calls
 from stepscope.derive.collectives.clocks import HostClock, align
 from stepscope.derive.collectives.matching import (
     matched_collectives,
@@ -59,7 +59,7 @@ def worker_collectives(
     frames[0] = frames[0].with_columns(host=pl.lit("", pl.String)).clear()
     absent: dict[str, Unavailable] = {}
     for host in hosts:
-        calls = run.derived(host.host, "collective_calls")
+        calls = run.derived(host.host, collective_calls)
         if isinstance(calls, Unavailable):
             absent[host.host] = calls
         else:

@@ -12,6 +12,8 @@ import polars as pl
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.derive.collectives.waits import waiting_spans
 from stepscope.derive.columns.arrays import ints
+from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.derive.step_windows.first_compute import first_compute
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def worker_rows(
             work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
         )
         mine = collectives.calls.filter(pl.col("host") == host.host)
-        rows = _with_waits(run.derived(host.host, "device_sets"), host, rows, mine)
+        rows = _with_waits(run.derived(host.host, device_sets), host, rows, mine)
         frames.append(
             rows.join(
                 waited,
@@ -114,7 +116,7 @@ def _begun(
         aligned_start_ps=pl.col("start_ps") + pl.lit(clock.shift_ps, pl.Int64),
         begin_ps=pl.col("start_ps") + shift,
     )
-    first = run.derived(host.host, "first_compute")
+    first = run.derived(host.host, first_compute)
     if isinstance(first, Unavailable):
         return started
     windows = host.windows.rows.with_row_index("window").select(

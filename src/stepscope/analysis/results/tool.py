@@ -33,4 +33,4 @@ class Tool(NamedTuple):
     title: str
     options: type[msgspec.Struct]
     analyse: Callable[[ProfileData, Any], msgspec.Struct | Unavailable]
-    derivations: tuple[str, ...]
+    derivations: tuple[Callable[..., object], ...]

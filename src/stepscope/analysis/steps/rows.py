@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES, breakdown
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -76,20 +78,21 @@ def host_steps(
         host: Which of its hosts.
         marker: Only the steps of this marker name (train, test, …).
     """
-    steps = profile.derived(host, "steps")
-    windows = profile.derived(host, "windows")
-    breakdown = profile.derived(host, "breakdown")
-    for value in (windows, breakdown):
-        if isinstance(value, Unavailable):
-            return value
-    named = _named_windows(host, windows, steps, marker)
+    found = profile.derived(host, steps)
+    step_windows = profile.derived(host, windows)
+    charged = profile.derived(host, breakdown)
+    if isinstance(step_windows, Unavailable):
+        return step_windows
+    if isinstance(charged, Unavailable):
+        return charged
+    named = _named_windows(host, step_windows, found, marker)
     return HostSteps(
         host,
-        steps,
-        windows,
-        breakdown,
-        _joined(breakdown.rows, named, windows.device_spans),
-        _joined(breakdown.any_device, named, windows.device_spans),
+        found,
+        step_windows,
+        charged,
+        _joined(charged.rows, named, step_windows.device_spans),
+        _joined(charged.any_device, named, step_windows.device_spans),
     )
 
 

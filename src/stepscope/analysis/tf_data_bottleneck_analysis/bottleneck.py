@@ -23,9 +23,11 @@ from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
     Upstream,
     suggestion_for,
 )
+from stepscope.derive.input_pipeline.calls import pipeline_calls
+from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -319,12 +321,11 @@ def _looked_at(run: ProfileData) -> tuple[list[_Host], dict[str, Unavailable]]:
     found: list[_Host] = []
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
-        graph, calls = (
-            run.derived(host, name) for name in ("pipeline_graph", "pipeline_calls")
-        )
+        calls = run.derived(host, pipeline_calls)
         if isinstance(calls, Unavailable):
             absent[host] = calls
         else:
+            graph = present(run.derived(host, pipeline_graph))
             found.append(_Host(host, graph, calls, exposed_wait(run, host)))
     return found, absent
 

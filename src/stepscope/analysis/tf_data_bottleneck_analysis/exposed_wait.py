@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -37,19 +40,19 @@ class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
 
 def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
     """The waiting of one host's steps, or why it cannot be told."""
-    windows = profile.derived(host, "windows")
-    breakdown = profile.derived(host, "breakdown")
-    for value in (windows, breakdown):
-        if isinstance(value, Unavailable):
-            return value
-    if not windows.has_steps:
-        steps = profile.derived(host, "steps")
-        return steps if isinstance(steps, Unavailable) else _NO_TIME
-    if "host_wait" in breakdown.missing:
-        why: Unavailable = breakdown.missing["host_wait"]
-        return why
-    open_end = windows.rows["open_end"]
-    judged = breakdown.rows
+    step_windows = profile.derived(host, windows)
+    charged = profile.derived(host, breakdown)
+    if isinstance(step_windows, Unavailable):
+        return step_windows
+    if isinstance(charged, Unavailable):
+        return charged
+    if not step_windows.has_steps:
+        found = profile.derived(host, steps)
+        return found if isinstance(found, Unavailable) else _NO_TIME
+    if "host_wait" in charged.missing:
+        return charged.missing["host_wait"]
+    open_end = step_windows.rows["open_end"]
+    judged = charged.rows
     if not open_end.all():
         judged = judged.filter(~open_end.gather(judged["window"]))
     waited = int(judged["host_wait_ps"].sum())

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 
@@ -152,7 +152,7 @@ def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
 
 # Fields of `Activity` by name: their types differ.
 def _op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
-    ops = profile.derived(host, "activity_ops")
+    ops = profile.derived(host, activity_ops)
     if isinstance(ops, Unavailable):
         return {"op": None, "op_type": None, "op_evidence": "none"}
     of_row = ops.ops.row(int(ops.op[row]), named=True)

@@ -21,7 +21,11 @@ from stepscope.analysis.trace_viewer.arguments import (
 )
 from stepscope.analysis.trace_viewer.spans import host_timeline
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.correlation import correlation
+from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Missing, Unavailable
 
@@ -198,12 +202,17 @@ def _looked_up(
             "launched": (),
             "launched_count": 0,
         }
-    nesting = profile.derived(host, "nesting")
-    parent = None if isinstance(nesting, Unavailable) else int(nesting.parent[event])
-    absent = nesting if isinstance(nesting, Unavailable) else None
+    nesting = profile.derived(host, event_nesting)
+    self_ps: int | Unavailable
+    parent: int | Unavailable | None
+    if isinstance(nesting, Unavailable):
+        self_ps = parent = nesting
+    else:
+        self_ps, parent = int(nesting.self_ps[event]), int(nesting.parent[event])
+        parent = parent if parent >= 0 else None
     return {
-        "self_ps": absent or int(nesting.self_ps[event]),
-        "parent": absent or (parent if parent is not None and parent >= 0 else None),
+        "self_ps": self_ps,
+        "parent": parent,
         "step": _step_of_event(profile, host, shown, event),
         "arguments": arguments,
         "activity": activity_of(profile, host, event),
@@ -257,9 +266,9 @@ def _partners(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> dict[str, Any]:
     """Both ends of the arrows at an event."""
-    correlation = profile.derived(host, "correlation")
-    if isinstance(correlation, Unavailable):
-        return dict.fromkeys(("launched_by", "launched", "launched_count"), correlation)
+    matched = profile.derived(host, correlation)
+    if isinstance(matched, Unavailable):
+        return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)
     flows = shown.timeline.flows
     at = int(np.searchsorted(flows.device_event, event))
     is_device = at < len(flows.device_event) and flows.device_event[at] == event
@@ -291,35 +300,35 @@ def _partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
 
 
 def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable | None:
-    steps = profile.derived(host, "steps")
-    if isinstance(steps, Unavailable):
-        return steps
-    return _number(steps, row) if row >= 0 else None
+    found = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
+        return found
+    return _number(found, row) if row >= 0 else None
 
 
 def _step_of_event(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> int | Unavailable | None:
     """The step of the activity, or in whose time a host event began."""
-    steps = profile.derived(host, "steps")
-    if isinstance(steps, Unavailable):
-        return steps
+    found = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
+        return found
     activity = row_of_activity(profile, host, event)
     if activity is not None:
-        of_activity = profile.derived(host, "activity_steps")
+        of_activity = profile.derived(host, activity_steps)
         if isinstance(of_activity, Unavailable):
             return of_activity
         row = int(of_activity[activity])
-        return _number(steps, row) if row >= 0 else None
-    starts = ints(steps.rows, "start_ps")
+        return _number(found, row) if row >= 0 else None
+    starts = ints(found.rows, "start_ps")
     start = shown.events["start_ps"][event]
     row = int(np.searchsorted(starts, start, side="right")) - 1
     if row < 0:
         return None
-    end = steps.rows["end_ps"][row]
+    end = found.rows["end_ps"][row]
     if end is None and row + 1 == len(starts):
-        end = steps.last_end_ps
-    return _number(steps, row) if end is None or start < end else None
+        end = found.last_end_ps
+    return _number(found, row) if end is None or start < end else None
 
 
 def _number(steps: Steps, row: int) -> int:

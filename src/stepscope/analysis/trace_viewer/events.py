@@ -14,8 +14,11 @@ import polars as pl
 from stepscope.analysis.trace_viewer.arguments import Told, argument_source, gathered
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.step_time.event_categories import event_categories
+from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.step_lines import step_names
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -132,10 +135,10 @@ class _Host:
         self._is_counter = (tracks["kind"] == "counters").to_numpy()
         self._on_host = tracks["device"].is_null().to_numpy()
         self._source = argument_source(profile, host)
-        category = profile.derived(host, "event_categories")
+        category = profile.derived(host, event_categories)
         self._category = None if isinstance(category, Unavailable) else category
-        steps = profile.derived(host, "steps")
-        self._steps = None if isinstance(steps, Unavailable) else steps
+        found = profile.derived(host, steps)
+        self._steps = None if isinstance(found, Unavailable) else found
         self._activity = _activity(profile, host, self._steps)
         flows = trace.timeline.flows
         self._first_flow = first_flow
@@ -298,8 +301,8 @@ def _activity(profile: ProfileData, host: str, steps: Steps | None) -> _Activity
     rows = np.flatnonzero(event >= 0)
     if (np.diff(event[rows]) < 0).any():
         rows = rows[np.argsort(event[rows], kind="stable")]
-    step = profile.derived(host, "activity_steps")
-    ops = profile.derived(host, "activity_ops")
+    step = profile.derived(host, activity_steps)
+    ops = profile.derived(host, activity_ops)
     if isinstance(ops, Unavailable):
         op, op_name = np.zeros(len(rows), np.int32), pl.Series([None], dtype=pl.String)
     else:

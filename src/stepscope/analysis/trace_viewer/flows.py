@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.analysis.trace_viewer.spans import host_timeline
 from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.correlation import correlation
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def flows(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    correlation = profile.derived(host, "correlation")
-    if isinstance(correlation, Unavailable):
-        return correlation
+    matched = profile.derived(host, correlation)
+    if isinstance(matched, Unavailable):
+        return matched
     start_ps, dur_ps = ints(shown.events, "start_ps"), ints(shown.events, "dur_ps")
     launch, device = (
         shown.timeline.flows.launch_event,

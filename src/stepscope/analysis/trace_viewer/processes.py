@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ints
+from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
@@ -74,7 +75,7 @@ def host_traces(
     absent: dict[str, Unavailable] = {}
     several = len(profile.hosts) > 1
     for number, host in enumerate(profile.hosts, start=1):
-        timeline = profile.derived(host, "trace_timeline")
+        timeline = profile.derived(host, trace_timeline)
         if isinstance(timeline, Unavailable):
             absent[host] = timeline
             continue

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.step_time.event_categories import OTHER
+from stepscope.derive.step_time.event_categories import OTHER, event_categories
+from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.timeline.lanes import trace_lanes
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,13 +112,13 @@ class HostTimeline(Frozen, frozen=True):
 
 def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable:
     """The timeline of one host, or why it has none."""
-    profile.prepare(("trace_lanes", "event_categories"), hosts=(host,))
-    lanes = profile.derived(host, "trace_lanes")
+    profile.prepare((trace_lanes, event_categories), hosts=(host,))
+    lanes = profile.derived(host, trace_lanes)
     if isinstance(lanes, Unavailable):
         return lanes
     events = profile.table(host, "events")
-    category = profile.derived(host, "event_categories")
-    timeline = profile.derived(host, "trace_timeline")
+    category = profile.derived(host, event_categories)
+    timeline = present(profile.derived(host, trace_timeline))
     if isinstance(events, Unavailable):
         return events
     if isinstance(category, Unavailable):

@@ -14,6 +14,9 @@ import polars as pl
 
 from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.correlation import correlation
+from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -267,10 +270,10 @@ def _flows(
     reasons: list[Missing] = []
     count = None
     for trace in found:
-        correlation = profile.derived(trace.host, "correlation")
-        if isinstance(correlation, Unavailable):
+        matched = profile.derived(trace.host, correlation)
+        if isinstance(matched, Unavailable):
             field = "flows" if len(found) == 1 else f"flows.{trace.host}"
-            reasons.append(correlation.for_field(field))
+            reasons.append(matched.for_field(field))
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
     if count is None and len(found) > 1:
@@ -292,8 +295,10 @@ def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]
     for trace in found:
         where = "" if len(found) == 1 else f"{trace.host}."
         views = set(trace.timeline.tracks["view"].to_list())
-        for name, view in (("steps", "steps"), ("activity_ops", "framework_ops")):
-            value = profile.derived(trace.host, name)
+        for value, view in (
+            (profile.derived(trace.host, steps), "steps"),
+            (profile.derived(trace.host, activity_ops), "framework_ops"),
+        ):
             if isinstance(value, Unavailable) and view not in views:
                 reasons.append(value.for_field(f"{where}tracks.{view}"))
     return reasons

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.main_thread import in_main_thread
 from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.ground.main_thread import in_main_thread
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder

@@ -188,10 +188,11 @@ def _set_forward() -> None:
     first = () if _receivers.framework is None else (_receivers.framework,)
     makers = (*first, *_receivers.listeners)
     if len(makers) < 2:
-        recorder.set_forward(makers[0] if makers else None)
+        recorder.set_forward(makers[0] if makers else None, keeps=bool(first))
     else:
         recorder.set_forward(
-            lambda name, stats: _Several([make(name, stats) for make in makers])
+            lambda name, stats: _Several([make(name, stats) for make in makers]),
+            keeps=bool(first),
         )
 
 

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+# `unique` imports it when it is first called, by the thread that stores. A child that
+# is forked meanwhile would wait for that import for ever.
+import numpy.ma
+
 from stepscope.xspace.fields import BYTES, DOUBLE, INT, REF, TEXT
 from stepscope.xspace.writing.encode import StatColumn
 

@@ -75,7 +75,12 @@ class Armed:
         )
 
         self._plan = plan
-        self._window = Window(plan, begun=self._end_first, over=self._over)
+        self._window = Window(
+            plan,
+            begun=self._end_first,
+            left=self._left,
+            over=self._over,
+        )
         self._counter: StepCounter = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []
         self._ends = threading.Event()
@@ -110,7 +115,7 @@ class Armed:
         return heard
 
     def _arrived(self, name: str) -> None:
-        from stepscope.capture.launching.step_sources import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.step_sources.registry import (  # noqa: PLC0415 - arming stays light
             install,
         )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
@@ -142,12 +147,23 @@ class Armed:
         watched_s = min(_WATCH_AFTER_S, self._plan.wait_s)
         if self._ends.wait(watched_s):
             return
-        self._window.watch()
+        self._in_main(self._window.watch)
         if self._ends.wait(self._plan.wait_s - watched_s):
             return
-        if self._window.open_by_time():
+        self._in_main(self._window.open_by_time)
+        if self._window.is_by_time:
             self._ends.wait(self._plan.record_s)
-            self._window.close_by_time()
+            self._in_main(self._window.close_by_time)
+
+    def _in_main(self, call: Callable[[], object]) -> None:
+        """Have the main thread do it, as long as it comes to it; else do it here."""
+        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+            MAIN_THREAD_S,
+            at_safe_point,
+        )
+
+        if not at_safe_point(self._guard(call), within_s=MAIN_THREAD_S):
+            call()
 
     def _ended_(self) -> None:
         self._ends.set()
@@ -156,6 +172,9 @@ class Armed:
             self._window.leave()
         else:
             self._window.close()
+
+    def _left(self) -> None:
+        self._ended()
 
     def _over(self) -> None:
         self._ends.set()

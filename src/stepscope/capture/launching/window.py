@@ -14,6 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.notes import (
     Note,
@@ -62,6 +63,7 @@ class Window:
         plan: RunPlan,
         *,
         begun: Callable[[], None],
+        left: Callable[[], object],
         over: Callable[[], None],
     ) -> None:
         """Record by a plan.
@@ -69,6 +71,7 @@ class Window:
         Args:
             plan: Where and what.
             begun: Called whenever a recording has begun.
+            left: Called when the process ends within a recording; it has to end it.
             over: Called once when no more will be recorded.
 
         Attributes:
@@ -89,6 +92,7 @@ class Window:
         self.after_begin: Callable[[], object] = _nothing
         self.after_fork: Callable[[], object] = _nothing
         self._begun_recording = begun
+        self._left = left
         self._over = over
         self._lock = threading.RLock()
         self._beginning = False
@@ -120,7 +124,7 @@ class Window:
 
     def watch(self) -> None:
         """Keep steps and counters from now on, if nothing else is recorded."""
-        with self._lock:
+        with self._alone():
             if self.phase is Phase.IDLE:
                 self._begin(self._watching())
                 self.phase = Phase.WATCHED
@@ -204,29 +208,33 @@ class Window:
 
     def forget_steps(self) -> None:
         """What was counted so far turns out to be something else than the steps."""
-        with self._lock:
+        with self._alone():
             if self.phase is Phase.WATCHED and self._ended:
                 self._step = None
                 self._drop()
                 self.phase = Phase.IDLE
                 self.watch()
 
-    def open_by_time(self) -> bool:
-        """Begin to record because of the time that has passed; whether it did."""
-        with self._lock:
+    @property
+    def is_by_time(self) -> bool:
+        """Whether time has opened it, and nothing has closed it since."""
+        return self.phase is Phase.TIME
+
+    def open_by_time(self) -> None:
+        """Begin to record because of the time that has passed, without steps."""
+        with self._alone():
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if not waits or self.repeats or steps_were_counted(self.plan.notes):
-                return False
+                return
             if self._only_waits(ends=False) or (is_launcher() and not self.annotated):
-                return False
+                return
             self._drop()
             self._begin(self.plan.options_by_time(sys.modules))
             self.phase = Phase.TIME
-            return True
 
     def close_by_time(self) -> None:
         """End what `open_by_time` began; steps may still have their window."""
-        with self._lock:
+        with self._alone():
             if self.phase is Phase.TIME:
                 self._by_time = self._save("time")
                 self.phase = Phase.IDLE
@@ -234,7 +242,7 @@ class Window:
 
     def close(self) -> None:
         """End the window: save it, and record no more."""
-        with self._lock:
+        with self._alone():
             how = {Phase.STEPS: "steps", Phase.TIME: "time"}.get(self.phase, "early")
             # Steps are what was to be recorded: they replace what time had opened.
             before, self._by_time = self._by_time, None
@@ -253,7 +261,7 @@ class Window:
 
     def abandon(self, reason: str) -> None:
         """Record no more, keep nothing of what is under way, and note why."""
-        with self._lock:
+        with self._alone():
             if self.phase is Phase.OVER:
                 return
             self._drop()
@@ -262,7 +270,7 @@ class Window:
 
     def leave(self) -> None:
         """Record no more, keep nothing, and say nothing: there was nothing to it."""
-        with self._lock:
+        with self._alone():
             self._drop()
             self._end()
 
@@ -303,6 +311,12 @@ class Window:
         if self.phase is not Phase.OVER:
             self.after_fork()
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread is in here, and SIGTERM waits, which would close it."""
+        with self._lock, leaving.undisturbed():
+            yield
+
     def _watching(self) -> ProfilerOptions:
         from dataclasses import replace  # noqa: PLC0415 - arming stays light
 
@@ -313,11 +327,12 @@ class Window:
     def _open_steps(self, first: int) -> None:
         if self.phase is Phase.TIME:
             say("steps begin: they are recorded instead of what time had opened")
-        self._drop()
-        self._begin(self.plan.options())
-        self.phase = Phase.STEPS
-        self._first = first
-        self._opened_s = time.monotonic()
+        with self._alone():
+            self._drop()
+            self._begin(self.plan.options())
+            self.phase = Phase.STEPS
+            self._first = first
+            self._opened_s = time.monotonic()
 
     def _is_enough(self, next_step: int) -> bool:
         if next_step > self.plan.last_step:
@@ -354,7 +369,7 @@ class Window:
         before_s = time.thread_time()
         try:
             self._session = _session_class().start(
-                self.plan.logdir, options, run=self.plan.run
+                self.plan.logdir, options, run=self.plan.run, end=self._left
             )
         finally:
             self._beginning = False

@@ -8,6 +8,7 @@ and options that do not exist are errors, raised before anything begins.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import mmap
 import os
@@ -23,14 +24,15 @@ from stepscope.capture.collectors.broken import BrokenCollector
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.clock import ClockPair
+from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.run import Run
-from stepscope.capture.recording.leaving import leaving
 from stepscope.capture.recording.under_way import UnderWay
 from stepscope.errors import AlreadyRecording, BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from stepscope.capture.collectors.contract import Collector
 
@@ -91,6 +93,7 @@ class Session:
         )
         self._lock = threading.RLock()
         self._left: Run | None = None
+        self._leave: Callable[[], object] = self.stop
 
     @classmethod
     def start(
@@ -99,6 +102,7 @@ class Session:
         options: ProfilerOptions | None = None,
         *,
         run: str | None = None,
+        end: Callable[[], object] | None = None,
     ) -> Session:
         """Begin to record into `<logdir>/plugins/profile/<run>/`.
 
@@ -107,6 +111,7 @@ class Session:
             options: What to record; None means the defaults.
             run: Name of the run; several processes that are given the same one are
                 hosts of one run. None makes a new one.
+            end: Called instead of `stop` when the process ends; it has to stop.
 
         Raises:
             AlreadyRecording: A recording of this process is under way; it goes on.
@@ -115,6 +120,7 @@ class Session:
         options = options or ProfilerOptions()
         name = run or rundir.new_run_name(time.time())
         session = cls(Path(logdir).absolute(), name, options)
+        session._leave = end or session.stop
         session._take_slot(chosen(options))
         return session
 
@@ -153,13 +159,13 @@ class Session:
                     raise _slot.session.already()
                 _slot.session = self
             try:
-                leaving.watch(end=self.stop, forked=self._forked)
+                leaving.watch(end=self._leave, forked=self._forked)
                 if not self._child:
                     # Annotations may be kept only to be heard of; those are not ours.
                     recorder.disable()
                 if self.options.delay_ms:
                     self._delay = threading.Timer(
-                        self.options.delay_ms / 1000, self._begin, (collectors,)
+                        self.options.delay_ms / 1000, self._begin_later, (collectors,)
                     )
                     self._delay.daemon = True
                     self._delay.name = "stepscope-delay"
@@ -177,6 +183,11 @@ class Session:
         with _slot.lock:
             if _slot.session is self:
                 _slot.session = None
+
+    def _begin_later(self, collectors: Sequence[Collector]) -> None:
+        begin = functools.partial(self._begin, collectors)
+        if not at_safe_point(begin, within_s=MAIN_THREAD_S):
+            begin()
 
     def _begin(self, collectors: Sequence[Collector]) -> None:
         with self._lock:
@@ -202,6 +213,8 @@ class Session:
             self._delay.cancel()
         if self._under_way is None:
             return Run(path=None, run=self.run, warnings=(self._nothing,))
+        if leaving.by_signal:
+            self._under_way.tell("SIGTERM ended the recording")
         try:
             return self._under_way.end(to_file=to_file)
         except Exception as error:  # noqa: BLE001 - the edge to the program

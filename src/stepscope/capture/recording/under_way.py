@@ -129,6 +129,10 @@ class UnderWay:
             return self._run(None, b"")
         return self._stored(content, to_file=to_file)
 
+    def tell(self, warning: str) -> None:
+        """Have a sentence stand among the warnings of the run."""
+        self._warnings.append(warning)
+
     @property
     def spool(self) -> Path:
         """Where the recording is stored while it is under way."""

@@ -41,7 +41,8 @@ _NONE: Final = Unavailable(
 )
 
 
-def collective_calls(  # noqa: PLR0917 - a derivation's inputs come in order
+def collective_calls(
+    *,
     trace: TraceData,
     activity_classes: ActivityClasses,
     activity_ops: ActivityOps,

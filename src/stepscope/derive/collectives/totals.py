@@ -41,6 +41,7 @@ _KINDS: Final = (
 
 
 def collectives(
+    *,
     activity_classes: ActivityClasses,
     class_totals: ClassTotals,
     activity_ops: ActivityOps,

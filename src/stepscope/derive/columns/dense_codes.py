@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import groups, numbering
+from stepscope._core import numbering
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def totals_by(
     if where is not None:
         code = np.where(where, code, np.int32(-1))
     found = Totals(*(np.zeros(count, np.int64) for _ in range(4)))
-    answer = groups.totals(
+    answer = numbering.totals(
         np.ascontiguousarray(code, np.int32),
         np.ascontiguousarray(values),
         found.count,

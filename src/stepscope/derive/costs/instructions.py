@@ -70,7 +70,7 @@ class _Instruction(NamedTuple):
     attributes: str | None
 
 
-def instruction_costs(hlo_ops: pl.DataFrame) -> pl.DataFrame:
+def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     """The cost of one execution of each instruction, columns `INSTRUCTION_COSTS`.
 
     A fusion costs what the instructions inside it cost; loops and calls cost nothing

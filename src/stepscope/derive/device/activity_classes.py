@@ -34,7 +34,7 @@ class ActivityClasses(Frozen, frozen=True):
 
 
 def activity_classes(
-    device_activity: pl.DataFrame, activity_ops: ActivityOps
+    *, device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> ActivityClasses:
     """Number the distinct combinations of name, op, device and launch details."""
     columns: dict[str, NDArray[np.signedinteger]] = {

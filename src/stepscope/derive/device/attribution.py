@@ -84,7 +84,8 @@ class ActivityOps(Frozen, frozen=True):
     no_op: NDArray[np.uint8]
 
 
-def activity_ops(  # noqa: PLR0917 - a derivation's inputs come in order
+def activity_ops(
+    *,
     device_activity: pl.DataFrame,
     event_types: pl.DataFrame,
     strings: Sequence[str],

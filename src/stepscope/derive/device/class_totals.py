@@ -38,6 +38,7 @@ class ClassTotals(Frozen, frozen=True):
 
 
 def class_totals(
+    *,
     device_activity: pl.DataFrame,
     activity_classes: ActivityClasses,
     exposure: Exposure,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.device_timeline import DeviceTimeline
+    from stepscope.derive.device.timeline import DeviceTimeline
 
 __all__ = ["Correlation", "correlation"]
 
@@ -52,6 +52,7 @@ class Correlation(Frozen, frozen=True):
 
 
 def correlation(
+    *,
     device_activity: pl.DataFrame,
     launches: pl.DataFrame,
     device_timeline: DeviceTimeline,

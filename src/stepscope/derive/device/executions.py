@@ -50,7 +50,8 @@ class DeviceExecutions(Frozen, frozen=True):
     launched: NDArray[np.bool_]
 
 
-def device_executions(  # noqa: PLR0917 - a derivation's inputs come in order
+def device_executions(
+    *,
     trace: TraceData,
     device_activity: pl.DataFrame,
     activity_classes: ActivityClasses,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.device_timeline import DeviceRows, DeviceTimeline
+    from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
 
 __all__ = ["Exposure", "exposure"]
 
@@ -39,7 +39,7 @@ class Exposure(Frozen, frozen=True):
     hull_ps: dict[int, int]
 
 
-def exposure(device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
+def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
     """Sweep each device once (spec: tools, section 10: exposed time)."""
     found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
     group_of_op = activity_ops.ops["group"].to_numpy()

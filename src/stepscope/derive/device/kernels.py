@@ -76,7 +76,8 @@ class Kernels(Frozen, frozen=True):
     without_geometry: Unavailable | None
 
 
-def kernels(  # noqa: PLR0917 - a derivation's inputs come in order
+def kernels(
+    *,
     activity_classes: ActivityClasses,
     class_totals: ClassTotals,
     activity_ops: ActivityOps,

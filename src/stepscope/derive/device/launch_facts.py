@@ -69,6 +69,7 @@ class LaunchFacts(Frozen, frozen=True):
 
 
 def launch_facts(
+    *,
     device_activity: pl.DataFrame,
     launches: pl.DataFrame,
     correlation: Correlation,

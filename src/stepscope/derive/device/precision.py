@@ -122,6 +122,7 @@ class Precision(Frozen, frozen=True):
 
 
 def precision(
+    *,
     activity_classes: ActivityClasses,
     event_types: pl.DataFrame,
     strings: Sequence[str],

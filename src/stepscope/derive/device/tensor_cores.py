@@ -106,7 +106,8 @@ class TensorCores(Frozen, frozen=True):
     of_class: NDArray[np.int8]
 
 
-def tensor_cores(  # noqa: PLR0917 - a derivation's inputs come in order
+def tensor_cores(
+    *,
     activity_classes: ActivityClasses,
     activity_ops: ActivityOps,
     event_types: pl.DataFrame,

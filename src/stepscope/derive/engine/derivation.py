@@ -1,27 +1,99 @@
-"""What a derivation is: a pure function with a name and named inputs."""
+"""What a derivation is: a pure function whose parameters name its inputs."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["Derivation"]
+__all__ = ["Derivation", "declared"]
 
 
 class Derivation(NamedTuple):
-    """A pure function of one host's tables and other derivations, computed once.
+    """What the signature of a derivation says.
 
     Attributes:
-        name: What tools and signals ask for.
-        inputs: Names of tables or derivations, in order of the parameters; `trace`
-            is the `TraceData` itself, `strings` its interned texts. A name that ends
-            in `?` is handed over even when it is `Unavailable`; without the mark an
-            `Unavailable` input is the result.
+        name: Of the function, and of the parameter of whoever needs its value.
+        inputs: Its parameters; for each, whether it takes an `Unavailable` as it is.
+            Where it does not, an `Unavailable` input is the result.
         compute: The function.
     """
 
     name: str
-    inputs: tuple[str, ...]
+    inputs: dict[str, bool]
     compute: Callable[..., object]
+
+
+def declared(
+    functions: Iterable[Callable[..., object]], given: Collection[str]
+) -> dict[str, Derivation]:
+    """Read the signatures of all derivations, by name.
+
+    Args:
+        functions: Pure functions of keyword-only parameters.
+        given: Names of the inputs that are no derivations.
+
+    Raises:
+        TypeError: A signature does not say what is needed; the message names the
+            function and the parameter.
+    """
+    found: dict[str, Derivation] = {}
+    for function in functions:
+        derivation = _read(function)
+        if derivation.name in found or derivation.name in given:
+            raise TypeError(f"{derivation.name}: declared twice")
+        found[derivation.name] = derivation
+    for derivation in found.values():
+        for name in derivation.inputs:
+            if name not in found and name not in given:
+                raise TypeError(
+                    f"{derivation.name}: its parameter {name!r} names no table and no "
+                    "derivation"
+                )
+    _refuse_circles(found)
+    return found
+
+
+def _read(function: Callable[..., object]) -> Derivation:
+    name = function.__name__
+    inputs: dict[str, bool] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            raise TypeError(
+                f"{name}: its parameter {parameter.name!r} is not keyword-only"
+            )
+        if not isinstance(parameter.annotation, str):
+            raise TypeError(
+                f"{name}: the annotation of {parameter.name!r} is not kept as text; "
+                "begin the module with `from __future__ import annotations`"
+            )
+        inputs[parameter.name] = _names_unavailable(parameter.annotation)
+    return Derivation(name, inputs, function)
+
+
+def _names_unavailable(annotation: str) -> bool:
+    """Whether a union, which is not evaluated, has `Unavailable` among its members."""
+    if "Unavailable" not in annotation:
+        return False
+    members = [ast.parse(annotation, mode="eval").body]
+    while members:
+        match members.pop():
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                members += (left, right)
+            case ast.Name(id="Unavailable"):
+                return True
+    return False
+
+
+def _refuse_circles(derivations: dict[str, Derivation]) -> None:
+    try:
+        TopologicalSorter(
+            {one.name: one.inputs for one in derivations.values()}
+        ).prepare()
+    except CycleError as error:
+        circle = " ← ".join(error.args[1])
+        raise TypeError(f"derivations need each other: {circle}") from None

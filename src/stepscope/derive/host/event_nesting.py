@@ -1,4 +1,4 @@
-"""`nesting`: who contains whom, with asynchronous work kept apart."""
+"""`event_nesting`: who contains whom, with asynchronous work kept apart."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ __all__ = ["event_nesting"]
 
 
 def event_nesting(
+    *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     host_values: Mapping[str, StatRows] | Unavailable,

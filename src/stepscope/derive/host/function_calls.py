@@ -33,6 +33,7 @@ EXPENSIVE_MODES: Final = ("traced-xla", "traced-nonXla", "eager")
 
 
 def function_calls(
+    *,
     trace: TraceData,
     events: pl.DataFrame,
     event_types: pl.DataFrame,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
@@ -37,7 +37,7 @@ class LaunchingOps(Frozen, frozen=True):
 
 
 def launching_ops(
-    launches: pl.DataFrame, nesting: Nesting, host_op_events: HostOpEvents
+    *, launches: pl.DataFrame, event_nesting: Nesting, host_op_events: HostOpEvents
 ) -> LaunchingOps:
     """Find the nearest op event around each launch call, on its own thread.
 
@@ -47,13 +47,13 @@ def launching_ops(
     ops = host_op_events.ops
     launching = ((ops["category"] != int(OpCategory.DATASET)) & ~ops["call"]).to_numpy()
     chosen = np.flatnonzero(launching[host_op_events.op])
-    label = np.full(len(nesting.parent), -1, np.int32)
+    label = np.full(len(event_nesting.parent), -1, np.int32)
     label[host_op_events.event[chosen]] = chosen
     event = handles(launches, "event")
     # Nothing before the first op event or behind the last launch call matters.
     begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
     end = max(int(event.max(initial=-1)) + 1, begin)
-    answer = ancestors.inherit(nesting.parent, label, begin, end)
+    answer = inherit(event_nesting.parent, label, begin, end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     execution = label[event]

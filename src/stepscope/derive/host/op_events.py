@@ -75,7 +75,8 @@ class HostOpEvents(Frozen, frozen=True):
     without_values: Unavailable | None
 
 
-def host_op_events(  # noqa: PLR0917 - a derivation's inputs come in order
+def host_op_events(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

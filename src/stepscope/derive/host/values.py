@@ -67,6 +67,7 @@ def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def host_values(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

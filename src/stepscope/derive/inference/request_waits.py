@@ -108,12 +108,13 @@ class RequestWaits(Frozen, frozen=True):
     missing: dict[str, Unavailable]
 
 
-def request_waits(  # noqa: PLR0917 - a derivation's inputs come in order
+def request_waits(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_kinds: EventKinds,
-    nesting: Nesting,
+    event_nesting: Nesting,
     stats: pl.DataFrame,
     host_classes: HostClasses,
     requests: Requests,
@@ -129,7 +130,7 @@ def request_waits(  # noqa: PLR0917 - a derivation's inputs come in order
         tracks: The table.
         events: The table.
         event_kinds: What the names of the events say.
-        nesting: Parents of the rows of `events`.
+        event_nesting: Parents of the rows of `events`.
         stats: The table, for what threads hand to thread pools.
         host_classes: What each host event stands for.
         requests: The requests.
@@ -139,7 +140,9 @@ def request_waits(  # noqa: PLR0917 - a derivation's inputs come in order
         precision: Bits of each activity.
     """
     served = _Served.of(requests.rows)
-    tasks = _tasks(trace, events, event_kinds, nesting, stats=stats, served=served)
+    tasks = _tasks(
+        trace, events, event_kinds, event_nesting, stats=stats, served=served
+    )
     work = _device_work(
         device_activity, launches, correlation, precision, served=served, tasks=tasks
     )

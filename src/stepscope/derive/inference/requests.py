@@ -100,7 +100,8 @@ class Requests(Frozen, frozen=True):
     without_values: Unavailable | None
 
 
-def requests(  # noqa: PLR0917 - a derivation's inputs come in order
+def requests(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

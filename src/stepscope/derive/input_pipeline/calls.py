@@ -77,9 +77,9 @@ class PipelineCalls(Frozen, frozen=True):
         return self.execution[first:last]
 
 
-def pipeline_calls(graph: PipelineGraph) -> PipelineCalls:
+def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     """Walk every call from its root, all calls at once and one level at a time."""
-    walk = _Walk(graph)
+    walk = _Walk(pipeline_graph)
     reached = walk.blocking()
     others = walk.others(reached)
     call = np.concatenate((reached.call, others.call))
@@ -88,14 +88,14 @@ def pipeline_calls(graph: PipelineGraph) -> PipelineCalls:
     blocking = np.arange(len(call)) < len(reached.call)
     order = np.lexsort((execution, call))
     stages = _per_stage(
-        graph,
+        pipeline_graph,
         call=call[order],
         execution=execution[order],
         critical_ps=critical[order],
         blocking=blocking[order],
     )
     return PipelineCalls(
-        calls=_calls(graph, stages),
+        calls=_calls(pipeline_graph, stages),
         stages=stages,
         call=call[order],
         execution=execution[order],

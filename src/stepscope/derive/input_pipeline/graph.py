@@ -94,14 +94,15 @@ class PipelineGraph(Frozen, frozen=True):
         return overlap
 
 
-def pipeline_graph(  # noqa: PLR0917 - a derivation's inputs come in order
+def pipeline_graph(
+    *,
     iterators: pl.DataFrame,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
-    kinds: EventKinds,
-    nesting: Nesting,
+    event_kinds: EventKinds,
+    event_nesting: Nesting,
     stats: pl.DataFrame,
 ) -> PipelineGraph | Unavailable:
     """Rebuild the input pipelines of a host from what their stages did.
@@ -112,8 +113,8 @@ def pipeline_graph(  # noqa: PLR0917 - a derivation's inputs come in order
         tracks: The table.
         events: The table.
         event_types: The table.
-        kinds: What the names of `event_types` say.
-        nesting: Parents of the rows of `events`.
+        event_kinds: What the names of `event_types` say.
+        event_nesting: Parents of the rows of `events`.
         stats: The table, for the numbers of elements and for contexts.
     """
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
@@ -123,20 +124,20 @@ def pipeline_graph(  # noqa: PLR0917 - a derivation's inputs come in order
     place = ints(listed, "event")
     order = _outermost_first(listed, stages["depth"].to_numpy()[stage])
     stage = stage[order]
-    runs = _Executions(place, nesting.parent, stage, ints(listed, "start_ps"))
+    runs = _Executions(place, event_nesting.parent, stage, ints(listed, "start_ps"))
     nested = runs.enclosing
     handed = _handed_over(
         runs,
         stages,
         events,
         elements=_elements(trace, stats),
-        marks=_marks(event_types, kinds),
+        marks=_marks(event_types, event_kinds),
     )
     alone = np.flatnonzero(nested < 0)
-    found = contexts(trace.strings, tracks, events, kinds, stats)
+    found = contexts(trace.strings, tracks, events, event_kinds, stats)
     who, calls, crowds = callers(
         place[alone],
-        parent=nesting.parent,
+        parent=event_nesting.parent,
         is_call=runs.is_call,
         events=events,
         found=found,

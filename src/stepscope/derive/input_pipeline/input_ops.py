@@ -119,7 +119,8 @@ class InputOps(Frozen, frozen=True):
     doubts: dict[str, Unavailable]
 
 
-def input_ops(  # noqa: PLR0917 - a derivation's inputs come in order
+def input_ops(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

@@ -50,6 +50,7 @@ class AllocationSteps(Frozen, frozen=True):
 
 
 def allocation_steps(
+    *,
     allocations: pl.DataFrame,
     steps: Steps | Unavailable,
     windows: Windows | Unavailable,

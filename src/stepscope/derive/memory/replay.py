@@ -82,7 +82,7 @@ class MemoryReplay(Frozen, frozen=True):
         return alive
 
 
-def memory_replay(allocations: pl.DataFrame) -> MemoryReplay:
+def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     """Replay all events of all memories of a host.
 
     A second allocation at a live address replaces the first one; a deallocation

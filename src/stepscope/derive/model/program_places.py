@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.model.places import Places, chained
 from stepscope.frozen import Frozen
@@ -57,7 +57,7 @@ class ProgramPlaces(Frozen, frozen=True):
 
 
 def program_places(
-    events: pl.DataFrame, event_types: pl.DataFrame, nesting: Nesting
+    *, events: pl.DataFrame, event_types: pl.DataFrame, event_nesting: Nesting
 ) -> ProgramPlaces:
     """Find the frames around every event of the same thread.
 
@@ -81,7 +81,8 @@ def program_places(
     ).to_series()
     modules = names["name"].str.extract(_MODULE)
     return ProgramPlaces(
-        _event_places(events, nesting, lines), _event_places(events, nesting, modules)
+        _event_places(events, event_nesting, lines),
+        _event_places(events, event_nesting, modules),
     )
 
 
@@ -98,7 +99,7 @@ def _event_places(
         return None
     label = np.full(len(types), -1, np.int32)
     label[rows] = np.arange(len(rows), dtype=np.int32)
-    answer = ancestors.inherit(nesting.parent, label, int(rows[0]), len(label))
+    answer = inherit(nesting.parent, label, int(rows[0]), len(label))
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     above = nesting.parent[rows]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.device.attribution import OpEvidence
@@ -116,9 +116,10 @@ class ModelWork(Frozen, frozen=True):
         )
 
 
-def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
+def model_work(
+    *,
     events: pl.DataFrame,
-    nesting: Nesting,
+    event_nesting: Nesting,
     program_places: ProgramPlaces,
     host_op_events: HostOpEvents | Unavailable,
     execution_costs: ExecutionCosts | Unavailable,
@@ -158,7 +159,7 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
     numbers = () if isinstance(steps, Unavailable) else tuple(steps.rows["step"])
     return ModelWork(
         events=events,
-        nesting=nesting,
+        nesting=event_nesting,
         host=host_op_events,
         costs=execution_costs,
         places=program_places,
@@ -173,9 +174,9 @@ def model_work(  # noqa: PLR0917 - a derivation's inputs come in order
     )
 
 
-def model_charges(work: ModelWork) -> dict[View, Hung]:
+def model_charges(*, model_work: ModelWork) -> dict[View, Hung]:
     """What ran in the whole profile, with all variables."""
-    return charges_of(work, None)
+    return charges_of(model_work, None)
 
 
 def charges_of(
@@ -303,7 +304,7 @@ def _graph(work: ModelWork) -> _Tree:
     if len(places.node):
         of_event[work.host.event] = places.node
         first = int(work.host.event[0])
-        answer = ancestors.inherit(work.nesting.parent, of_event, first, len(of_event))
+        answer = inherit(work.nesting.parent, of_event, first, len(of_event))
         if answer < 0:
             raise ValueError(f"the kernel refused its arrays ({answer})")
     return _Tree(places.node, of_event, places, _names(work.host).to_list())

@@ -284,7 +284,7 @@ def _are_ops(category: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return found
 
 
-def event_kinds(event_types: pl.DataFrame) -> EventKinds:
+def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     """Read every type once (spec: tools, sections 2.2, 2.4, 4.4)."""
     return _kinds(event_types.select("name", "op"))
 

@@ -60,7 +60,8 @@ _NO_RATES: Final = Unavailable(
 )
 
 
-def op_costs(  # noqa: PLR0917 - a derivation's inputs come in order
+def op_costs(
+    *,
     activity_classes: ActivityClasses,
     activity_ops: ActivityOps,
     class_totals: ClassTotals,
@@ -243,6 +244,7 @@ def _peak_of(
 
 
 def host_op_costs(
+    *,
     host_op_events: HostOpEvents,
     execution_costs: ExecutionCosts,
     device_activity: pl.DataFrame | Unavailable,

@@ -115,6 +115,7 @@ class DeviceOps(Frozen, frozen=True):
 
 
 def host_ops(
+    *,
     host_op_events: HostOpEvents,
     event_types: pl.DataFrame,
     launching_ops: LaunchingOps | Unavailable,
@@ -237,7 +238,8 @@ def _launching(
     return pl.Series("launching", counts.astype(np.int64))
 
 
-def device_ops(  # noqa: PLR0917 - a derivation's inputs come in order
+def device_ops(
+    *,
     activity_classes: ActivityClasses,
     class_totals: ClassTotals,
     activity_ops: ActivityOps,

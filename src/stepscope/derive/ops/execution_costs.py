@@ -62,6 +62,7 @@ class ExecutionCosts(Frozen, frozen=True):
 
 
 def execution_costs(
+    *,
     trace: TraceData,
     events: pl.DataFrame,
     host_op_events: HostOpEvents,

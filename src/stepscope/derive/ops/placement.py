@@ -61,7 +61,7 @@ class OpPlacement(Frozen, frozen=True):
 
 
 def op_placement(
-    host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
+    *, host_ops: HostOps | Unavailable, device_ops: DeviceOps | Unavailable
 ) -> OpPlacement | Unavailable:
     """Divide ops by side; unavailable where neither side has any."""
     if isinstance(host_ops, Unavailable) and isinstance(device_ops, Unavailable):

@@ -36,6 +36,7 @@ _STORED: Final = {
 
 
 def run_costs(
+    *,
     trace: TraceData,
     activity_classes: ActivityClasses,
     activity_ops: ActivityOps,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.values import int_values
 from stepscope.derive.phases.rules import (
@@ -71,9 +71,10 @@ class HostPhases(Frozen, frozen=True):
 
 
 def host_phases(
+    *,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
-    nesting: Nesting,
+    event_nesting: Nesting,
     host_op_events: HostOpEvents,
     host_values: Mapping[str, StatRows] | Unavailable,
 ) -> HostPhases:
@@ -87,18 +88,18 @@ def host_phases(
     firm = np.full(len(types), -1, np.int32)
     if is_firm.any():
         firm = np.where(is_firm, of_type, np.int32(-1))[types]
-        _hand_down(nesting, firm)
+        _hand_down(event_nesting, firm)
     # Calls of functions hold ops of all phases.
     calls = host_op_events.ops["call"].fill_null(value=False).to_numpy()
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
     op_label = _labels(of_op)[host_op_events.op]
     at = host_op_events.event
     own[at] = np.where(op_label >= 0, op_label, own[at])
-    _hand_down(nesting, own)
+    _hand_down(event_nesting, own)
     # Most recordings have no links between passes.
     if not isinstance(host_values, Unavailable) and len(host_values["fwdbwd"].owner):
         linked = _with_gradients(host_values, firm, rows=len(own))
-        _hand_down(nesting, linked)
+        _hand_down(event_nesting, linked)
         own = np.where(own >= 0, own, linked)
     return HostPhases(_codes(firm), _codes(own), named)
 
@@ -133,6 +134,6 @@ def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
 
 
 def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
-    answer = ancestors.inherit(nesting.parent, label, 0, len(label))
+    answer = inherit(nesting.parent, label, 0, len(label))
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")

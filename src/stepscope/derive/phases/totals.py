@@ -48,14 +48,15 @@ class Phases(Frozen, frozen=True):
     side: str
 
 
-def phases(  # noqa: PLR0917 - a derivation's inputs come in order
+def phases(
+    *,
     windows: Windows,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
-    host: HostClasses,
-    host_ops: HostOpEvents,
+    host_classes: HostClasses,
+    host_op_events: HostOpEvents,
     host_phases: HostPhases,
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -71,8 +72,8 @@ def phases(  # noqa: PLR0917 - a derivation's inputs come in order
         events: The table.
         device_activity: The table; where there is none, the host's ops are looked at.
         activity_ops: The op of each activity.
-        host: Where the step threads are in which class.
-        host_ops: The executions of ops on the host.
+        host_classes: Where the step threads are in which class.
+        host_op_events: The executions of ops on the host.
         host_phases: The phases of events of the host.
         launches: The table.
         correlation: Which activity each launch call led to.
@@ -94,15 +95,15 @@ def phases(  # noqa: PLR0917 - a derivation's inputs come in order
         and device_activity.code != "NO_DEVICE_PLANE"
     ):
         return device_activity
-    if isinstance(host.host_compute, Unavailable):
-        return host.host_compute
-    phase = host_phases.of_ops(host_ops)
-    sets = _host_sets(tracks, events, host, host_ops, phase)
-    sets["unknown"] = host.host_compute
+    if isinstance(host_classes.host_compute, Unavailable):
+        return host_classes.host_compute
+    phase = host_phases.of_ops(host_op_events)
+    sets = _host_sets(tracks, events, host_classes, host_op_events, phase)
+    sets["unknown"] = host_classes.host_compute
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
-    waiting = host.input_wait
-    if not isinstance(host.compile, Unavailable):
-        waiting |= host.compile
+    waiting = host_classes.input_wait
+    if not isinstance(host_classes.compile, Unavailable):
+        waiting |= host_classes.compile
     rows = _charged(sets, waiting, starts, ends)
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),

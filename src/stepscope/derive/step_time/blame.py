@@ -75,7 +75,8 @@ class Blame(Frozen, frozen=True):
     devices: tuple[DeviceBlame, ...]
 
 
-def blame(  # noqa: PLR0917 - a derivation's inputs come in order
+def blame(
+    *,
     device_activity: pl.DataFrame,
     launches: pl.DataFrame,
     correlation: Correlation,

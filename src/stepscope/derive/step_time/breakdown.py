@@ -130,23 +130,24 @@ class Breakdown(Frozen, frozen=True):
 
 
 def breakdown(
+    *,
     windows: Windows,
     device_sets: DeviceSets | Unavailable,
-    host: HostClasses | Unavailable,
+    host_classes: HostClasses | Unavailable,
 ) -> Breakdown:
     """Charge every window, device work before host work (spec: tools, section 5.1).
 
     Args:
         windows: The windows; the one of the whole profile where there are no steps.
         device_sets: What each device did.
-        host: What the step threads did; without it, all but the device's time is
-            unattributed.
+        host_classes: What the step threads did; without it, all but the time of the
+            device is unattributed.
     """
     starts = ints(windows.rows, "start_ps")
     ends = ints(windows.rows, "end_ps")
     between = _between_steps(windows.rows)
     if isinstance(device_sets, Unavailable):
-        sets, missing = _host_sets(host, between)
+        sets, missing = _host_sets(host_classes, between)
         missing |= dict.fromkeys((*DEVICE_ORDERS, "launch"), device_sets)
         missing["device_internal"] = device_sets
         rows = _charged(sets, starts, ends, united={}).with_columns(
@@ -159,14 +160,14 @@ def breakdown(
     frames, hidden = [], []
     missing = {}
     for device in device_sets.devices:
-        sets, unknown = _sets(device, host, between)
+        sets, unknown = _sets(device, host_classes, between)
         missing |= unknown
         charged = _charged(sets, starts, ends, united=device.covered)
         frames.append(_with_device(charged, device, starts, ends))
         hidden.append(_overlapped(charged, device, starts, ends))
     together = frames[0]
     if len(frames) > 1:
-        sets, _ = _sets(device_sets.any_device, host, between)
+        sets, _ = _sets(device_sets.any_device, host_classes, between)
         united = device_sets.any_device
         charged = _charged(sets, starts, ends, united=united.covered)
         together = _with_device(charged, united, starts, ends)

@@ -78,6 +78,7 @@ class DeviceSets(Frozen, frozen=True):
 
 
 def device_sets(
+    *,
     device_activity: pl.DataFrame,
     precision: Precision,
     correlation: Correlation | Unavailable,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import ancestors
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
@@ -43,8 +43,9 @@ _NARROW: Final = "device_compute_16"
 
 
 def event_categories(
+    *,
     events: pl.DataFrame,
-    nesting: Nesting,
+    event_nesting: Nesting,
     device_activity: pl.DataFrame | Unavailable,
     precision: Precision | Unavailable,
     host_classes: HostClasses | Unavailable,
@@ -58,12 +59,12 @@ def event_categories(
 
     Args:
         events: The table.
-        nesting: Parents of its rows.
+        event_nesting: Parents of its rows.
         device_activity: The table.
         precision: Bits of each activity; without it kernels count as 32-bit.
         host_classes: What each host event stands for.
     """
-    found = _of_host(len(events), nesting, host_classes)
+    found = _of_host(len(events), event_nesting, host_classes)
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
@@ -93,7 +94,7 @@ def _inherited(
 ) -> NDArray[np.int32]:
     """The label of each row's own code, else of the nearest row around it; else -1."""
     label = labels[code]
-    answer = ancestors.inherit(nesting.parent, label, 0, len(label))
+    answer = inherit(nesting.parent, label, 0, len(label))
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label

@@ -87,13 +87,14 @@ class HostClasses(Frozen, frozen=True):
     threads: StepThreads
 
 
-def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
+def host_classes(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
-    kinds: EventKinds,
-    nesting: Nesting,
+    event_kinds: EventKinds,
+    event_nesting: Nesting,
     stats: pl.DataFrame,
     host_values: dict[str, StatRows],
     launches: pl.DataFrame | Unavailable,
@@ -110,8 +111,8 @@ def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
         tracks: The table.
         events: The table.
         event_types: The table.
-        kinds: What the names of `event_types` say.
-        nesting: Parents of the rows of `events`.
+        event_kinds: What the names of `event_types` say.
+        event_nesting: Parents of the rows of `events`.
         stats: The table.
         host_values: Named values of host events.
         launches: The table.
@@ -123,9 +124,9 @@ def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
     """
     if not event_types["known"].any():
         return _NO_NAMES
-    host = HostEvents(trace, tracks, events, kinds, stats, host_values)
+    host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
     launching = Launching.of(launches, correlation, device_activity)
-    code = host.codes(nesting, launching)
+    code = host.codes(event_nesting, launching)
     groups = host.groups()
     if groups is not None:
         # Where steps are grouped, a wait of no group belongs to no step.
@@ -135,10 +136,15 @@ def host_classes(  # noqa: PLR0917 - a derivation's inputs come in order
     handed = Spans.empty()
     if launching.no_device:
         tasks = pool_tasks(
-            events, kinds, nesting, stats=stats, strings=trace.strings, code=code
+            events,
+            event_kinds,
+            event_nesting,
+            stats=stats,
+            strings=trace.strings,
+            code=code,
         )
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
-        handed = _of_steps(tasks) | until_first_task(events, kinds, blocked)
+        handed = _of_steps(tasks) | until_first_task(events, event_kinds, blocked)
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
     if not busy and isinstance(steps, Unavailable):
         # A program without ops: what it does is what its Python functions do.

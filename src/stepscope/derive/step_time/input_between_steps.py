@@ -51,7 +51,7 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
 
 
 def input_between_steps(
-    steps: Steps, host_classes: HostClasses
+    *, steps: Steps, host_classes: HostClasses
 ) -> InputBetweenSteps | None:
     """Count waits inside and between markers; None where steps have no markers."""
     marked = steps.rows.filter(present(steps.rows, "end_ps"))

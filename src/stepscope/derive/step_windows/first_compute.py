@@ -22,7 +22,7 @@ FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
 
 
 def first_compute(
-    device_activity: pl.DataFrame, activity_steps: NDArray[np.int32] | Unavailable
+    *, device_activity: pl.DataFrame, activity_steps: NDArray[np.int32] | Unavailable
 ) -> pl.DataFrame:
     """The earliest kernel of every step and device; collectives and copies are none.
 

@@ -75,7 +75,8 @@ class Windows(Frozen, frozen=True):
         return closed if len(closed) else self.rows
 
 
-def windows(  # noqa: PLR0917 - a derivation's inputs come in order
+def windows(
+    *,
     trace: TraceData,
     events: pl.DataFrame,
     event_types: pl.DataFrame,

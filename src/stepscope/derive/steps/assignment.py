@@ -24,6 +24,7 @@ _WORTHWHILE: Final = 4096
 
 
 def activity_steps(
+    *,
     steps: Steps,
     device_activity: pl.DataFrame,
     launches: pl.DataFrame | Unavailable,

@@ -93,7 +93,8 @@ class Steps(Frozen, frozen=True):
         return self.source in ("launch", "period")
 
 
-def step_candidates(  # noqa: PLR0917 - a derivation's inputs come in order
+def step_candidates(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -135,7 +136,7 @@ def step_candidates(  # noqa: PLR0917 - a derivation's inputs come in order
     return StepCandidates(tuple(found), stored)
 
 
-def steps(step_candidates: StepCandidates) -> Steps | Unavailable:
+def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
     """The steps that the first accepted candidate gives.
 
     `NO_STEPS` names what was found and was not good enough; `choose_steps` takes such

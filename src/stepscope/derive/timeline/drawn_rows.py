@@ -202,13 +202,14 @@ class TraceTimeline:
         )
 
 
-def trace_timeline(  # noqa: PLR0917 - a derivation's inputs come in order
+def trace_timeline(
+    *,
     trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
-    nesting: Nesting,
+    event_nesting: Nesting,
     host_values: Mapping[str, StatRows] | Unavailable,
     devices: pl.DataFrame | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
@@ -252,7 +253,7 @@ def trace_timeline(  # noqa: PLR0917 - a derivation's inputs come in order
     visibility = _visibility(event_kinds)
     apart = _apart(host_values)
     rows = recorded_rows(
-        tracks, events, nesting, apart=apart, undrawn=visibility != DRAWN
+        tracks, events, event_nesting, apart=apart, undrawn=visibility != DRAWN
     )
     sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
     placed = _placed(arranged, tracks, lines, rows)

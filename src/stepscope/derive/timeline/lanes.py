@@ -118,21 +118,23 @@ class LaneIndex(Frozen, frozen=True):
         return int(self.start_ps[first].min()), int(ends.max())
 
 
-def trace_lanes(events: pl.DataFrame, timeline: TraceTimeline) -> tuple[LaneIndex, ...]:
+def trace_lanes(
+    *, events: pl.DataFrame, trace_timeline: TraceTimeline
+) -> tuple[LaneIndex, ...]:
     """Index every track of the timeline; the items are those of its tracks."""
-    tracks = timeline.tracks.select("begin", "end", "rows").rows()
+    tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
 
     def indexed(track: int) -> LaneIndex:
         begin, end, rows = tracks[track]
-        line, part = timeline.line(track), slice(begin, end)
+        line, part = trace_timeline.line(track), slice(begin, end)
         if line is None:
-            spans = start_ps[part], dur_ps[part], timeline.row[part]
+            spans = start_ps[part], dur_ps[part], trace_timeline.row[part]
         else:
             spans = line.spans.start_ps, line.spans.dur_ps, line.row
         return index_lanes(*spans, lanes=rows, first_item=begin)
 
-    threads = worth_threads(len(events) + timeline.slice_count)
+    threads = worth_threads(len(events) + trace_timeline.slice_count)
     if threads == 1:
         return tuple(map(indexed, range(len(tracks))))
     with ThreadPoolExecutor(threads) as pool:

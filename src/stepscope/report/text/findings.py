@@ -68,7 +68,7 @@ def _calm(document: Document) -> str:
     told = f"{_mostly(overview)} {checks}."
     if 0 < unsure < len(document.findings):
         count = "one" if unsure == 1 else f"{unsure}"
-        told += f" But {count} could not tell, see below."
+        told += f" But {count} could not tell."
     return told
 
 

@@ -10,9 +10,9 @@ from stepscope.advice.engine import evaluate
 from stepscope.advice.signals.collect import collect
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.advice.thresholds import THRESHOLDS
-from stepscope.compose import LIMITS, compose
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
+from stepscope.report.compose import LIMITS, compose
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
 from stepscope.report.table_view import arranged

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.advice.signals.collect import DERIVATIONS
 from stepscope.analysis.tools import find_tool, needs
-from stepscope.compose import describe, doubts
+from stepscope.report.compose import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from stepscope.derive.profile_data import ProfileData
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.report.document import Doubt, Profile
     from stepscope.serve.runs.work import Working
 
@@ -37,7 +37,7 @@ _LEAST_BYTES: Final = 2**16
 class View:
     """A profile through some of its hosts."""
 
-    def __init__(self, profile: ProfileData) -> None:
+    def __init__(self, profile: ProfileWithTools) -> None:
         self.profile = profile
 
     @cached_property
@@ -54,7 +54,7 @@ class View:
 class Opened:
     """One open profile; used by one computation at a time."""
 
-    def __init__(self, profile: ProfileData, working: Working) -> None:
+    def __init__(self, profile: ProfileWithTools, working: Working) -> None:
         self.working = working
         self._all = profile
         self._views: Bounded[View] = Bounded(_RESULTS_BYTES)

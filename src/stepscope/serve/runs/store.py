@@ -27,7 +27,7 @@ from stepscope.session import open_found
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from stepscope.derive.profile_data import ProfileData
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.serve.runs.source import Source, Stamp
 
 __all__ = ["Entry", "Listing", "Question", "Store"]
@@ -306,7 +306,7 @@ class Store:
         self._opened = (key, opened)
         return opened
 
-    def _read(self, entry: Entry) -> ProfileData:
+    def _read(self, entry: Entry) -> ProfileWithTools:
         try:
             unchanged = self._is_current(entry)
             profile = open_found(self.source.here(entry.run))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.giving_way import Entrance, GivesWay
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.levels import (
     TracerLevels,
@@ -24,7 +25,7 @@ from stepscope.capture.ground import annotate
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
@@ -37,6 +38,8 @@ _NOT_IMPORTED: Final = Unavailable(
     reason="The program has not imported JAX.",
     remedy="Import jax before the recording starts.",
 )
+_OWN: Final = "the program's own JAX profiler"
+_SERVER: Final = "the program's own JAX profiler server"
 _NO_PROFILER: Final = Unavailable(
     code="NOT_RECORDED",
     reason="This version of JAX has no profiler that can be driven from Python.",
@@ -51,17 +54,15 @@ class _Recording(Protocol):
         """End it and return a serialized XSpace."""
 
 
-class JaxCollector:
-    """Records with JAX's profiler while the program uses JAX.
-
-    Attributes:
-        traces_python: Whether it notes Python's calls, which only one tracer can.
-    """
+class JaxCollector(GivesWay):
+    """Records with JAX's profiler while the program uses JAX."""
 
     name = "jax"
+    framework = "JAX"
+    left_over = _OPEN
 
     def __init__(self) -> None:
-        self.traces_python = False
+        super().__init__()
         self._recording: _Recording | None = None
         self._was_given = False
         self._xspace: bytes | None = None
@@ -75,15 +76,9 @@ class JaxCollector:
             return _NO_PROFILER
         return None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record.
-
-        Raises:
-            Exception: JAX refuses, as when another of its profilers records.
-        """
+    def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
         del clock
         self._asked = TracerLevels.asked(options)
-        _OPEN.end_all()
         session = _session_class()
         self._recording = (
             _Session(session, self._asked)
@@ -94,25 +89,15 @@ class JaxCollector:
         _OPEN.add(self._recording.stop)
         annotate.add_forward(_annotation)
 
-    def halt(self) -> None:
-        """End the recording.
-
-        Raises:
-            Exception: JAX lost what it had recorded.
-        """
+    def _halt(self) -> None:
         self._was_given |= annotate.remove_forward(_annotation)
         recording, self._recording = self._recording, None
         if recording is not None:
             self._xspace = recording.stop()
             _OPEN.ended(recording.stop)
 
-    def stop(self) -> Collected:
-        """Hand over what was recorded; nothing where no recording began.
-
-        Raises:
-            Exception: JAX lost what it had recorded.
-        """
-        self.halt()
+    def _end(self) -> Collected:
+        self._halt()
         xspace = self._xspace
         if xspace is None:
             return Collected(b"")
@@ -120,6 +105,24 @@ class JaxCollector:
         # Annotations are critical: any host level but 0 records them.
         holds = self._was_given and levels is not None and levels.host > 0
         return Collected(xspace, level_warnings("JAX", self._asked, levels), holds)
+
+    def _entrances(self) -> Iterable[Entrance]:
+        if _session_class() is None:
+            # What the public function looks at says that ours records.
+            for owner in (_profiler(), _state()):
+                yield Entrance(owner, "start_trace", _OWN)
+            return
+        runtime = _runtime()
+        yield Entrance(runtime, "ProfilerSession", _OWN)
+        yield Entrance(runtime, "start_server", _SERVER)
+
+    def _programs_own(self) -> str | None:
+        traced = getattr(_state(), "_profile_state", None)
+        if getattr(traced, "profile_session", None) is not None:
+            return _OWN
+        # Whoever is to capture there would be refused.
+        served = getattr(_state(), "_profiler_server", None)
+        return None if served is None else _SERVER
 
 
 class _Session:
@@ -162,8 +165,13 @@ def _profiler() -> Any:
     return jax.profiler
 
 
-def _session_class() -> Any:
-    """The runtime's session, None where this version keeps it elsewhere."""
+def _state() -> Any:
+    """Where JAX keeps what its public functions started; None where it is elsewhere."""
+    return sys.modules.get("jax._src.profiler")
+
+
+def _runtime() -> Any:
+    """The runtime's profiler, None where this version keeps it elsewhere."""
     try:
         from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
     except ImportError:
@@ -174,7 +182,12 @@ def _session_class() -> Any:
         except ImportError:
             return None
         runtime = getattr(xla_client, "profiler", None)
-    session = getattr(runtime, "ProfilerSession", None)
+    return runtime
+
+
+def _session_class() -> Any:
+    """The runtime's session, None where this version has none that hands out bytes."""
+    session = getattr(_runtime(), "ProfilerSession", None)
     # Older sessions export into a folder only.
     return session if hasattr(session, "stop") else None
 

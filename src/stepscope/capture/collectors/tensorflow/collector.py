@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.giving_way import Entrance, GivesWay
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.levels import (
     TracerLevels,
@@ -34,7 +35,7 @@ from stepscope.capture.ground import annotate
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
@@ -45,6 +46,8 @@ __all__ = ["TensorFlowCollector"]
 _USUAL: Final = TracerLevels(host=2, device=1, python=0)
 #: Levels that no version uses by itself: a recording that shows them was asked.
 _PROBED: Final = TracerLevels(host=1, device=0, python=0)
+_OWN: Final = "the program's own TensorFlow profiler"
+_SERVER: Final = "the program's own TensorFlow profiler server"
 _REFUSAL: Final = "STEPSCOPE_TF_SERVER"
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
@@ -61,17 +64,15 @@ class _Recording(Protocol):
         """End it and return a serialized XSpace."""
 
 
-class TensorFlowCollector:
-    """Records with TensorFlow's profiler while the program uses TensorFlow.
-
-    Attributes:
-        traces_python: Whether it notes Python's calls, which only one tracer can.
-    """
+class TensorFlowCollector(GivesWay):
+    """Records with TensorFlow's profiler while the program uses TensorFlow."""
 
     name = "tensorflow"
+    framework = "TensorFlow"
+    left_over = _OPEN
 
     def __init__(self) -> None:
-        self.traces_python = False
+        super().__init__()
         self._recording: _Recording | None = None
         self._was_given = False
         self._xspace: bytes | None = None
@@ -96,39 +97,23 @@ class TensorFlowCollector:
             )
         return None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record.
-
-        Raises:
-            Exception: TensorFlow refuses, as when another of its profilers records.
-        """
+    def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
         del clock
         self._warnings = []
         self._asked = TracerLevels.asked(options)
-        _OPEN.end_all()
         self._recording = self._begun(options.max_bytes)
         _OPEN.add(self._recording.stop)
         annotate.add_forward(_annotation)
 
-    def halt(self) -> None:
-        """End the recording.
-
-        Raises:
-            Exception: TensorFlow lost what it had recorded.
-        """
+    def _halt(self) -> None:
         self._was_given |= annotate.remove_forward(_annotation)
         recording, self._recording = self._recording, None
         if recording is not None:
             self._xspace = recording.stop()
             _OPEN.ended(recording.stop)
 
-    def stop(self) -> Collected:
-        """Hand over what was recorded; nothing where no recording began.
-
-        Raises:
-            Exception: TensorFlow lost what it had recorded.
-        """
-        self.halt()
+    def _end(self) -> Collected:
+        self._halt()
         xspace = self._xspace
         if xspace is None:
             return Collected(b"", tuple(self._warnings))
@@ -137,6 +122,14 @@ class TensorFlowCollector:
         # Annotations are critical: any host level but 0 records them.
         holds = self._was_given and levels is not None and levels.host > 0
         return Collected(xspace, (*self._warnings, *differ), holds)
+
+    def _entrances(self) -> Iterable[Entrance]:
+        yield Entrance(_native(), "ProfilerSession", _OWN)
+        yield Entrance(_native(), "start_server", _SERVER)
+
+    def _programs_own(self) -> str | None:
+        public = sys.modules.get("tensorflow.python.profiler.profiler_v2")
+        return None if getattr(public, "_profiler", None) is None else _OWN
 
     def _begun(self, max_bytes: int) -> _Recording:
         if self._asked == _USUAL or _takes_levels():

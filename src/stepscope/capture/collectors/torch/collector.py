@@ -6,6 +6,7 @@ are recorded where PyTorch can do that (spec: capture, section 4.7).
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.giving_way import Entrance, GivesWay
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.capture.collectors.torch.activities import (
@@ -36,7 +38,7 @@ from stepscope.capture.ground import annotate
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
     from stepscope.capture.ground.clock import ClockPair
@@ -45,6 +47,14 @@ if TYPE_CHECKING:
 __all__ = ["TorchCollector", "TorchRefused"]
 
 _OPEN: Final = OpenRecordings()
+_OWN: Final = "the program's own PyTorch profiler"
+#: What starts a profiler, in the order of its calls.
+_ENTRANCES: Final = (
+    "_prepare_profiler",
+    "_run_on_profiler_start",
+    "_enable_profiler",
+    "_enable_profiler_legacy",
+)
 #: PyTorch knows no levels of the host: it records ops or it does not.
 _OPS: Final = 2
 _TASKS: Final = Path("/proc/self/task")
@@ -68,17 +78,15 @@ class TorchRefused(Exception):
     """PyTorch's profiler cannot record or hand over; the message is one line."""
 
 
-class TorchCollector:
-    """Records with PyTorch's profiler while the program uses PyTorch.
-
-    Attributes:
-        traces_python: Whether it notes Python's calls, which only one tracer can.
-    """
+class TorchCollector(GivesWay):
+    """Records with PyTorch's profiler while the program uses PyTorch."""
 
     name = "torch"
+    framework = "PyTorch"
+    left_over = _OPEN
 
     def __init__(self) -> None:
-        self.traces_python = False
+        super().__init__()
         self._recording: _Recording | None = None
 
     def available(self) -> Unavailable | None:
@@ -99,32 +107,27 @@ class TorchCollector:
             )
         return None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record.
-
-        Raises:
-            Exception: PyTorch refuses, or another of its profilers records already.
-        """
+    def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
         self._recording = _Recording(options, clock)
         self.traces_python = self._recording.traces_python
 
-    def halt(self) -> None:
-        """End the recording.
-
-        Raises:
-            Exception: PyTorch lost what it had recorded.
-        """
+    def _halt(self) -> None:
         if self._recording is not None:
             self._recording.halt()
 
-    def stop(self) -> Collected:
-        """Hand over what was recorded; nothing where no recording began.
-
-        Raises:
-            Exception: PyTorch lost what it had recorded.
-        """
+    def _end(self) -> Collected:
         recording, self._recording = self._recording, None
         return Collected(b"") if recording is None else recording.stop()
+
+    def _entrances(self) -> Iterable[Entrance]:
+        # Every profiler of PyTorch passes one of them before it changes anything.
+        for module in ("profiler", "profiler_legacy"):
+            owner = sys.modules.get(f"torch.autograd.{module}")
+            for name in _ENTRANCES:
+                yield Entrance(owner, name, _OWN)
+
+    def _programs_own(self) -> str | None:
+        return _OWN if _others_record() else None
 
 
 class _Recording:
@@ -147,12 +150,6 @@ class _Recording:
         self._stop_ns: int | None = None
         if not activities:
             return
-        _OPEN.end_all()
-        if _others_record():
-            raise TorchRefused(
-                "another profiler of PyTorch records already; end it first, for of two "
-                "PyTorch loses one"
-            )
         every_thread = self._begin(options, activities)
         self.traces_python = bool(self._levels.python)
         self._thread = None if every_thread else threading.get_ident()
@@ -292,11 +289,23 @@ def _activities(levels: TracerLevels) -> list[Any]:
 
 
 def _others_record() -> bool:
-    """Whether a profiler of PyTorch runs in this thread, or one that Python began."""
-    import torch.autograd.profiler  # noqa: PLC0415 - the user's
+    """Whether a profiler of PyTorch records, or is ready to.
 
-    begun = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
-    return bool(begun or torch.autograd._profiler_enabled())  # noqa: SLF001 - no other
+    PyTorch does not tell of one that warms up by its schedule: it is looked for.
+    """
+    from torch.autograd import (  # noqa: PLC0415 - the user's
+        _profiler_enabled,
+        profiler,
+    )
+
+    return bool(
+        getattr(profiler, "_is_profiler_enabled", False)
+        or _profiler_enabled()
+        or any(
+            type(it) is profiler.profile and it.entered and it.kineto_results is None
+            for it in gc.get_referrers(profiler.profile)
+        )
+    )
 
 
 def _every_thread(*, stacks: bool) -> Any:

@@ -1,0 +1,119 @@
+"""Compiles the kernels of `stepscope._core`: little C, side by side, and once.
+
+What Cython puts around arrays is most of the C of a kernel and the same for all: it
+stands in one module, `SHARED`, that they import. A kernel that was compiled in place
+after its source last changed is taken as it is, so that an install after `make`, or a
+wheel, compiles nothing again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
+
+PACKAGE = "stepscope._core"
+SHARED = f"{PACKAGE}._shared"
+FOLDER = Path("src", *PACKAGE.split("."))
+#: What the kernels are made by, besides their sources.
+RECIPE = (Path("setup.py"), Path("build_tools", "compiled_kernels.py"))
+#: No symbols for a debugger, and no warnings about C that nobody wrote.
+FLAGS = ["-O3", "-g0", "-w"]
+
+
+def kernels() -> list[Extension]:
+    """Every kernel, after the module that they share."""
+    sources = sorted(path for path in FOLDER.glob("*.py") if path.name[0] != "_")
+    return [
+        Extension(
+            f"{PACKAGE}.{path.stem}",
+            [path.as_posix()],
+            extra_compile_args=FLAGS,
+            # Without a compiler the install still succeeds and runs uncompiled.
+            optional=True,
+        )
+        for path in (FOLDER / "_shared.c", *sources)
+    ]
+
+
+class CompileKernels(build_ext):
+    """Compile the kernels that are not compiled yet, and say how far that is."""
+
+    extensions: list[Extension]
+
+    def initialize_options(self) -> None:
+        """Do as setuptools does, but on all cores."""
+        super().initialize_options()
+        self.parallel = True
+
+    def build_extensions(self) -> None:
+        """Compile what is left to do, or say once why that cannot be."""
+        every = self.extensions
+        self.extensions = [one for one in every if not self.take(one)]
+        try:
+            if self.extensions:
+                self.compile_all(every)
+        except (BaseError, CCompilerError) as error:
+            print(f"the kernels run uncompiled, slowly: {error}", file=sys.stderr)
+        finally:
+            self.extensions = every
+
+    def take(self, kernel: Extension) -> bool:
+        """Whether the kernel stands compiled in place; then it is built with that."""
+        target = Path(self.get_ext_fullpath(kernel.name))
+        compiled = FOLDER / target.name
+        made_from = [it for it in (Path(kernel.sources[0]), *RECIPE) if it.exists()]
+        if (
+            self.force
+            or not compiled.exists()
+            or compiled.stat().st_mtime < max(it.stat().st_mtime for it in made_from)
+        ):
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(compiled, target)
+        return True
+
+    def compile_all(self, every: list[Extension]) -> None:
+        """Compile `extensions`; all there are where Cython is another than before."""
+        from Cython.Build import cythonize  # noqa: PLC0415 - only where something is to be compiled
+
+        folder = Path("build", f"cython-{version('Cython')}")
+        if not (folder / FOLDER / "_shared.c").exists():
+            self.extensions = every
+        self.number, self.total = count(1), len(self.extensions)
+        self.say(f"compiling {self.total} kernels")
+        made = cythonize(
+            self.extensions,
+            language_level=3,
+            build_dir=str(folder),
+            quiet=True,
+            shared_utility_qualified_name=SHARED,
+        )
+        for kernel, in_c in zip(self.extensions, made, strict=True):
+            kernel.sources = in_c.sources
+        # Alone: without it none can be imported, and where it fails all would.
+        for kernel in self.extensions:
+            if kernel.name == SHARED:
+                self.build_extension(kernel)
+        self.extensions = [it for it in self.extensions if it.name != SHARED]
+        super().build_extensions()
+        self.say(f"compiled {self.total} kernels", end="\n")
+
+    def build_extension(self, kernel: Extension) -> None:
+        """Say which one it is, and compile it."""
+        name = kernel.name.removeprefix(f"{PACKAGE}.").lstrip("_")
+        self.say(f"compiling kernels {next(self.number)}/{self.total}: {name}")
+        super().build_extension(kernel)
+
+    def say(self, what: str, *, end: str = "") -> None:
+        """Write a line that the next one replaces; into a pipe, each by itself."""
+        if sys.stdout.isatty():
+            print(f"\r\x1b[K{what}", end=end, flush=True)
+        else:
+            print(what, flush=True)

@@ -1,0 +1,191 @@
+"""How a process that records may leave: by its end, by SIGTERM, by a fork.
+
+At SIGTERM the recording is stored. Then the program's own handler runs if it had one;
+else the process dies by the signal as it would have without us, with the same exit
+status, and soon even where its main thread is busy or storing takes long.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.capture.ground.alarm import Alarm, die_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+__all__ = ["Leaving", "leaving"]
+
+#: How long the main thread has to come to its handler. Then another one stores.
+_GRACE_S: Final = 0.5
+#: Longest that a process outlives SIGTERM: schedulers kill after 10 s and more.
+_STORE_S: Final = 8.0
+
+
+class Leaving:
+    """What is called when this process ends, or becomes two."""
+
+    def __init__(self) -> None:
+        self._registered = False
+        self._end: Callable[[], object] | None = None
+        self._forked: Callable[[], object] | None = None
+        self._busy = 0
+        self._signalled = False
+        self._took_signal = False
+        self._before: Any = signal.SIG_DFL
+        self._alarm: Alarm | None = None
+        self._claim = threading.Lock()
+        self._stored = threading.Event()
+        #: The thread that stores because of the signal.
+        self._storing: int | None = None
+
+    @property
+    def by_signal(self) -> bool:
+        """Whether SIGTERM is what ends the recording now."""
+        return self._storing is not None
+
+    def watch(self, *, end: Callable[[], object], forked: Callable[[], object]) -> None:
+        """Call `end` before the process ends and `forked` in every forked child."""
+        self._end, self._forked = end, forked
+        if not self._registered:
+            self._registered = True
+            atexit.register(self._at_exit)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=self._in_child)
+        self._take_signal()
+
+    def come_first(self) -> None:
+        """Be called at the exit before everything that registered for it until now.
+
+        A framework ends its own profiler there, and what it recorded is lost then.
+        """
+        if self._registered:
+            atexit.unregister(self._at_exit)
+            atexit.register(self._at_exit)
+
+    def forget(self) -> None:
+        """Call nothing any more, and give the signal back."""
+        self._end = self._forked = None
+        self._give_signal_back()
+
+    @contextlib.contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Within it a SIGTERM waits: it could find a recording half begun or ended."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            if self._signalled and not self._busy:
+                # Sent again, for the main thread to answer it.
+                self._signalled = False
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def _at_exit(self) -> None:
+        if self._end is not None:
+            self._end()
+
+    def _in_child(self) -> None:
+        forked = self._forked
+        self._end = self._forked = None
+        self._busy = 0
+        self._claim, self._stored = threading.Lock(), threading.Event()
+        self._storing = None
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.forget()
+        # The child has our signal handler, and nothing to store by it.
+        self._give_signal_back()
+        if forked is not None:
+            forked()
+
+    def _take_signal(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+                in_main_thread,
+            )
+
+            in_main_thread(self._take_signal)
+            return
+        if self._end is None:
+            # It came to it only after the recording.
+            return
+        before = signal.getsignal(signal.SIGTERM)
+        if before == self._on_signal:
+            return
+        if before is signal.SIG_DFL or callable(before):
+            self._before = before
+            signal.signal(signal.SIGTERM, self._on_signal)
+            self._took_signal = True
+            if before is signal.SIG_DFL and os.name == "posix":
+                self._alarm = Alarm(signal.SIGTERM, self._signalled_somewhere)
+
+    def _give_signal_back(self) -> None:
+        if not self._took_signal:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            # Only the main thread may; there the handler lets the signal through.
+            return
+        self._took_signal = False
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.end()
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._busy and self._storing in (None, threading.get_ident()):
+            self._signalled = True
+            return
+        before = self._before
+        is_ours = signal.getsignal(signal.SIGTERM) == self._on_signal
+        try:
+            self._store()
+        finally:
+            if callable(before):
+                before(number, frame)
+            # A handler that the program set later may call us, but not the default.
+            elif is_ours:
+                die_by(signal.SIGTERM)
+
+    def _signalled_somewhere(self) -> None:
+        """Called by a thread of our own when the signal arrives."""
+        if signal.getsignal(signal.SIGTERM) != self._on_signal:
+            return
+        deadline = time.monotonic() + _STORE_S
+        self._stored.wait(_GRACE_S)
+        while self._busy and time.monotonic() < deadline:
+            time.sleep(_GRACE_S / 10)
+        threading.Thread(
+            target=self._store, name="stepscope-leaving", daemon=True
+        ).start()
+        self._stored.wait(max(0.0, deadline - time.monotonic()))
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
+            die_by(signal.SIGTERM)
+
+    def _store(self) -> None:
+        """End the recording, once; whoever comes later waits until it has ended."""
+        if not self._claim.acquire(blocking=False):
+            self._stored.wait(_STORE_S)
+            return
+        self._storing = threading.get_ident()
+        try:
+            if self._end is not None:
+                self._end()
+        finally:
+            self._stored.set()
+            if callable(self._before):
+                # The program may go on, and be recorded anew.
+                self._stored.clear()
+                self._storing = None
+                self._claim.release()
+
+
+leaving: Final = Leaving()

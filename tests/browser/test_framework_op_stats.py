@@ -1,0 +1,171 @@
+"""Op stats: up to four pies, a row for each op, idle in or out, one op closely."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.support.sites.browser import Server
+from tests.support.sites.serve import put, running
+from tests.support.sites.view import View
+from tests.support.traces import blueprint
+
+from stepscope.serve.runs import cutting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+TOOL = "framework_op_stats"
+COLUMNS = [
+    "rank",
+    "host_or_device",
+    "type",
+    "name",
+    "occurrences",
+    "total_time_us",
+    "avg_time_us",
+    "total_self_time_us",
+    "avg_self_time_us",
+    "device_self_percent",
+    "device_cumulative_percent",
+    "host_self_percent",
+    "host_cumulative_percent",
+]
+
+
+def slices(view: View, title: str) -> list[list[str]]:
+    pie = view.page.locator("figure.chart", has_text=title)
+    items = pie.locator("ol.slices li")
+    return [item.inner_text().split("\n") for item in items.all()]
+
+
+def test_the_columns_are_those_promised(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    row = view.page.locator("tbody tr").first.locator("td")
+    shown = row.evaluate_all("(all) => all.map((each) => each.dataset.column)")
+    assert shown == COLUMNS
+
+
+def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
+    view.go("framework_op_stats", run="vector")
+    pies = server.show("vector", TOOL)["data"]["pies"]
+    told = pies["device_by_type"]["without_idle"]
+    shown = slices(view, "On the device, by type")
+    assert shown == [[each["name"], f"{each['percent']:.1f} %"] for each in told]
+    # A step's two matrix products take 200 of 340 µs on the device, copies included.
+    assert shown[0] == ["MatMul", "58.8 %"]
+
+
+def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
+    view: View, server: Server
+) -> None:
+    view.go("framework_op_stats", run="loop")
+    told = server.show("loop", TOOL)
+    reasons = {each["field"]: each["reason"] for each in told["missing"]}
+    for title, field in (
+        ("On the device, by type", "device_by_type"),
+        ("On the device, by op", "device_by_op"),
+    ):
+        panel = view.page.locator(".absent", has_text=title)
+        assert told["data"]["pies"][field] is None
+        why = reasons.get(f"pies.{field}") or reasons["pies"]
+        assert why in panel.inner_text()
+
+
+def test_idle_time_can_be_counted(view: View, server: Server) -> None:
+    view.go("framework_op_stats", run="vector")
+    view.page.get_by_label("Include idle time").check()
+    view.settle()
+    told = server.show("vector", TOOL, "--include-idle")["data"]
+    assert view.check_tables(told, TOOL) == {"rows": len(told["rows"])}
+    names = {slice_[0] for slice_ in slices(view, "On the device, by op")}
+    assert "IDLE" in names
+    assert view.fragment["idle"] == "true"
+    view.page.reload()
+    view.settle()
+    assert view.page.get_by_label("Include idle time").is_checked()
+
+
+def test_an_op_opens_by_click_and_by_key(view: View, server: Server) -> None:
+    view.go("framework_op_stats", run="vector")
+    row = view.page.locator("tbody tr", has_text="model/dense_1/MatMul")
+    row.focus()
+    view.page.keyboard.press("Enter")
+    view.settle()
+    assert view.fragment["op"] == "model/dense_1/MatMul"
+    told = server.show("vector", TOOL, "--op", "model/dense_1/MatMul")["data"]
+    detail = view.page.get_by_role("region", name="Op in detail")
+    assert "model/dense_1/MatMul, 8 calls" in detail.inner_text()
+    assert view.check_values(told)
+    assert view.check_tables(told, TOOL)
+    view.page.go_back()
+    view.settle()
+    assert "op" not in view.fragment
+
+
+def test_rows_sort_and_filter_at_the_server(view: View, server: Server) -> None:
+    view.go("framework_op_stats", run="keras")
+    told = server.show("keras", TOOL)["data"]["rows"]
+    heading = view.page.get_by_role("button", name="Occurrences")
+    heading.click()
+    view.settle()
+    header = view.page.locator("th", has=heading)
+    assert header.get_attribute("aria-sort") == "descending"
+    shown = view.page.locator("td[data-column=occurrences]")
+    first = [int(cell.get_attribute("title") or "") for cell in shown.all()[:20]]
+    counts = sorted((row["occurrences"] for row in told), reverse=True)
+    assert first == counts[:20]
+    view.page.get_by_label("Filter ops").fill("conv2d")
+    view.page.wait_for_timeout(400)
+    view.settle()
+    texts = ("host_or_device", "type", "name")
+    matching = [r for r in told if any("conv2d" in str(r[t]).lower() for t in texts)]
+    assert 0 < len(matching) < len(told)
+    caption = view.page.locator("table caption").inner_text()
+    assert caption == f"{len(matching)} of {len(told)} ops"
+
+
+def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None:
+    view.go("framework_op_stats", run="vector")
+    with view.page.expect_download() as download:
+        view.page.get_by_role("link", name="Export as CSV").click()
+    content = download.value.path().read_bytes()
+    assert content == server.csv("vector", TOOL, "rows")
+
+
+def test_columns_can_be_chosen(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    view.page.get_by_text("Columns", exact=True).click()
+    view.page.get_by_label("Rank", exact=True).uncheck()
+    view.settle()
+    row = view.page.locator("tbody tr").first.locator("td")
+    shown = row.evaluate_all("(all) => all.map((each) => each.dataset.column)")
+    assert shown == COLUMNS[1:]
+    headings = view.page.locator("thead th").all_inner_texts()
+    assert headings[:2] == ["Host or device", "Type"]
+    assert row.all_inner_texts()[:2] == ["Device", "MatMul"]
+
+
+def test_a_table_that_the_server_cut_says_so(
+    chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops: list[Any] = [
+        ("main", f"op{at:02d}{'n' * 990}:MatMul", at * 10, 5) for at in range(50)
+    ]
+    put(tmp_path, "many", "vm", bytes(blueprint.trace(ops).data))
+    # Ten names fit into it, and no eleventh.
+    monkeypatch.setattr(cutting.fitting, "__defaults__", (10_900,))
+    with running(tmp_path) as site:
+        server = Server(f"http://127.0.0.1:{site.port}/", tmp_path, {})
+        view = View(chromium.new_context(), server)
+        view.go(TOOL)
+        table = view.page.get_by_role("group", name="ops", exact=True)
+        assert table.locator("tbody tr").count() == 10
+        assert "These are the first 10 rows only" in table.inner_text()
+        assert table.get_by_role("button", name="Show more rows").count() == 0
+        table.get_by_label("Filter ops").fill("op42")
+        table.locator("tbody tr").nth(1).wait_for(state="detached")
+        assert table.locator("tbody tr").count() == 1
+        assert table.locator(".cut").count() == 0
+        assert view.close() == []

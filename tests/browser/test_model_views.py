@@ -1,0 +1,68 @@
+"""Model views: cost by scope as a tree that unfolds, and the other views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
+
+TOOL = "model_views"
+
+
+def names(view: View) -> list[str]:
+    cells = view.page.locator("[role=treegrid] tbody th")
+    found: list[str] = cells.evaluate_all("(all) => all.map((each) => each.title)")
+    return found
+
+
+def test_scopes_unfold_and_fold_by_keyboard(view: View) -> None:
+    view.go("model_views", run="vector")
+    assert "In all 2.72 ms of self time" in view.page.locator("main").inner_text()
+    shown = names(view)
+    assert {"model", "model/dense", "model/dense_1"} <= set(shown)
+    row = view.page.locator("[role=treegrid] tr", has_text="model").first
+    assert row.get_attribute("aria-expanded") == "true"
+    assert "1,600" in row.inner_text()
+    view.page.get_by_role("button", name="Fold model", exact=True).focus()
+    view.page.keyboard.press("Enter")
+    view.settle()
+    assert "model/dense" not in names(view)
+    unfold = view.page.get_by_role("button", name="Unfold model", exact=True)
+    assert unfold.count() == 1
+
+
+@pytest.mark.parametrize("by", ["scope", "graph", "op", "code"])
+def test_every_view_has_the_tool_s_rows(by: str, view: View, server: Server) -> None:
+    view.go("model_views", run="vector", view=by)
+    data = server.show("vector", TOOL)["data"]
+    assert view.check_values(data)
+    roots = [row["name"] for row in data[by] if row["parent"] is None]
+    shown = [name for name in names(view) if name in roots]
+    assert shown == roots
+    view.page.locator("main button[data-twin]").click()
+    view.settle()
+    assert view.check_tables(data, TOOL) == {by: len(data[by])}
+
+
+def test_a_scope_leads_to_its_ops(view: View) -> None:
+    view.go("model_views", run="vector")
+    view.page.get_by_role("button", name="model/dense", exact=True).click()
+    view.settle()
+    assert view.fragment["page"] == "framework_op_stats"
+    assert view.fragment["scope"] == "model/dense"
+    said = view.page.get_by_role("region", name="Op in detail").inner_text()
+    assert "model/dense" in said
+
+
+def test_names_can_be_chosen_by_pattern(view: View) -> None:
+    view.go("model_views", run="vector", view="graph")
+    view.page.get_by_label("Names with (pattern)").fill("dense_1")
+    view.page.keyboard.press("Enter")
+    view.settle()
+    assert "model/dense_1/MatMul" in names(view)
+    assert "model/dense/MatMul" not in names(view)
+    assert view.fragment["find"] == "dense_1"

@@ -1,0 +1,109 @@
+"""Overview: the five promised parts, and their numbers on a trace known by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.sites.view import drawn_heights
+
+if TYPE_CHECKING:
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
+
+#: Where each millisecond of the step of the first acceptance vector goes.
+VECTOR = {
+    "input": 0.07,
+    "output": 0.01,
+    "kernel_launch": 0.115,
+    "device_collectives": 0.06,
+    "device_compute_16": 0.1,
+    "device_compute_32": 0.1,
+    "other": 0.545,
+    "compilation": 0.0,
+    "host_compute": 0.0,
+    "device_to_device": 0.0,
+}
+
+
+def test_the_step_of_a_known_trace(view: View) -> None:
+    view.go("overview_page", run="vector")
+    values = view.values()
+    parts = {
+        field.removeprefix("breakdown_ms."): float(exact or "nan")
+        for field, (exact, _) in values.items()
+        if field.startswith("breakdown_ms.")
+    }
+    assert parts == pytest.approx(VECTOR)
+    assert sum(parts.values()) == pytest.approx(1.0)
+    assert values["step_time_ms.mean"] == ("1", "1 ms")
+    assert values["input_percent"][1] == "7.0 %"
+    assert values["kernel_launch_percent"][1] == "11.5 %"
+    assert values["device_execution_percent"][1] == "34.0 %"
+    assert values["precision.compute_16bit_percent"][1] == "50.0 %"
+    assert values["environment.device_count"] == ("1", "1")
+
+
+def test_all_promised_parts_are_there(view: View, server: Server) -> None:
+    view.go("overview_page", run="vector")
+    page = view.page
+    for region in ("Performance summary", "Run environment", "Op placement"):
+        assert page.get_by_role("region", name=region).is_visible()
+    told = server.show("vector", "overview_page")["data"]
+    columns = page.get_by_role("list", name="One column for each step")
+    assert columns.get_by_role("listitem").count() == len(told["steps"]) == 8
+    ops = page.locator("td[data-column=name]").all_inner_texts()
+    assert ops == [op["name"] for op in told["top_ops"]]
+    advice = page.get_by_role("region", name="Recommendation for next steps")
+    headlines = advice.get_by_role("link").all_inner_texts()
+    assert len(headlines) == min(3, len(server.findings("vector")))
+
+
+def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None:
+    view.go("overview_page", run="vector")
+    column = view.page.get_by_role("listitem", name=re.compile("^step 103:"))
+    under = view.page.locator(".columns .under")
+    column.focus()
+    assert "step 103" in under.inner_text()
+    assert "Kernel launch 0.1150 ms" in under.inner_text()
+    assert sorted(drawn_heights(column)) == sorted(
+        name for name, ms in VECTOR.items() if ms
+    )
+
+
+def test_heights_are_as_the_times(view: View) -> None:
+    view.go("overview_page", run="vector")
+    column = view.page.get_by_role("listitem", name=re.compile("^step 103:"))
+    heights = drawn_heights(column)
+    scale = heights["other"] / VECTOR["other"]
+    for name, height in heights.items():
+        assert height == pytest.approx(scale * VECTOR[name], abs=0.01)
+
+
+def test_a_number_explains_itself(view: View) -> None:
+    view.go("overview_page", run="vector")
+    view.page.locator("[data-field=input_percent]").click()
+    details = view.page.get_by_role("complementary", name="Details")
+    said = details.inner_text()
+    assert "overview_page: input_percent" in said
+    assert "Definition" in said
+    details.get_by_role("button", name="Close").click()
+    view.settle()
+    assert details.count() == 0
+    focused = view.page.evaluate("document.activeElement.dataset.field")
+    assert focused == "input_percent"
+
+
+def test_one_host_can_be_chosen(view: View, server: Server) -> None:
+    view.go("overview_page", run="two_hosts")
+    both = view.values()["breakdown_ms.device_compute_32"][0]
+    view.picker("Hosts").select_option("b")
+    view.settle()
+    told = server.show("two_hosts", "overview_page", "--host", "b")["data"]
+    assert view.check_values(told)
+    assert view.values()["breakdown_ms.device_compute_32"][0] == "0.11"
+    assert both == "0.105"
+    view.page.go_back()
+    view.settle()
+    assert view.values()["breakdown_ms.device_compute_32"][0] == both

@@ -1,0 +1,79 @@
+"""tf.data: the summary, all pipelines, and the graph with its bottleneck."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
+
+TOOL = "tf_data_bottleneck_analysis"
+
+
+def test_summary_names_the_bottleneck_and_the_remedy(
+    view: View, server: Server
+) -> None:
+    view.go("tf_data_bottleneck_analysis", run="keras")
+    told = server.show("keras", TOOL)["data"]["summary"]
+    said = view.page.get_by_role(
+        "region", name="Performance analysis summary"
+    ).inner_text()
+    assert told["text"] in said
+    assert "The bottleneck is Map" in said
+    assert told["bottleneck"]["long_name"] in said
+    assert told["suggestion"] in said
+
+
+def test_the_graph_marks_path_and_bottleneck(view: View, server: Server) -> None:
+    view.go("tf_data_bottleneck_analysis", run="keras")
+    graph = server.show("keras", TOOL)["data"]["graphs"][0]
+    nodes = view.page.locator(".graph .node")
+    assert nodes.count() == len(graph["nodes"]) == 5
+    for index, node in enumerate(graph["nodes"]):
+        said = nodes.nth(index).inner_text()
+        kind = nodes.nth(index).get_attribute("class") or ""
+        assert said.startswith(node["type"])
+        assert f"{node['calls']} calls" in said
+        # Not by colour alone: the bottleneck says so.
+        assert ("bottleneck" in said) == node["bottleneck"]
+        assert ("bottleneck" in kind) == node["bottleneck"]
+        critical = node["critical"] and not node["bottleneck"]
+        assert ("critical" in kind) == critical
+        for word in ("Start", "Total", "Self"):
+            assert word in said
+    assert view.page.locator(".graph path.edge").count() == len(graph["edges"])
+
+
+def test_a_stage_opens_its_details(view: View, server: Server) -> None:
+    view.go("tf_data_bottleneck_analysis", run="keras")
+    node = next(
+        each
+        for each in server.show("keras", TOOL)["data"]["graphs"][0]["nodes"]
+        if each["bottleneck"]
+    )
+    view.page.locator(".node.bottleneck").click()
+    details = view.page.get_by_role("complementary", name="Details")
+    assert node["name"] in details.inner_text()
+
+
+def test_another_call_can_be_chosen(view: View, server: Server) -> None:
+    view.go("tf_data_bottleneck_analysis", run="keras")
+    view.page.get_by_label("Rank").fill("2")
+    view.page.keyboard.press("Tab")
+    view.settle()
+    told = server.show("keras", TOOL, "--rank", "2")["data"]["graphs"][0]
+    said = view.page.locator(
+        "figure.chart", has_text="Input pipeline graph"
+    ).inner_text()
+    shown = f"{told['latency_us']:,.0f} µs"
+    assert told["rank"] == 2
+    assert shown in said
+
+
+def test_a_program_without_tf_data_says_why(view: View, server: Server) -> None:
+    view.go("tf_data_bottleneck_analysis", run="jax")
+    why = server.show("jax", TOOL)["unavailable"]
+    said = view.page.locator(".absent").inner_text()
+    assert why["reason"] in said
+    assert why["remedy"] in said

@@ -1,0 +1,100 @@
+"""Calls that the main thread makes for another one, at points where nothing breaks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stepscope.capture.ground.main_thread import at_safe_point, in_main_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def from_a_thread(ask: Callable[[], object], *, busy: Callable[[], object]) -> object:
+    """What asking from a thread gave, while this one is busy."""
+    answers: list[object] = []
+    thread = threading.Thread(target=lambda: answers.append(ask()))
+    thread.start()
+    while thread.is_alive():
+        busy()
+    return answers[0]
+
+
+def nothing() -> None:
+    return
+
+
+def test_the_main_thread_makes_the_call() -> None:
+    made: list[str] = []
+
+    def call() -> None:
+        made.append(threading.current_thread().name)
+
+    assert from_a_thread(lambda: at_safe_point(call, within_s=10), busy=nothing)
+    assert made == [threading.main_thread().name]
+
+
+def test_a_call_that_it_does_not_come_to_is_not_made_later() -> None:
+    made: list[str] = []
+
+    def ask() -> bool:
+        return at_safe_point(lambda: made.append("late"), within_s=0.1)
+
+    assert from_a_thread(ask, busy=lambda: time.sleep(0.5)) is False
+    for _ in range(1000):
+        nothing()
+    assert made == []
+
+
+def test_what_interrupts_the_call_reaches_the_program() -> None:
+    def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            nothing()
+
+    def wait() -> None:
+        threading.Thread(target=in_main_thread, args=(interrupted,)).start()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            nothing()
+
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+
+
+def test_an_import_is_not_disturbed() -> None:
+    """The module that asks is itself being imported, and waits for the answer."""
+    program = """
+import sys, threading, time
+from importlib.machinery import ModuleSpec
+from stepscope.capture.ground.main_thread import at_safe_point
+found = []
+class Loader:
+    def create_module(self, spec): return None
+    def exec_module(self, module):
+        end = time.monotonic() + 1
+        while time.monotonic() < end: str(1)
+        module.whole = True
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, Loader()) if name == "slow" else None
+sys.meta_path.insert(0, Finder())
+def look(): found.append(hasattr(sys.modules.get("slow"), "whole"))
+thread = threading.Timer(0.3, lambda: at_safe_point(look, within_s=5))
+thread.start()
+import slow
+while thread.is_alive(): str(1)
+print(found)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[True]\n"

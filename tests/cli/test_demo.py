@@ -1,0 +1,123 @@
+"""`stepscope demo`: a loop recorded here, one of an H100, and what to do next."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stepscope.cli.demo import RECORDED
+from stepscope.cli.main import main
+
+#: A page of text in a usual terminal, with what `run` says above it.
+MOST_LINES = 50
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the demonstration prints, by line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("demo"))},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return done.stdout.rstrip().splitlines()
+
+
+def test_the_loop_that_is_recorded_here_stands_first(told: list[str]) -> None:
+    live = told[: told.index("On a GPU")]
+    assert "Where the step time went" in live
+    assert any(line.startswith("  mean of 9 steps, ") for line in live)
+    if not any(map(importlib.util.find_spec, ("torch", "jax", "tensorflow"))):
+        # The time of the NumPy loop has a name.
+        assert any(re.match(r" +of it Python [1-9]", line) for line in live)
+
+
+def test_then_comes_what_a_gpu_would_show_and_that_it_was_recorded_elsewhere(
+    told: list[str],
+) -> None:
+    part = told[told.index("On a GPU") : told.index("What next")]
+    assert part[1].startswith("  Not recorded here: a PyTorch loop on an H100")
+    report = CliRunner().invoke(main, ["report", str(RECORDED)])
+    shown = part[part.index("") + 1 :]
+    # What a report of that profile begins with, to the letter.
+    assert "1 × NVIDIA H100 80GB HBM3" in shown[1]
+    assert shown == report.stdout.splitlines()[: len(shown)]
+
+
+def test_the_recording_of_the_h100_has_the_fault_that_is_told() -> None:
+    report = CliRunner().invoke(main, ["report", str(RECORDED), "--format", "json"])
+    findings = json.loads(report.stdout)["findings"]
+    failed = [one["id"] for one in findings if one["status"] == "fail"]
+    assert failed[0] == "input.bound"
+
+
+def test_all_of_it_fits_on_a_screen(told: list[str]) -> None:
+    assert len(told) <= MOST_LINES
+    assert max(map(len, told[: told.index("What next")])) <= 100
+
+
+def test_the_commands_that_come_next_work(told: list[str]) -> None:
+    at = told.index("What next")
+    commands = dict(
+        re.split(r"  +", line.strip(), maxsplit=1) for line in told[at + 1 :]
+    )
+    assert list(commands) == [
+        "Both in a browser",
+        "This loop in full",
+        "The H100's in full",
+        "Your own program",
+    ]
+    words = {what: shlex.split(it) for what, it in commands.items()}
+    called = words["This loop in full"][:-2]
+    assert called == [sys.executable, "-m", "stepscope"]
+    for what in ("This loop in full", "The H100's in full"):
+        report = CliRunner().invoke(main, words[what][len(called) :])
+        assert "Findings" in report.stdout.splitlines(), what
+    *serve, logdir = words["Both in a browser"]
+    assert serve == [*called, "serve"]
+    runs = {path.parent.parent.parent.parent.name for path in recorded(Path(logdir))}
+    assert runs == {"here", "h100"}
+
+
+def recorded(logdir: Path) -> list[Path]:
+    return list(logdir.rglob("*.xplane.pb*"))
+
+
+def test_commands_name_the_program_as_the_shell_finds_it(tmp_path: Path) -> None:
+    """After `make demo` it is in an environment that nobody activated."""
+    script = tmp_path / "bin" / "stepscope"
+    script.parent.mkdir()
+    script.write_text(
+        f"#!{sys.executable}\nfrom stepscope.cli.main import main\nmain()\n"
+    )
+    script.chmod(0o755)
+    bare = os.pathsep.join(
+        it
+        for it in os.environ["PATH"].split(os.pathsep)
+        if shutil.which("stepscope", path=it) is None
+    )
+    within = f"{script.parent}{os.pathsep}{bare}"
+    asked = "import sys; sys.argv[0] = {!r}; from stepscope.cli import demo as it;"
+    for path, called in ((bare, str(script)), (within, "stepscope")):
+        done = subprocess.run(
+            [sys.executable, "-c", asked.format(str(script)) + "print(it._command())"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PATH": path},
+        )
+        assert done.stdout.strip() == called

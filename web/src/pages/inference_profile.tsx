@@ -1,0 +1,86 @@
+// Inference: how long requests took, by batch size, and what the slow ones waited for.
+import { DataTable } from "../charts/table";
+import type { InferenceProfileResult, Latency } from "../data/made/types";
+import { heading, ms, number } from "../format";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+
+const PERCENTILES: [keyof Latency, string][] = [
+  ["mean", "Average"], ["p50", "50th percentile"], ["p90", "90th percentile"],
+  ["p95", "95th percentile"], ["p99", "99th percentile"], ["max", "Longest"],
+];
+
+export function InferenceProfile() {
+  return (
+    <ToolPage tool="inference_profile" what="the latency of every request, by batch size, and what slow requests waited for">
+      {(data) => (
+        <>
+          <ul class="cards">
+            <li>
+              <h2>Requests</h2>
+              <Value field="request_count" title="Requests" exact={data.request_count}>
+                {number(data.request_count)}
+              </Value>
+            </li>
+            {PERCENTILES.map(([name, title]) => (
+              <li key={name}>
+                <h2>Latency, {title.toLowerCase()}</h2>
+                <Value field={`latency_ms.${name}`} title={`Latency, ${title}`} exact={data.latency_ms[name]}>
+                  {ms(data.latency_ms[name])}
+                </Value>
+              </li>
+            ))}
+            <li>
+              <h2>Requests per second</h2>
+              <Value field="throughput_per_s" title="Throughput" exact={data.throughput_per_s}>
+                {number(data.throughput_per_s)}
+              </Value>
+            </li>
+          </ul>
+          <Slow data={data} />
+          <section class="panel">
+            <h2>By batch size</h2>
+            <DataTable tool="inference_profile" table="by_batch_size" caption="batch sizes" />
+          </section>
+          <section class="panel">
+            <h2>Every request</h2>
+            <DataTable tool="inference_profile" table="requests" caption="requests" sort="latency_ms" descending />
+          </section>
+        </>
+      )}
+    </ToolPage>
+  );
+}
+
+function Slow({ data }: { data: InferenceProfileResult }) {
+  const of = data.slow;
+  if (!of) return null;
+  return (
+    <section class="panel" aria-label="Slow requests">
+      <h2>What slow requests waited for</h2>
+      <p>
+        {number(of.requests)} requests took {ms(of.threshold_ms)} or longer, {ms(of.latency_ms)} on average
+        against {ms(of.typical_ms)} otherwise. Most of the difference is{" "}
+        <b>{of.waited_for ? heading(of.waited_for).toLowerCase() : "not known"}</b>.
+      </p>
+      <table class="twin">
+        <thead>
+          <tr>
+            <th scope="col">Part</th>
+            <th scope="col">Slow requests</th>
+            <th scope="col">More than the others</th>
+          </tr>
+        </thead>
+        <tbody>
+          {Object.entries(of.breakdown_ms).map(([name, value]) => (
+            <tr key={name}>
+              <th scope="row">{heading(name)}</th>
+              <td class="number">{ms(value)}</td>
+              <td class="number">{ms(of.excess_ms[name])}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

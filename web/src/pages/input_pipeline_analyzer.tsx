@@ -1,0 +1,214 @@
+// Input pipeline: whether the program waits for its input, on which device, and which op.
+import { Columns } from "../charts/columns";
+import { StatisticsTable } from "../charts/statistics";
+import { DataTable } from "../charts/table";
+import { Chart, Twin } from "../charts/twin";
+import type { InputPipelineResult, InputStep } from "../data/made/types";
+import { heading, ms, number, percent, us } from "../format";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+import { change, link, state } from "../state/url";
+
+export function InputPipelineAnalyzer() {
+  return (
+    <ToolPage tool="input_pipeline_analyzer" what="how much of the step waits for input, and where the input's time goes">
+      {(data) => (
+        <>
+          <Summary data={data} />
+          <DeviceSide data={data} />
+          <HostSide data={data} />
+        </>
+      )}
+    </ToolPage>
+  );
+}
+
+function Summary({ data }: { data: InputPipelineResult }) {
+  return (
+    <section class="panel" aria-label="Summary">
+      <p class="verdict" data-verdict={data.verdict}>
+        {data.text}
+      </p>
+      <ul class="cards">
+        <Share data={data} field="input_percent" title="Input, of the step" />
+        <Share data={data} field="input_wait_percent" title="Waiting for a batch" />
+        <Share data={data} field="input_transfer_percent" title="Copying to the device" />
+        <li>
+          <h2>Most input time goes to</h2>
+          {data.largest_category ? heading(data.largest_category) : "not known"}
+        </li>
+      </ul>
+      {data.bottleneck_iterator && (
+        <p>
+          The slowest stage is <code>{data.bottleneck_iterator}</code>.{" "}
+          <a href={link({ page: "tf_data_bottleneck_analysis" })}>See it in the graph</a>
+        </p>
+      )}
+      {data.next_steps.length > 0 && (
+        <>
+          <h3>What to do</h3>
+          <ul>
+            {data.next_steps.map((each) => (
+              <li key={each.category}>
+                <b>
+                  {heading(each.category)}, {percent(each.self_time_percent)}:
+                </b>{" "}
+                {each.advice}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}
+
+type ShareField = "input_percent" | "input_wait_percent" | "input_transfer_percent";
+
+function Share({ data, field, title }: { data: InputPipelineResult; field: ShareField; title: string }) {
+  return (
+    <li>
+      <h2>{title}</h2>
+      <Value field={field} title={title} exact={data[field]}>
+        {percent(data[field])}
+      </Value>
+    </li>
+  );
+}
+
+const WAITING = "waiting";
+
+/** Two parts instead of all: what waits for input, and the rest of the step. */
+function parts(step: InputStep): Record<string, number> {
+  if (state.value.view !== WAITING) return step.breakdown_ms;
+  const { idle_input_ms: waits, device_working_ms: works } = step;
+  return { ...(waits !== null && { input: waits }), ...(works !== null && { device_compute_32: works }) };
+}
+
+function DeviceSide({ data }: { data: InputPipelineResult }) {
+  return (
+    <>
+      <Chart
+        title="Device side: step time by step"
+        controls={
+          <select
+            aria-label="Parts shown"
+            value={state.value.view ?? "all"}
+            onChange={(event) => change({ view: event.currentTarget.value })}
+          >
+            <option value="all">all categories</option>
+            <option value={WAITING}>waiting against working</option>
+          </select>
+        }
+        table={<DataTable tool="input_pipeline_analyzer" table="steps" caption="steps" />}
+      >
+        <Columns
+          unit="ms"
+          each="step"
+          stacks={data.steps.map((each) => ({ label: String(each.step ?? each.name ?? ""), parts: parts(each) }))}
+        />
+      </Chart>
+      <div class="side-by-side">
+        <section class="panel">
+          <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
+        </section>
+        <Range data={data} />
+      </div>
+    </>
+  );
+}
+
+/** The share waiting for input: over the steps, and per step from device to device. */
+function Range({ data }: { data: InputPipelineResult }) {
+  const of = data.input_percent_stats;
+  return (
+    <Chart
+      title="Share of the step that is input"
+      table={
+        <DataTable
+          tool="input_pipeline_analyzer"
+          table="steps"
+          caption="steps"
+          columns={[
+            { name: "step" },
+            { name: "input_percent_avg", title: "Average of devices (%)" },
+            { name: "input_percent_min", title: "Least (%)" },
+            { name: "input_percent_max", title: "Most (%)" },
+          ]}
+        />
+      }
+    >
+      <Twin
+        caption="Over the steps"
+        head={["", "Input"]}
+        rows={[
+          ["Average", percent(of.mean)],
+          ["Standard deviation", percent(of.std)],
+          ["Range", `${percent(of.min)} to ${percent(of.max)}`],
+        ]}
+      />
+      <DataTable tool="input_pipeline_analyzer" table="devices" caption="devices" />
+    </Chart>
+  );
+}
+
+const KINDS: Record<string, string> = {
+  demanded_file_read: "Reading files on demand",
+  advanced_file_read: "Reading files in advance",
+  preprocessing: "Preprocessing",
+  enqueue: "Enqueuing data for the device",
+  unclassified: "Unclassified",
+};
+
+function HostSide({ data }: { data: InputPipelineResult }) {
+  const { consumer_wait: waits, between_steps: between } = data;
+  return (
+    <section class="panel" aria-label="Host side">
+      <h2>Host side: input processing time</h2>
+      <table class="twin">
+        <caption>Shares are of the total input processing time.</caption>
+        <tbody>
+          {Object.entries(KINDS).map(([name, title]) => (
+            <tr key={name}>
+              <th scope="row">{title}</th>
+              <td class="number">
+                <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null}>
+                  {us(data.host_breakdown_us[name])}
+                </Value>
+              </td>
+              <td class="number">{percent(data.host_breakdown_percent[name])}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {waits && (
+        <p>
+          The consumer waited {ms(waits.per_step_ms)} a step, in {number(waits.waits)} waits, the longest{" "}
+          {ms(waits.longest_ms)}.
+        </p>
+      )}
+      {between?.outside_markers && (
+        <p>
+          The iterator ran between the steps, outside their annotation: {ms(between.wait_ms)} counted as input.
+        </p>
+      )}
+      <details open>
+        <summary>Input op statistics</summary>
+        <DataTable
+          tool="input_pipeline_analyzer"
+          table="input_ops"
+          caption="input ops"
+          columns={[
+            { name: "name", title: "Input op" },
+            { name: "count" },
+            { name: "total_time_us" },
+            { name: "total_time_percent" },
+            { name: "self_time_us" },
+            { name: "self_time_percent" },
+            { name: "category" },
+          ]}
+        />
+      </details>
+    </section>
+  );
+}

@@ -1,0 +1,81 @@
+// GPU kernels: which take the time, with what geometry, and whether they use Tensor Cores.
+import { LargestPie } from "../charts/pies";
+import { DataTable, type Column } from "../charts/table";
+import { ms, number } from "../format";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+import { change, link, state } from "../state/url";
+
+const COLUMNS: Column[] = [
+  { name: "rank" },
+  { name: "kernel_name" },
+  { name: "registers", title: "Registers per thread" },
+  { name: "shared_memory_bytes" },
+  { name: "block_dim", title: "Block dimension" },
+  { name: "grid_dim", title: "Grid dimension" },
+  { name: "occupancy_percent" },
+  { name: "occupancy_limiter" },
+  { name: "tensor_core_eligible", title: "Op eligible for Tensor Cores" },
+  { name: "uses_tensor_core", title: "Kernel uses Tensor Cores" },
+  { name: "op_name", title: "Op that launched it" },
+  { name: "occurrences" },
+  { name: "total_us" },
+  { name: "avg_us" },
+  { name: "min_us" },
+  { name: "max_us" },
+];
+
+const TABLES: Record<string, string> = { rows: "by kernel, op and geometry", by_pair: "by kernel and op" };
+
+export function KernelStats() {
+  const table = state.value.by && state.value.by in TABLES ? state.value.by : "rows";
+  return (
+    <ToolPage tool="kernel_stats" what="every GPU kernel with its time, geometry and Tensor Core use">
+      {(data) => (
+        <>
+          <p>
+            <Value field="kernel_count" title="Kernels" exact={data.kernel_count}>
+              {number(data.kernel_count)}
+            </Value>{" "}
+            kernel executions took{" "}
+            <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us}>
+              {ms(data.kernel_time_us / 1000)}
+            </Value>
+            .
+          </p>
+          <LargestPie
+            title="Kernels with the highest total time"
+            unit="Total time (µs)"
+            slices={data.pie.map((each) => ({
+              label: String(each.name),
+              value: Number(each.total_us),
+              percent: Number(each.percent),
+            }))}
+          />
+          <p>
+            <label>
+              One row{" "}
+              <select value={table} onChange={(event) => change({ by: event.currentTarget.value })}>
+                {Object.entries(TABLES).map(([name, title]) => (
+                  <option key={name} value={name}>
+                    {title}
+                  </option>
+                ))}
+              </select>
+            </label>
+          </p>
+          <DataTable
+            key={table}
+            tool="kernel_stats"
+            table={table}
+            caption="kernels"
+            {...(table === "rows" && { columns: COLUMNS })}
+            onChoose={(row) => {
+              if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
+            }}
+          />
+        </>
+      )}
+    </ToolPage>
+  );
+}

@@ -1,0 +1,144 @@
+// Model views: cost by name scope, graph, op type or source line, after tf.profiler's options.
+import { useEffect, useState } from "preact/hooks";
+
+import { Tree, type TreeNode } from "../charts/tree";
+import { DataTable } from "../charts/table";
+import { Chart } from "../charts/twin";
+import type { ModelViewsResult, Row } from "../data/made/types";
+import { heading, ms, number, percent } from "../format";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+import { change, link, state } from "../state/url";
+
+const VIEWS: Record<string, string> = {
+  scope: "by name scope",
+  graph: "by graph",
+  op: "by op type",
+  code: "by source line",
+};
+const PRESETS: Record<string, string> = {
+  "": "own choice",
+  time_and_memory: "time and memory",
+  trainable_variables_parameter: "trainable variables' parameters",
+  float_operation: "float operations",
+};
+const ORDERS = ["micros", "accelerator_micros", "cpu_micros", "bytes", "params", "float_ops", "occurrence", "name", "depth"];
+const COLUMNS = ["occurrences", "total_us", "self_us", "total_device_us", "percent", "parameters", "flops", "allocated_bytes"];
+
+type View = "scope" | "graph" | "op" | "code";
+
+export function ModelViews() {
+  const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
+  const { preset, sort, find, at, step } = state.value;
+  const options = {
+    view,
+    preset,
+    step,
+    order_by: sort,
+    min_micros: at,
+    show_name_regexes: find ? [`.*${find}.*`] : undefined,
+  };
+  return (
+    <>
+      <Controls view={view} />
+      <ToolPage tool="model_views" what="cost by name scope, op type and source line" options={options}>
+        {(data) => <Filled data={data} view={view} options={options} />}
+      </ToolPage>
+    </>
+  );
+}
+
+function Controls({ view }: { view: View }) {
+  return (
+    <p class="controls">
+      <Pick label="View" value={view} of={VIEWS} onPick={(value) => change({ view: value }, { push: true })} />
+      <Pick label="Preset" value={state.value.preset ?? ""} of={PRESETS} onPick={(preset) => change({ preset })} />
+      <Pick
+        label="Order"
+        value={state.value.sort ?? ""}
+        of={{ "": "as the preset says", ...Object.fromEntries(ORDERS.map((each) => [each, heading(each)])) }}
+        onPick={(sort) => change({ sort })}
+      />
+      <Typed label="Names with (pattern)" value={state.value.find ?? ""} onType={(find) => change({ find })} />
+      <Typed label="At least (µs)" value={state.value.at ?? ""} onType={(at) => change({ at })} />
+    </p>
+  );
+}
+
+function Pick(props: { label: string; value: string; of: Record<string, string>; onPick: (value: string) => void }) {
+  return (
+    <label>
+      {props.label}{" "}
+      <select value={props.value} onChange={(event) => props.onPick(event.currentTarget.value)}>
+        {Object.entries(props.of).map(([name, title]) => (
+          <option key={name} value={name}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** Applied when the reader has finished typing. */
+function Typed(props: { label: string; value: string; onType: (value: string) => void }) {
+  const [text, setText] = useState(props.value);
+  useEffect(() => setText(props.value), [props.value]);
+  return (
+    <label>
+      {props.label}{" "}
+      <input
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onChange={(event) => props.onType(event.currentTarget.value.trim())}
+      />
+    </label>
+  );
+}
+
+function Filled(props: { data: ModelViewsResult; view: View; options: Record<string, string | string[] | undefined> }) {
+  const { data, view, options } = props;
+  return (
+    <>
+      <p>
+        In all{" "}
+        <Value field="total_us" title="Total" exact={data.total_us}>
+          {ms(data.total_us / 1000)}
+        </Value>{" "}
+        of self time; operations are known for{" "}
+        <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent}>
+          {percent(data.flops_known_percent)}
+        </Value>{" "}
+        of the time.
+      </p>
+      <Chart
+        title={`Cost ${VIEWS[view]}`}
+        table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}
+      >
+        <Tree
+          label={`Cost ${VIEWS[view]}`}
+          nodes={data[view].map(node)}
+          head={COLUMNS.map(heading)}
+          {...(view === "scope" && { onChoose: chooseScope })}
+        />
+      </Chart>
+    </>
+  );
+}
+
+function chooseScope(path: string): void {
+  location.hash = link({ page: "framework_op_stats", scope: path });
+}
+
+function node(row: Row): TreeNode {
+  return {
+    id: Number(row.id),
+    parent: row.parent === null ? null : Number(row.parent),
+    name: String(row.name),
+    cells: COLUMNS.map((name) => {
+      const value = row[name];
+      const known = typeof value === "number" ? value : null;
+      return name === "percent" ? percent(known) : number(known);
+    }),
+  };
+}

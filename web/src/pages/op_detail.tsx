@@ -1,0 +1,94 @@
+// One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
+import { DataTable } from "../charts/table";
+import type { OpDetailResult } from "../data/made/types";
+import { byName, number, percent } from "../format";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+import { change, state } from "../state/url";
+
+const DOMINANT: Record<string, string> = {
+  transfer: "Transfer dominates: copies and collectives take most of its device time.",
+  utilisation: "Utilisation dominates: the device waits for it, or its kernels do not fill the device.",
+  compute: "Compute dominates: for most of its device time its kernels fill the device.",
+  mixed: "No single cause dominates.",
+};
+
+const PARTS = [
+  ["transfer_us", "Copies, memsets and collectives"],
+  ["waiting_us", "The device idle and waiting for it"],
+  ["small_grid_us", "Kernels of too few blocks"],
+  ["low_occupancy_us", "Kernels of low occupancy"],
+  ["compute_us", "Kernels that fill the device"],
+  ["unknown_us", "Kernels whose fill is not known"],
+  ["untested_us", "Not tested"],
+] as const;
+
+const TABLES = ["kernels", "copies", "launches", "shapes", "calls"] as const;
+
+export function OpDetail() {
+  const { op, scope } = state.value;
+  const options = op ? { op } : { scope };
+  return (
+    <section class="panel detail" aria-label="Op in detail">
+      <p>
+        <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>
+      </p>
+      <ToolPage tool="framework_op_stats" what="the calls of this op, with their kernels and copies" options={options}>
+        {(data) => <Detail data={data as OpDetailResult} options={options} />}
+      </ToolPage>
+    </section>
+  );
+}
+
+function Detail({ data, options }: { data: OpDetailResult; options: { op?: string; scope?: string | undefined } }) {
+  const { cause, share } = data;
+  return (
+    <>
+      <h2>
+        <code>{data.selected}</code>, {number(data.call_count)} calls
+      </h2>
+      <ul class="cards">
+        <Share field="share.device_percent" title="Of the step, on the device" value={share.device_percent} />
+        <Share field="share.exposed_percent" title="With nothing else running there" value={share.exposed_percent} />
+        <Share field="share.host_percent" title="Of the step, on the host" value={share.host_percent} />
+      </ul>
+      <p class="verdict" data-cause={cause.dominant ?? "unknown"}>
+        {cause.dominant ? DOMINANT[cause.dominant] : "The cause cannot be told."}
+      </p>
+      <table class="twin">
+        <caption>Where its device time goes</caption>
+        <tbody>
+          {PARTS.filter(([name]) => cause[name] !== 0).map(([name, title]) => (
+            <tr key={name}>
+              <th scope="row">{title}</th>
+              <td class="number">
+                <Value field={`cause.${name}`} title={title} exact={cause[name]}>
+                  {cause[name] === null ? "–" : `${byName(name, cause[name])} µs`}
+                </Value>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {TABLES.filter((name) => data[name] && data[name].length > 0).map((name) => (
+        <details key={name} open={name === "kernels"}>
+          <summary>
+            {name.charAt(0).toUpperCase() + name.slice(1)}
+          </summary>
+          <DataTable tool="framework_op_stats" table={name} caption={name} options={options} />
+        </details>
+      ))}
+    </>
+  );
+}
+
+function Share({ field, title, value }: { field: string; title: string; value: number | null }) {
+  return (
+    <li>
+      <h2>{title}</h2>
+      <Value {...{ field, title }} exact={value}>
+        {percent(value)}
+      </Value>
+    </li>
+  );
+}

@@ -1,0 +1,291 @@
+// Overview: where the step went, step by step, the top ops, and what the program ran on.
+import { Breakdown } from "../charts/bars";
+import { Columns } from "../charts/columns";
+import { StatisticsTable } from "../charts/statistics";
+import { DataTable } from "../charts/table";
+import { Chart } from "../charts/twin";
+import { address, useAnswer } from "../data/client";
+import { STATUS_WORDS, type FindingsAnswer } from "../data/findings";
+import type { OverviewPageResult } from "../data/made/types";
+import { byName, gib, heading, ms, number, percent } from "../format";
+import { ToolPage, useAround } from "../parts/tool";
+import { Show } from "../parts/unavailable";
+import { reasonFor, Value } from "../parts/value";
+import { join, link } from "../state/url";
+
+const SOURCES: Record<string, string> = {
+  marker: "the program's step markers",
+  device_line: "the device's stored line of steps",
+  launch: "repeated launches of one program",
+  period: "the repetition of the work",
+};
+
+export function OverviewPage() {
+  return (
+    <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
+      {(data) => (
+        <>
+          {data.step_time_ms.mean === null && data.by_host.length > 1 && <Apart data={data} />}
+          <Cards data={data} />
+          <div class="side-by-side">
+            <Summary data={data} />
+            <Recommendations />
+          </div>
+          <Steps data={data} />
+          <TopOps data={data} />
+          <div class="side-by-side">
+            <Environment data={data} />
+            <Placement data={data} />
+          </div>
+        </>
+      )}
+    </ToolPage>
+  );
+}
+
+/** Hosts whose steps cannot be averaged: why, and each of them alone. */
+function Apart({ data }: { data: OverviewPageResult }) {
+  const why = reasonFor("step_time_ms", useAround().missing);
+  return (
+    <section class="panel" aria-label="Hosts apart">
+      <h2>These hosts are not averaged</h2>
+      <p>{why?.reason} Choose one:</p>
+      <ul>
+        {data.by_host.map(({ host, summary }) => (
+          <li key={host}>
+            <a href={link({ page: "overview_page", hosts: join([host]) })}>{host}</a>:{" "}
+            {ms(summary.step_time_ms.mean)} a step, input {percent(summary.input_percent)}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Cards({ data }: { data: OverviewPageResult }) {
+  const hasSteps = data.window === "steps";
+  const severalBatches = data.steps.some((step) => (step.batches ?? 1) > 1);
+  return (
+    <ul class="cards">
+      <li>
+        <h2>{hasSteps ? "Step time, average" : "Time looked at (no steps)"}</h2>
+        <Value field="step_time_ms.mean" title="Step time, average" exact={data.step_time_ms.mean}>
+          {ms(data.step_time_ms.mean)}
+        </Value>
+      </li>
+      {severalBatches && (
+        <li>
+          <h2>Time of a batch</h2>
+          <Value field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms}>
+            {ms(data.batch_time_ms)}
+          </Value>
+        </li>
+      )}
+      <li>
+        <h2>95th percentile</h2>
+        <Value field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95}>
+          {ms(data.step_time_ms.p95)}
+        </Value>
+      </li>
+      <li>
+        <h2>Device busy</h2>
+        <Value field="device_execution_percent" title="Device busy" exact={data.device_execution_percent}>
+          {percent(data.device_execution_percent)}
+        </Value>
+      </li>
+      <li>
+        <h2>Input</h2>
+        <Value field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>}>
+          {percent(data.input_percent)}
+        </Value>
+      </li>
+      <li>
+        <h2>Kernel launch</h2>
+        <Value field="kernel_launch_percent" title="Kernel launch" exact={data.kernel_launch_percent}>
+          {percent(data.kernel_launch_percent)}
+        </Value>
+      </li>
+    </ul>
+  );
+}
+
+function Summary({ data }: { data: OverviewPageResult }) {
+  const { precision } = data;
+  return (
+    <section class="panel" aria-label="Performance summary">
+      <h2>Step-time breakdown</h2>
+      {data.step_count > 0 && (
+        <p>
+          Of {number(data.step_count)} {data.window === "steps" ? "steps" : "windows"}; the parts
+          add up to the average.
+        </p>
+      )}
+      <Breakdown
+        field="breakdown_ms"
+        parts={data.breakdown_ms}
+        percents={data.breakdown_percent}
+        details={data.breakdown_detail_ms}
+      />
+      <h3>Device compute precision</h3>
+      <p>
+        <Value field="precision.compute_16bit_percent" title="16-bit" exact={precision?.compute_16bit_percent ?? null}>
+          {percent(precision?.compute_16bit_percent)}
+        </Value>{" "}
+        in 16 bits,{" "}
+        <Value field="precision.compute_32bit_percent" title="32-bit" exact={precision?.compute_32bit_percent ?? null}>
+          {percent(precision?.compute_32bit_percent)}
+        </Value>{" "}
+        in 32 bits
+      </p>
+    </section>
+  );
+}
+
+function Recommendations() {
+  const answer = useAnswer<FindingsAnswer>(address("findings"));
+  return (
+    <section class="panel" aria-label="Recommendation for next steps">
+      <h2>Recommendation for next steps</h2>
+      <Show answer={answer}>
+        {({ findings }) => (
+          <ul>
+            {findings.slice(0, 3).map((each) => (
+              <li key={each.id}>
+                <b>{STATUS_WORDS[each.status]}:</b>{" "}
+                <a href={link({ page: "findings" })}>{each.words.headline}</a>
+                {each.words.gain && ` Gain: ${each.words.gain}.`}
+              </li>
+            ))}
+          </ul>
+        )}
+      </Show>
+    </section>
+  );
+}
+
+function Steps({ data }: { data: OverviewPageResult }) {
+  const found = data.step_detection;
+  const how = found.source
+    ? `Steps come from ${SOURCES[found.source] ?? found.source}, confidence ${percent(100 * (found.confidence ?? 0))}.`
+    : "No steps were found; the whole recording is one window.";
+  return (
+    <>
+      <Chart
+        title="Step-time graph"
+        summary={how}
+        table={<DataTable tool="overview_page" table="steps" caption="steps" />}
+      >
+        <Columns
+          unit="ms"
+          each={data.window === "steps" ? "step" : "window"}
+          stacks={data.steps.map((each) => ({
+            label: String(each.step ?? each.name ?? ""),
+            parts: each.breakdown_ms,
+          }))}
+        />
+      </Chart>
+      <div class="side-by-side">
+        <section class="panel">
+          <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
+        </section>
+        {data.device_step_time_ms && (
+          <section class="panel">
+            <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
+          </section>
+        )}
+      </div>
+    </>
+  );
+}
+
+function TopOps({ data }: { data: OverviewPageResult }) {
+  const onDevice = data.top_ops?.some((each) => each.host_or_device === "Device") ?? true;
+  return (
+    <section class="panel">
+      <h2>Top 10 operations on {onDevice ? "the device" : "the host"}</h2>
+      <DataTable
+        tool="overview_page"
+        table="top_ops"
+        caption="operations"
+        columns={[
+          { name: "rank" },
+          { name: "name", title: "Operation" },
+          { name: "category" },
+          { name: "self_time_us" },
+          { name: "self_time_percent" },
+          { name: "cumulative_percent" },
+          { name: "occurrences" },
+          { name: "tensor_core_eligible" },
+          { name: "tensor_core_used" },
+        ]}
+      />
+      <a href={link({ page: "framework_op_stats" })}>All operations</a>
+    </section>
+  );
+}
+
+function Environment({ data }: { data: OverviewPageResult }) {
+  const of = data.environment;
+  return (
+    <section class="panel" aria-label="Run environment">
+      <h2>Run environment</h2>
+      <table class="twin">
+        <tbody>
+          <Line title="Hosts" field="environment.hosts" value={of.hosts} />
+          <Line title="Device type" field="environment.device_type" value={of.device_type} />
+          <Line title="Devices" field="environment.device_count" value={of.device_count} />
+          <Line title="Devices used" field="environment.used_device_count" value={of.used_device_count} />
+          {of.devices.map((each) => (
+            <tr key={`${each.host} ${each.device}`}>
+              <th scope="row">
+                {each.host}, device {each.device}
+              </th>
+              <td>
+                {[each.type, gib(each.memory_bytes), each.compute_capability && `compute capability ${each.compute_capability}`]
+                  .filter((part) => part && part !== "–")
+                  .join(", ")}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Placement({ data }: { data: OverviewPageResult }) {
+  const of = data.op_placement;
+  return (
+    <section class="panel" aria-label="Op placement">
+      <h2>Where the ops ran</h2>
+      <table class="twin">
+        <tbody>
+          <Line title="Ops on the host" field="op_placement.host_op_percent" value={of?.host_op_percent ?? null} />
+          <Line title="Ops on the device" field="op_placement.device_op_percent" value={of?.device_op_percent ?? null} />
+          <Line title="Eager, on the host" field="eager.host_percent" value={data.eager?.host_percent ?? null} />
+          <Line title="Eager, on the device" field="eager.device_percent" value={data.eager?.device_percent ?? null} />
+          <Line title="Waiting for launches" field="kernel_launch_percent" value={data.kernel_launch_percent} />
+          {Object.entries(data.phases_ms ?? {}).map(([phase, value]) => (
+            <tr key={phase}>
+              <th scope="row">{heading(phase)}</th>
+              <td>{ms(value)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Line(props: { title: string; field: string; value: string | number | null }) {
+  return (
+    <tr>
+      <th scope="row">{props.title}</th>
+      <td>
+        <Value field={props.field} title={props.title} exact={props.value}>
+          {byName(props.field, props.value)}
+        </Value>
+      </td>
+    </tr>
+  );
+}

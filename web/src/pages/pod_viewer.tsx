@@ -1,0 +1,183 @@
+// Pod viewer: one step across all workers, and which of them the others wait for.
+import { useState } from "preact/hooks";
+
+import { Breakdown } from "../charts/bars";
+import { Columns } from "../charts/columns";
+import { DataTable } from "../charts/table";
+import { Chart } from "../charts/twin";
+import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
+import { heading, ms, number, percent } from "../format";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+import { change, state } from "../state/url";
+
+export function PodViewer() {
+  return (
+    <ToolPage tool="pod_viewer" what="every step across all workers, and the worker that makes the others wait">
+      {(data) => (
+        <>
+          <Summary data={data} />
+          <OneStep data={data} />
+          <section class="panel">
+            <h2>Workers over all steps</h2>
+            <DataTable tool="pod_viewer" table="workers" caption="workers" />
+          </section>
+          <Clocks data={data} />
+        </>
+      )}
+    </ToolPage>
+  );
+}
+
+function named(worker: WorkerName): string {
+  return worker.device === null ? worker.host : `${worker.host}, device ${worker.device}`;
+}
+
+function Summary({ data }: { data: PodViewerResult }) {
+  const { slowest } = data;
+  return (
+    <section class="panel" aria-label="Summary">
+      {data.workers.length === 1 && (
+        <p>One worker was recorded; the overview shows all that there is to see of it.</p>
+      )}
+      <p class="verdict">
+        {slowest
+          ? `${named(slowest)} is the slowest in ${slowest.steps} of ${slowest.of_steps} steps${because(slowest.cause)}.`
+          : "No worker is named as the slowest."}
+      </p>
+      <p>
+        {data.in_lock_step ? "The hosts take part in the same steps." : "The hosts do not take part in the same steps."}{" "}
+        Imbalance{" "}
+        <Value field="imbalance" title="Imbalance" exact={data.imbalance}>
+          {data.imbalance === null ? "–" : percent(100 * data.imbalance)}
+        </Value>
+        , start skew{" "}
+        <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms}>
+          {ms(data.start_skew_ms)}
+        </Value>
+        .
+      </p>
+    </section>
+  );
+}
+
+function because(cause: string | null): string {
+  if (cause === null) return "";
+  return cause === "late_start" ? ", because it starts late" : `, by ${heading(cause).toLowerCase()}`;
+}
+
+function OneStep({ data }: { data: PodViewerResult }) {
+  const [under, point] = useState<number | null>(null);
+  const wanted = state.value.step;
+  const found = data.steps.findIndex((each) => String(each.step ?? each.name) === wanted);
+  const index = found < 0 ? firstWhole(data.steps) : found;
+  const step = data.steps[index];
+  if (!step) return null;
+  const byTime = state.value.by === "time";
+  const workers = byTime ? [...step.workers].sort((a, b) => b.total_ms - a.total_ms) : step.workers;
+  const shown = workers[under ?? 0] ?? workers[0];
+  return (
+    <Chart
+      title={`Step ${step.step ?? step.name}`}
+      summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `, by ${heading(step.slowest_by).toLowerCase()}` : ""}.` : ""}
+      controls={
+        <>
+          <label>
+            Step{" "}
+            <input
+              type="range"
+              min={0}
+              max={data.steps.length - 1}
+              value={index}
+              aria-valuetext={`step ${step.step ?? step.name}`}
+              onInput={(event) => {
+                const next = data.steps[Number(event.currentTarget.value)];
+                change({ step: String(next?.step ?? next?.name ?? "") });
+              }}
+            />
+          </label>
+          <label>
+            Order{" "}
+            <select value={byTime ? "time" : "rank"} onChange={(event) => change({ by: event.currentTarget.value })}>
+              <option value="rank">by rank</option>
+              <option value="time">slowest first</option>
+            </select>
+          </label>
+        </>
+      }
+      table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
+    >
+      <div class="pod">
+        <Card worker={shown} />
+        <Columns
+          unit="ms"
+          each="worker"
+          onPoint={point}
+          chosen={step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : undefined}
+          stacks={workers.map((each) => ({ label: named(each), parts: each.breakdown_ms }))}
+        />
+      </div>
+    </Chart>
+  );
+}
+
+/** A step that every worker has, rather than the first, which a recording often cuts. */
+function firstWhole(steps: PodStep[]): number {
+  const found = steps.findIndex((each) => each.complete && each.counted && each.workers.length > 1);
+  return Math.max(found, 0);
+}
+
+function Card({ worker }: { worker: Worker | undefined }) {
+  if (!worker) return null;
+  const share = (value: number) => (worker.total_ms > 0 ? (100 * value) / worker.total_ms : null);
+  return (
+    <section class="panel" aria-label="Breakdown of the worker">
+      <h3>{named(worker)}</h3>
+      <p>
+        {ms(worker.total_ms)} in all, mostly {heading(worker.bottleneck).toLowerCase()}
+      </p>
+      <Breakdown
+        field="steps.workers.breakdown_ms"
+        parts={worker.breakdown_ms}
+        percents={Object.fromEntries(Object.entries(worker.breakdown_ms).map(([name, value]) => [name, share(value)]))}
+        details={worker.breakdown_detail_ms}
+      />
+      <table class="twin">
+        <caption>In collectives</caption>
+        <tbody>
+          {(
+            [
+              ["collective_wait_ms", "Waiting for others"],
+              ["collective_transfer_ms", "Transferring"],
+              ["collective_untold_ms", "Not told apart"],
+              ["waited_for_ms", "Others waited for it"],
+            ] as const
+          ).map(([name, title]) => (
+            <tr key={name}>
+              <th scope="row">{title}</th>
+              <td class="number">
+                <Value field={`steps.workers.${name}`} title={title} exact={worker[name]}>
+                  {ms(worker[name])}
+                </Value>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Clocks({ data }: { data: PodViewerResult }) {
+  if (data.clocks.length < 2) return null;
+  return (
+    <section class="panel">
+      <h2>Clocks of the hosts</h2>
+      <p>
+        {number(data.collectives_matched)} collectives were matched across hosts, {number(data.collectives_unmatched)}{" "}
+        could not be. Offsets hold to within the doubt beside them.
+      </p>
+      <DataTable tool="pod_viewer" table="clocks" caption="hosts" />
+    </section>
+  );
+}

@@ -1,0 +1,158 @@
+// tf.data: is a pipeline slow, which stage holds it up, and what to do about it.
+import { Graph as Drawing } from "../charts/graph";
+import { DataTable } from "../charts/table";
+import { Chart } from "../charts/twin";
+import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
+import { ms, number, us } from "../format";
+import { open } from "../parts/details";
+import { ToolPage } from "../parts/tool";
+import { Value } from "../parts/value";
+import { change, state } from "../state/url";
+
+export function TfDataBottleneckAnalysis() {
+  const { host, pipe, rank } = state.value;
+  return (
+    <ToolPage
+      tool="tf_data_bottleneck_analysis"
+      what="the input pipelines as graphs, and the stage that holds them up"
+      options={{ pipeline: pipe, rank }}
+    >
+      {(data) => (
+        <>
+          <Summary data={data} />
+          <section class="panel" aria-label="All input pipelines">
+            <h2>Summary of all input pipelines</h2>
+            <DataTable tool="tf_data_bottleneck_analysis" table="pipelines" caption="pipelines" />
+          </section>
+          <PipelineGraph data={data} host={host} />
+        </>
+      )}
+    </ToolPage>
+  );
+}
+
+function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
+  const of = data.summary;
+  return (
+    <section class="panel" aria-label="Performance analysis summary">
+      <p class="verdict" data-verdict={of.verdict}>
+        {of.text}
+      </p>
+      {of.bottleneck && (
+        <p>
+          On host <b>{of.host}</b>, pipeline <b>{of.pipeline}</b>, the slowest call took{" "}
+          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us}>
+            {of.max_latency_us === null ? "–" : ms(of.max_latency_us / 1000)}
+          </Value>
+          . The bottleneck is <b>{of.bottleneck.type}</b>: <code>{of.bottleneck.long_name}</code>
+        </p>
+      )}
+      {of.suggestion && <p>{of.suggestion}</p>}
+      <details>
+        <summary>How to read a long name</summary>
+        <p>
+          In <code>Iterator::A::B::C</code> the last part, C, is the stage itself. The parts before it
+          are the stages downstream, which ask it for elements: A is the one nearest to the program.
+        </p>
+      </details>
+    </section>
+  );
+}
+
+function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; host: string | undefined }) {
+  const hosts = [...new Set(data.graphs.map((each) => each.host))];
+  const onHost = data.graphs.filter((each) => each.host === (host ?? hosts[0]));
+  const pipelines = [...new Set(data.graphs.map((each) => each.pipeline))];
+  const shown = onHost[0] ?? data.graphs[0];
+  if (!shown) return null;
+  return (
+    <Chart
+      title="Input pipeline graph"
+      summary="Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on that path. Dashed: the others."
+      controls={
+        <>
+          <Choice label="Host" name="host" options={hosts} value={shown.host} />
+          <Choice label="Input pipeline" name="pipe" options={pipelines} value={shown.pipeline} />
+          <label>
+            Rank{" "}
+            <input
+              type="number"
+              min="0"
+              value={shown.rank}
+              onChange={(event) => change({ rank: event.currentTarget.value })}
+            />
+          </label>
+        </>
+      }
+      table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
+    >
+      <p>
+        One call of {us(shown.latency_us)}. {shown.suggestion}
+      </p>
+      <Stages graph={shown} />
+    </Chart>
+  );
+}
+
+function Choice(props: { label: string; name: "host" | "pipe"; options: string[]; value: string }) {
+  return (
+    <label>
+      {props.label}{" "}
+      <select value={props.value} onChange={(event) => change({ [props.name]: event.currentTarget.value })}>
+        {props.options.map((each) => (
+          <option key={each}>{each}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Stages({ graph }: { graph: Graph }) {
+  const byId = new Map(graph.nodes.map((each) => [each.id, each]));
+  return (
+    <Drawing
+      label={`Stages of ${graph.pipeline}`}
+      nodes={graph.nodes.map((node) => ({
+        id: node.id,
+        kind: node.bottleneck ? "bottleneck" : node.critical ? "critical" : "plain",
+        body: <Stage node={node} />,
+      }))}
+      edges={graph.edges.map((each) => ({ from: each.producer, to: each.consumer }))}
+      onChoose={(id) => open({ title: byId.get(id)!.type, body: <Details node={byId.get(id)!} /> })}
+    />
+  );
+}
+
+function Stage({ node }: { node: Node }) {
+  return (
+    <>
+      <b>{node.type}</b>
+      {node.bottleneck && <strong>bottleneck</strong>}
+      <div>Start {us(node.start_us)}</div>
+      <div>Total {us(node.total_us)}</div>
+      <div>Self {us(node.self_us)}</div>
+      <div>{number(node.calls)} calls</div>
+    </>
+  );
+}
+
+function Details({ node }: { node: Node }) {
+  return (
+    <dl>
+      <dt>Long name</dt>
+      <dd>
+        <code>{node.name}</code>
+      </dd>
+      <dt>Self time, without its children</dt>
+      <dd>{us(node.self_us)}</dd>
+      <dt>Total duration of all calls</dt>
+      <dd>{us(node.total_us)}</dd>
+      {Object.entries(node.parameters ?? {}).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name.replaceAll("_", " ")}</dt>
+          <dd>{String(value)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,92 @@
+// A page never shows a blank: what would be here, what is missing, and what to do.
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+import type { Answer, Refusal } from "../data/client";
+import type { Missing, Unavailable } from "../data/made/types";
+import { work } from "../data/runs";
+
+export function Absent({ what, why }: { what: string; why: Unavailable }) {
+  return (
+    <section class="panel absent" data-code={why.code}>
+      <h2>Nothing to show</h2>
+      <dl>
+        <dt>Here would be</dt>
+        <dd>{what}</dd>
+        <dt>Missing</dt>
+        <dd>{why.reason}</dd>
+        <dt>Way out</dt>
+        <dd>{why.remedy}</dd>
+      </dl>
+    </section>
+  );
+}
+
+export function Refused({ error }: { error: Refusal }) {
+  return (
+    <section class="panel refused" role="alert">
+      <h2>This could not be shown</h2>
+      <p>{error.message}</p>
+    </section>
+  );
+}
+
+/** Fields of an answer that are null, and why. */
+export function MissingFields({ missing }: { missing: Missing[] }) {
+  const reasons = new Map<string, Missing[]>();
+  for (const each of missing) {
+    const key = `${each.reason}\n${each.remedy}`;
+    reasons.set(key, [...(reasons.get(key) ?? []), each]);
+  }
+  if (reasons.size === 0) return null;
+  return (
+    <details class="missing">
+      <summary>What could not be seen, and why ({reasons.size})</summary>
+      <ul>
+        {[...reasons.values()].map((group) => (
+          <li key={group[0]!.field}>
+            {group[0]!.reason} <em>{group[0]!.remedy}</em>{" "}
+            <small>({group.map((each) => each.field).join(", ")})</small>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+const QUIET_MS = 150;
+const PATIENCE_MS = 2000;
+const POLL_MS = 1000;
+
+/** Quiet for a moment, then an outline, then what is being computed. */
+export function Waiting() {
+  const [text, setText] = useState<string | null>(null);
+  useEffect(() => {
+    const outline = setTimeout(() => setText("Loading"), QUIET_MS);
+    let poll: ReturnType<typeof setInterval> | undefined;
+    const patience = setTimeout(() => {
+      poll = setInterval(async () => {
+        const now = await work().catch(() => null);
+        if (now) setText(`${now.what} (${now.done} of ${now.of})`);
+      }, POLL_MS);
+    }, PATIENCE_MS);
+    return () => [outline, patience, poll].forEach(clearTimeout);
+  }, []);
+  if (text === null) return null;
+  return (
+    <section class="panel outline" role="status" aria-busy="true">
+      {text} …
+    </section>
+  );
+}
+
+/** An answer in all its states. */
+export function Show<T>(props: {
+  answer: Answer<T>;
+  children: (value: T) => ComponentChildren;
+}) {
+  const { answer } = props;
+  if (answer.state === "waiting") return <Waiting />;
+  if (answer.state === "refused") return <Refused error={answer.error} />;
+  return <>{props.children(answer.value)}</>;
+}

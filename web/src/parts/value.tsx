@@ -1,0 +1,110 @@
+// A number that explains itself: its definition and its inputs, or why it is not there.
+import type { ComponentChildren } from "preact";
+
+import { DEFINITIONS } from "../data/made/definitions";
+import type { Missing } from "../data/made/types";
+import { UNKNOWN } from "../format";
+import { open } from "./details";
+import { useAround } from "./tool";
+
+interface Props {
+  /** Path of the field in the tool's answer. */
+  field: string;
+  /** Its name on the screen. */
+  title: string;
+  /** The number in words, as `format` gives it. */
+  children: string;
+  /** The exact number. */
+  exact?: number | string | null;
+  /** Where its events or rows stand. */
+  evidence?: ComponentChildren;
+}
+
+export function Value({ field, title, children, exact, evidence }: Props) {
+  const { tool, missing } = useAround();
+  const why = children === UNKNOWN ? reasonFor(field, missing) : undefined;
+  return (
+    <button
+      class={children === UNKNOWN ? "value unknown" : "value"}
+      data-field={field}
+      data-exact={exact ?? undefined}
+      title={why ? why.reason : exact === undefined || exact === null ? undefined : String(exact)}
+      onClick={() =>
+        open({ title, body: <Explained {...{ field, tool, exact, why, evidence }} /> })
+      }
+    >
+      {children}
+    </button>
+  );
+}
+
+/** The entry of a field, or of the part of the answer that it belongs to. */
+export function reasonFor(field: string, missing: Missing[]): Missing | undefined {
+  const parts = field.split(".");
+  for (let length = parts.length; length > 0; length--) {
+    const path = parts.slice(0, length).join(".");
+    const found = missing.find((each) => bare(each.field) === path);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function bare(field: string): string {
+  return field.replaceAll(/\[[^\]]*\]/g, "");
+}
+
+function Explained(props: {
+  field: string;
+  tool: string;
+  exact?: number | string | null | undefined;
+  why?: Missing | undefined;
+  evidence?: ComponentChildren;
+}) {
+  return (
+    <dl>
+      <dt>Field</dt>
+      <dd>
+        <code>
+          {props.tool}: {props.field}
+        </code>
+      </dd>
+      {definition(props.tool, props.field) && (
+        <>
+          <dt>Definition</dt>
+          <dd>{definition(props.tool, props.field)}</dd>
+        </>
+      )}
+      {props.exact !== undefined && props.exact !== null && (
+        <>
+          <dt>Exactly</dt>
+          <dd>{String(props.exact)}</dd>
+        </>
+      )}
+      {props.why && (
+        <>
+          <dt>Not measured</dt>
+          <dd>
+            {props.why.reason} {props.why.remedy}
+          </dd>
+        </>
+      )}
+      {props.evidence && (
+        <>
+          <dt>Evidence</dt>
+          <dd>{props.evidence}</dd>
+        </>
+      )}
+    </dl>
+  );
+}
+
+/** The sentence of a field, or of the nearest part above that has one. */
+export function definition(tool: string, field: string): string | undefined {
+  const known = DEFINITIONS[tool] ?? {};
+  const parts = field.split(".");
+  for (let length = parts.length; length > 0; length--) {
+    const text = known[parts.slice(0, length).join(".")];
+    if (text) return text;
+  }
+  return undefined;
+}
