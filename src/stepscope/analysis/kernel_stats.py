@@ -11,6 +11,11 @@ from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, launch_dimensions
+from stepscope.remedies import (
+    ALLOW_DEVICE_TRACER,
+    COUNT_MATRIX_INSTRUCTIONS,
+    NEWER_DEVICE_TRACER,
+)
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -71,13 +76,13 @@ _ORDER: Final = (
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _NO_OCCUPANCY: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="occupancy was not recorded, and registers, shared memory, block or the "
     "limits of the device are not known.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _REASONS: Final[dict[str, Unavailable]] = {
     "registers": _NO_DETAILS,
@@ -92,7 +97,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
         code="NO_KERNEL_DETAILS",
         reason="registers, shared memory, block or the limits of the device are not "
         "known.",
-        remedy="Record with the device tracer of a newer release of the framework.",
+        remedy=NEWER_DEVICE_TRACER,
     ),
     "tensor_core_eligible": Unavailable(
         code="NOT_RECORDED",
@@ -103,7 +108,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
         reason="no kernel's name tells whether it uses Tensor Cores.",
-        remedy="Measure the kernels with a counter of matrix instructions.",
+        remedy=COUNT_MATRIX_INSTRUCTIONS,
     ),
 }
 
@@ -184,7 +189,7 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
 _NO_KERNELS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its kernels was recorded.",
-    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+    remedy=ALLOW_DEVICE_TRACER,
 )
 
 

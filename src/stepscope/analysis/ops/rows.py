@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
+from stepscope.remedies import ALLOW_DEVICE_TRACER, RECORD_EXECUTIONS, RECORD_LAUNCHES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -57,7 +58,7 @@ _SUMS: Final = (
 _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     code="NOT_RECORDED",
     reason="nothing tells which step any device activity belongs to.",
-    remedy="Record launch calls as well: host tracer on, in the process that launches.",
+    remedy=RECORD_LAUNCHES,
 )
 #: Fewer waits than this make no typical one; the guide's 20 µs stands in.
 _ENOUGH_WAITS: Final = 30
@@ -138,7 +139,12 @@ def device_side(profile: ProfileData) -> Side:
 NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its activity was recorded.",
-    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+    remedy=ALLOW_DEVICE_TRACER,
+)
+NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="the profile holds no execution of an op, on a host or on a device.",
+    remedy=RECORD_EXECUTIONS,
 )
 
 
