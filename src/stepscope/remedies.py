@@ -2,6 +2,7 @@
 
 A remedy is keyed by a code of `unavailable.CODES`, or by a cause of its own where one
 code has several (`cupti_…`). Empty pages, reports and checks of a machine quote it.
+Sentences that stand in the `Unavailable` of several modules have names here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,40 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CAUSES_OF_SILENT_DEVICES", "REMEDIES", "Remedy", "remedy_for"]
+__all__ = [
+    "ALLOW_DEVICE_TRACER",
+    "CAUSES_OF_SILENT_DEVICES",
+    "COPY_AGAIN",
+    "COUNT_MATRIX_INSTRUCTIONS",
+    "NEWER_DEVICE_TRACER",
+    "RECORD_EXECUTIONS",
+    "RECORD_LAUNCHES",
+    "RECORD_SHAPES",
+    "REMEDIES",
+    "Remedy",
+    "remedy_for",
+]
+
+ALLOW_DEVICE_TRACER: Final = (
+    "Allow the device tracer (`stepscope doctor` says how) and record again."
+)
+COPY_AGAIN: Final = "Copy the whole file again, or record again."
+COUNT_MATRIX_INSTRUCTIONS: Final = (
+    "Measure the kernels with a counter of matrix instructions."
+)
+NEWER_DEVICE_TRACER: Final = (
+    "Record with the device tracer of a newer release of the framework."
+)
+RECORD_EXECUTIONS: Final = (
+    "Record with host tracer level 2, and some steps of the program."
+)
+RECORD_LAUNCHES: Final = (
+    "Record launch calls as well: host tracer on, in the process that launches."
+)
+RECORD_SHAPES: Final = (
+    "Record shapes with the profiler of the framework where it can "
+    "(`record_shapes=True`, host tracer level 3), or the HLO of compiled programs."
+)
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):

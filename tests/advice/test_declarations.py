@@ -19,7 +19,8 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "gpu"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data" / "gpu"
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "typical", "overall", *Finding.__struct_fields__}
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -73,6 +74,9 @@ def test_every_cause_that_is_found_has_words(rule: Rule, measured: Signals) -> N
 
 
 @every_rule
-def test_the_numbers_behind_a_rule_are_shown_by_a_tool(rule: Rule) -> None:
+def test_a_rules_docs_name_the_tools_that_show_its_numbers(rule: Rule) -> None:
+    module = rule.evaluate.__module__.rpartition(".")[2]
+    text = (ROOT / "docs" / "advice" / f"{module}.md").read_text(encoding="utf-8")
     assert rule.pages
     assert set(rule.pages) <= {tool.name for tool in TOOLS}
+    assert {tool for tool in rule.pages if f"../tools/{tool}.md" not in text} == set()

@@ -28,6 +28,11 @@ from stepscope.analysis.results.columns import (
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.steps.chosen import steps
+from stepscope.remedies import (
+    ALLOW_DEVICE_TRACER,
+    COUNT_MATRIX_INSTRUCTIONS,
+    NEWER_DEVICE_TRACER,
+)
 from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
@@ -169,13 +174,13 @@ _ORDER: Final = (
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _NO_OCCUPANCY: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="occupancy was not recorded, and registers, shared memory, block or the "
     "limits of the device are not known.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _REASONS: Final[dict[str, Unavailable]] = {
     "registers": _NO_DETAILS,
@@ -190,7 +195,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
         code="NO_KERNEL_DETAILS",
         reason="registers, shared memory, block or the limits of the device are not "
         "known.",
-        remedy="Record with the device tracer of a newer release of the framework.",
+        remedy=NEWER_DEVICE_TRACER,
     ),
     "tensor_core_eligible": Unavailable(
         code="NOT_RECORDED",
@@ -201,7 +206,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
         reason="no kernel's name tells whether it uses Tensor Cores.",
-        remedy="Measure the kernels with a counter of matrix instructions.",
+        remedy=COUNT_MATRIX_INSTRUCTIONS,
     ),
 }
 
@@ -270,7 +275,7 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
 _NO_KERNELS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its kernels was recorded.",
-    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+    remedy=ALLOW_DEVICE_TRACER,
 )
 
 

@@ -87,3 +87,46 @@ def test_long_waits_of_a_few_steps_stand_beside_the_typical_one() -> None:
         "5 % on). Over all steps it is 26.4 %: a few of them wait long."
     )
     assert "Over all" not in headline(passing(value=1.0, share_percent=1.2))
+
+
+def test_no_wait_at_all_is_nothing_and_no_zero() -> None:
+    assert headline(passing(value=0.0, share_percent=0.0)) == (
+        "Data arrives in time: waiting takes nothing of a typical step (a matter from "
+        "5 % on)."
+    )
+
+
+def test_a_remark_of_a_rule_is_said_with_the_fact_it_names() -> None:
+    facts = (Fact(name="mean_fetch", value=6000.0, unit="us"),)
+    told = headline(passing(note="hidden", value=1.0, share_percent=1.0, facts=facts))
+    assert "But fetches find no batch ready (6.00 ms each): they stay hidden" in told
+
+
+def test_a_sentence_without_its_number_is_left_out() -> None:
+    unmeasured = Fact(name="mean_fetch", value=None, unit="us")
+    told = headline(passing(note="hidden", value=1.0, facts=(unmeasured,)))
+    assert told.endswith("(a matter from 5 % on).")
+
+
+@pytest.mark.parametrize(
+    ("ms_per_step", "size"),
+    [(3.0, "23.1 % of the step time, 3.00 ms a step"), (None, "23.1 % of the time")],
+)
+def test_the_size_of_an_effect_is_told_as_far_as_it_is_known(
+    ms_per_step: float | None, size: str
+) -> None:
+    finding = Finding(
+        id="launch.delay",
+        title="the device waits",
+        stage=3,
+        status="fail",
+        value=23.1,
+        share_percent=23.1,
+        ms_per_step=ms_per_step,
+    )
+    assert headline(finding) == f"The device waits: {size}."
+
+
+def test_without_work_for_16_bit_no_share_is_told() -> None:
+    finding = Finding(id="amp.share", title="", stage=6, status="pass", value=None)
+    assert headline(finding) == "No kernel does work that could run in 16 bit."

@@ -61,6 +61,7 @@ _ACTIONS: Final = (
 _CONFIRM: Final = (
     "Switch one run to mixed precision and measure the step; compare the loss curves."
 )
+_RECORD_TYPES: Final = "Record tensor shapes, or the HLO of the compiled program."
 _REFUTE: Final = "If the step does not get shorter, these kernels wait for memory."
 _SHARE: Final = ("Of the work that could run in 16 bit, {value} does.",)
 _COST: Final = ("In 32 bit it takes {ms_per_step} of kernel time a step.",)
@@ -137,7 +138,7 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
             code="NO_SHAPES",
             reason=f"The element type of {unknown:.0f} % of the eligible kernel time "
             "is unknown: neither shapes nor kernel names tell it.",
-            remedy="Record tensor shapes, or the HLO of the compiled program.",
+            remedy=_RECORD_TYPES,
         )
     undecided = _percent(found.undecided_ps, found.compute_ps)
     if undecided >= limit:
@@ -179,7 +180,7 @@ def _could_flip(narrow: float, unknown: float, warn: float) -> Unavailable:
         code="NO_SHAPES",
         reason=f"{narrow:.0f} % of the eligible kernel time is 16-bit, {unknown:.0f} % "
         f"of unknown type, and the verdict changes at {warn:g} %.",
-        remedy="Record tensor shapes, or the HLO of the compiled program.",
+        remedy=_RECORD_TYPES,
     )
 
 

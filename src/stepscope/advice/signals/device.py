@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["DeviceSignals", "Recorded", "device_signals"]
+__all__ = ["NO_KERNELS", "DeviceSignals", "Recorded", "device_signals"]
 
 #: What a profile says about accelerators: their work was recorded; the program used
 #: one but its work was not recorded; nothing points at one and ops ran on the host; no
@@ -74,6 +74,11 @@ def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
     return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
 
 
+NO_KERNELS: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="No kernel was recorded on any device.",
+    remedy="Record a window in which the device computes.",
+)
 _NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="A device is listed, but none of its activity was recorded.",

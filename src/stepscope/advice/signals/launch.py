@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.advice.finding import Evidence
 from stepscope.advice.signals.clean_steps import clean_rows, excess_ps, step_basis
+from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.ranges import SHOWN, event_label
 from stepscope.advice.signals.signal import signal
 from stepscope.advice.signals.step_series import StepSeries
@@ -90,7 +91,7 @@ def launch_signals(
             evidence[one.label] = _evidence(profile, host, device)
     measured = [one for one in facts if one.median_kernel_ps is not None]
     if not series or not measured:
-        return reasons[0] if reasons else _NO_KERNELS
+        return reasons[0] if reasons else NO_KERNELS
     most = max(measured, key=lambda one: one.kernels)
     starved = pl.concat(drained)
     kernels = sum(one.kernels for one in facts)
@@ -107,13 +108,6 @@ def launch_signals(
         graph_percent=most.graph_percent or 0.0,
         evidence=evidence,
     )
-
-
-_NO_KERNELS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="No kernel was recorded on any device.",
-    remedy="Record a window in which the device computes.",
-)
 
 
 def _series(

@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.advice.finding import Evidence, Fact
 from stepscope.advice.signals.clean_steps import clean_rows, step_basis
+from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.ranges import SHOWN, event_label
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
@@ -34,11 +35,6 @@ __all__ = ["PrecisionSignals", "precision_signals"]
 #: alone; the same prefix with `fp16` is their narrow form (spec: advice, rule 6.1).
 _SINGLE: Final = "scudnn"
 _NOT_SINGLE: Final = "fp16"
-_NOTHING: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="No kernel was recorded on any device.",
-    remedy="Record a window in which the device computes.",
-)
 
 
 class _Kernels(Frozen, frozen=True):
@@ -141,7 +137,7 @@ def precision_signals(
         elif len(kernels.row):
             found.append(kernels)
     if not found:
-        return reasons[0] if reasons else _NOTHING
+        return reasons[0] if reasons else NO_KERNELS
     busiest = max(found, key=lambda one: int(one.dur_ps.sum()))
     device = int(np.bincount(busiest.device, weights=busiest.dur_ps).argmax())
     per_step = _per_step(profile, busiest, device, compile_percent)

@@ -13,6 +13,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
+from stepscope.remedies import NEWER_DEVICE_TRACER, RECORD_LAUNCHES
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
@@ -70,14 +71,14 @@ _NO_STARTS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="it is not known when the work was launched, so nobody can say whether the "
     "device waited for it.",
-    remedy="Record launch calls as well: host tracer on, in the process that launches.",
+    remedy=RECORD_LAUNCHES,
 )
 _NO_FILL: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="the launch shapes of kernels, the unit of their grids or the "
     "multiprocessors of the device are not known, so nobody can say whether they fill "
     "it.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",

@@ -37,6 +37,7 @@ from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
+from stepscope.remedies import NEWER_DEVICE_TRACER
 from stepscope.trace.devices import DEVICES
 from stepscope.unavailable import Missing, Unavailable, present
 
@@ -63,12 +64,12 @@ _NO_HOST_EVENT: Final = Unavailable(
 _NO_BYTES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the sizes of these copies were not recorded.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _NO_LAUNCH_SHAPE: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail, or the device is not known.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _LAUNCH_SHAPE: Final = (
     *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),

@@ -21,6 +21,7 @@ from stepscope.analysis.ops.rates import (
     why_no_rates,
 )
 from stepscope.analysis.ops.rows import (
+    NO_OPS,
     Side,
     device_side,
     host_side,
@@ -31,6 +32,7 @@ from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.framework_op_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.remedies import COUNT_MATRIX_INSTRUCTIONS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
@@ -64,7 +66,7 @@ _NO_PROGRAM: Final = Unavailable(
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the names of the kernels do not tell whether they use Tensor Cores.",
-    remedy="Measure the kernels with a counter of matrix instructions.",
+    remedy=COUNT_MATRIX_INSTRUCTIONS,
 )
 
 
@@ -78,7 +80,7 @@ def analyse(
     """
     host, device = host_side(profile), device_side(profile)
     if not len(host.rows) and not len(device.rows):
-        return next(iter((*host.absent.values(), *device.absent.values())), _NO_OPS)
+        return next(iter((*host.absent.values(), *device.absent.values())), NO_OPS)
     latency_ps = launch_latency_ps(profile)
     shown = [
         _rows(side, name, costs, idle=options.include_idle, latency_ps=latency_ps)
@@ -111,13 +113,6 @@ def analyse(
     if meant is None:
         return whole
     return op_detail(profile, whole, meant, most_calls=options.most_calls)
-
-
-_NO_OPS: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="the profile holds no execution of an op, on a host or on a device.",
-    remedy="Record with host tracer level 2, and some steps of the program.",
-)
 
 
 def _rows(

@@ -11,13 +11,14 @@ from stepscope.analysis.model_views.columns import VIEW_ROWS
 from stepscope.analysis.model_views.rows import view_rows
 from stepscope.analysis.model_views.settings import Settings, settings_of
 from stepscope.analysis.model_views.tree import NO_SOURCE, grown
-from stepscope.analysis.ops.rows import NO_ACTIVITY
+from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
 from stepscope.analysis.options.model_views import Options
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.model.work import charges_of, model_charges, model_work
 from stepscope.derive.ops.database import host_ops
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
+from stepscope.remedies import RECORD_SHAPES
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -78,7 +79,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         else:
             works[name] = work
     if not works:
-        return absent[0] if absent else _NO_OPS
+        return absent[0] if absent else NO_OPS
     steps = _step_rows(profile, works, options)
     if isinstance(steps, Unavailable):
         return steps
@@ -141,17 +142,11 @@ _TOLD_BY: Final = {
     "parameters": "parameters",
     "allocated_bytes": "allocated_bytes",
 }
-_NO_OPS: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="the profile holds no execution of an op, on a host or on a device.",
-    remedy="Record with host tracer level 2, and some steps of the program.",
-)
 _NO_SHAPES: Final = Unavailable(
     code="NO_SHAPES",
     reason="for these ops the sizes of the operands were not recorded, or no formula "
     "is known.",
-    remedy="Record shapes with the profiler of the framework where it can "
-    "(`record_shapes=True`, host tracer level 3), or the HLO of compiled programs.",
+    remedy=RECORD_SHAPES,
 )
 _NO_VARIABLES: Final = Unavailable(
     code="NO_SHAPES",
@@ -197,7 +192,7 @@ _NO_TIME: Final = Unavailable(
 def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
     """Why nothing is known to have run on a host."""
     why = profile.derived(host, host_ops)
-    return why if isinstance(why, Unavailable) else _NO_OPS
+    return why if isinstance(why, Unavailable) else NO_OPS
 
 
 def _why_no_device(work: ModelWork, *, everything: bool) -> Unavailable:
@@ -213,7 +208,7 @@ def _why_no_host(work: ModelWork, *, everything: bool) -> Unavailable:
         return work.host
     if not everything and isinstance(work.windows, Unavailable):
         return work.windows
-    return _NO_OPS
+    return NO_OPS
 
 
 def _chosen(options: Options) -> bool:
@@ -237,7 +232,7 @@ def _step_rows(
     marked = {name: _marked(profile, name) for name in works}
     if not any(marked.values()):
         why = profile.derived(next(iter(works)), steps)
-        return why if isinstance(why, Unavailable) else _NO_OPS
+        return why if isinstance(why, Unavailable) else NO_OPS
     found: dict[str, tuple[int, ...] | None] = {}
     for name, numbered in marked.items():
         rows = [

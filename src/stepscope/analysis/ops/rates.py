@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import GIB, PS_PER_S
 
@@ -55,8 +56,7 @@ NO_COSTS: Final = Unavailable(
     code="NO_SHAPES",
     reason="the work of these ops is not known: the sizes of their operands were not "
     "recorded, no formula is known for them, or a device does the work of a host op.",
-    remedy="Record shapes with the profiler of the framework where it can "
-    "(`record_shapes=True`, host tracer level 3), or the HLO of compiled programs.",
+    remedy=RECORD_SHAPES,
 )
 _NO_PEAKS: Final = Unavailable(
     code="NO_PEAKS",

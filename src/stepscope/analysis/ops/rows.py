@@ -14,6 +14,7 @@ from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
+from stepscope.remedies import ALLOW_DEVICE_TRACER, RECORD_EXECUTIONS, RECORD_LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ _SUMS: Final = (
 _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     code="NOT_RECORDED",
     reason="nothing tells which step any device activity belongs to.",
-    remedy="Record launch calls as well: host tracer on, in the process that launches.",
+    remedy=RECORD_LAUNCHES,
 )
 
 
@@ -139,7 +140,12 @@ def device_side(profile: ProfileData) -> Side:
 NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its activity was recorded.",
-    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
+    remedy=ALLOW_DEVICE_TRACER,
+)
+NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="the profile holds no execution of an op, on a host or on a device.",
+    remedy=RECORD_EXECUTIONS,
 )
 
 

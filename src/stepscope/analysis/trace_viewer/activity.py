@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
+from stepscope.remedies import NEWER_DEVICE_TRACER
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 
@@ -78,12 +79,12 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="This kernel carries no such launch detail.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _NO_SIZE: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The size of this copy was not recorded.",
-    remedy="Record with the device tracer of a newer release of the framework.",
+    remedy=NEWER_DEVICE_TRACER,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",

@@ -17,6 +17,7 @@ from stepscope.derive.host.values import host_ranges, int_values, picked, text_c
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
+from stepscope.remedies import COPY_AGAIN
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ _NONE: Final = Unavailable(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so requests cannot be told.",
-    remedy="Copy the whole file again, or record again.",
+    remedy=COPY_AGAIN,
 )
 
 

@@ -18,6 +18,7 @@ from stepscope.derive.input_pipeline.names import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
+from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -98,7 +99,7 @@ _NONE: Final = Unavailable(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so input ops cannot be told.",
-    remedy="Copy the whole file again, or record again.",
+    remedy=COPY_AGAIN,
 )
 
 

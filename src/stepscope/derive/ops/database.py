@@ -12,6 +12,7 @@ from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS
 from stepscope.frozen import Frozen
+from stepscope.remedies import COPY_AGAIN, RECORD_EXECUTIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -142,12 +143,12 @@ def host_ops(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="the names of all events are missing from what can be read of the file.",
-    remedy="Copy the whole file again, or record again.",
+    remedy=COPY_AGAIN,
 )
 _NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
     reason="No event on a host thread is the execution of an op.",
-    remedy="Record with host tracer level 2, and some steps of the program.",
+    remedy=RECORD_EXECUTIONS,
 )
 
 

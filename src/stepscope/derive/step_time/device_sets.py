@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.remedies import ALLOW_DEVICE_TRACER
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -21,7 +22,21 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.precision import Precision
 
-__all__ = ["DEVICE_ORDERS", "LATENCY_CAP_PS", "DeviceSets", "OneDevice", "device_sets"]
+__all__ = [
+    "DEVICE_ORDERS",
+    "LATENCY_CAP_PS",
+    "NO_DEVICE_EVENTS",
+    "DeviceSets",
+    "OneDevice",
+    "device_sets",
+]
+
+#: A device that was listed and stayed silent says nothing about the program.
+NO_DEVICE_EVENTS: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="A device is listed, but none of its activity was recorded.",
+    remedy=ALLOW_DEVICE_TRACER,
+)
 
 #: Device work in the order in which it is charged (spec: tools, section 5.1).
 DEVICE_ORDERS: Final = (
@@ -95,12 +110,7 @@ def device_sets(
         devices: The table, for what kind of device each is.
     """
     if not device_activity.height:
-        return Unavailable(
-            code="NO_DEVICE_EVENTS",
-            reason="A device is listed, but none of its activity was recorded.",
-            remedy="Allow the device tracer (`stepscope doctor` says how) and record "
-            "again.",
-        )
+        return NO_DEVICE_EVENTS
     start_ps, dur_ps = (
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),

@@ -20,6 +20,7 @@ from stepscope.derive.step_time.host_codes import (
 from stepscope.derive.step_time.pool_tasks import pool_tasks, until_first_task
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
+from stepscope.remedies import COPY_AGAIN
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
 _NO_NAMES: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so what the host did is unknown.",
-    remedy="Copy the whole file again, or record again.",
+    remedy=COPY_AGAIN,
 )
 _NO_PYTHON: Final = Unavailable(
     code="NOT_RECORDED",

@@ -15,6 +15,7 @@ from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
@@ -122,14 +123,6 @@ class Launching(Frozen, frozen=True):
         matched = correlation.activity_count_of_launch > 0
         rows = handles(launches, "event")[matched]
         return cls(no_device=False, rows=rows, why_not=None)
-
-
-#: A device that was listed and stayed silent says nothing about the program.
-NO_DEVICE_EVENTS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="A device is listed, but none of its activity was recorded.",
-    remedy="Allow the device tracer (`stepscope doctor` says how) and record again.",
-)
 
 
 class HostEvents(Frozen, frozen=True):

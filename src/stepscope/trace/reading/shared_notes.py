@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.quality import QualityNote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["COPY_AGAIN", "damaged_file", "launch_and_copy_notes"]
-
-COPY_AGAIN: Final = "Copy the whole file again, or record again."
+__all__ = ["damaged_file", "launch_and_copy_notes"]
 
 
 def damaged_file(count: int, message: str) -> QualityNote:

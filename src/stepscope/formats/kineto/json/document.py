@@ -23,6 +23,7 @@ from stepscope.formats.kineto.json.lenient import (
     value_end,
 )
 from stepscope.frozen import Frozen
+from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import LIMIT_BYTES, open_bytes
 
@@ -223,7 +224,7 @@ def _broken(
                 name,
                 start + int(place[1]) if place else len(data),
                 f"no list of events; {why.removesuffix('.')}",
-                "Copy the whole file again, or record again.",
+                COPY_AGAIN,
             )
         begin = found.end()
     tail = max(begin, len(data) - _NEAR_AN_END)

@@ -12,10 +12,10 @@ import numpy as np
 from stepscope.formats.xplane.decoded.plane_stats import integer, text
 from stepscope.formats.xplane.tables.environment import task_environment
 from stepscope.formats.xplane.tables.programs import malformed_programs
+from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import is_spool
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import (
-    COPY_AGAIN,
     damaged_file,
     launch_and_copy_notes,
 )
