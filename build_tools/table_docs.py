@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.trace.stat_keys import StatKey
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -33,7 +35,19 @@ A table that a capture cannot have is absent with a reason, never empty by accid
 
 def render(schemas: Iterable[TableSchema]) -> str:
     """The whole page as Markdown."""
-    return HEAD + "".join(_section(schema, level=2) for schema in schemas)
+    return HEAD + "".join(_section(schema, level=2) for schema in schemas) + _keys()
+
+
+def _keys() -> str:
+    rows = "".join(
+        f"| `{key.value}` | {key.about} | {key.writers} |\n" for key in StatKey
+    )
+    return (
+        "\n## Names of values that are looked up\n\n"
+        "`stats` and `type_stats` hold whatever a producer wrote, under its own names. "
+        "These have a\nmeaning here:\n\n| name | what it is | who writes it |\n"
+        f"|---|---|---|\n{rows}"
+    )
 
 
 def with_columns(page: str, schemas: Iterable[TableSchema]) -> str:

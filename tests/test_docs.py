@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.analysis.tools import TOOLS
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import CODES
 
@@ -78,3 +79,8 @@ def test_every_column_says_what_it_is() -> None:
 def test_every_code_of_missing_data_is_in_the_glossary() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     assert {code for code in CODES if code not in page} == set()
+
+
+def test_every_name_of_a_value_says_what_it_is_and_who_writes_it() -> None:
+    assert {key.value for key in StatKey if not key.about.endswith(".")} == set()
+    assert {key.value for key in StatKey if not key.writers} == set()

@@ -12,6 +12,7 @@ from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def test_what_the_producer_counted_is_what_the_shapes_say(
     (host,) = profile.hosts
     trace = profile.trace(host)
     stored = rows_with_key(
-        trace.table("type_stats"), "type", find_handle(trace.strings, "flops")
+        trace.table("type_stats"), "type", find_handle(trace.strings, StatKey.FLOPS)
     )
     by_type = dict(zip(stored.owner.tolist(), stored.value.tolist(), strict=True))
     activity = trace.table("device_activity")

@@ -17,6 +17,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
 from stepscope.derive.columns.stat_values import find_handle
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def marks(trace: TraceData, ending: str) -> pl.DataFrame:
     """Events with an element's number whose names end so, by start."""
     names = trace.table("event_types")["name"]
     events = trace.table("events").with_row_index("event")
-    key = find_handle(trace.strings, "element_id")
+    key = find_handle(trace.strings, StatKey.ELEMENT_ID)
     numbered = trace.table("stats").filter(pl.col("key") == key)
     return (
         events.with_columns(name=names.gather(events["type"]))

@@ -11,6 +11,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -99,7 +100,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
     """The events of host threads that belong to a stored step group."""
     events, tracks = tables["events"], tables["tracks"]
     found = rows_with_key(
-        tables["stats"], "event", find_handle(trace.strings, "group_id")
+        tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
     )
     on_host = tracks["device"].is_null().to_numpy() & (codes(tracks, "kind") == _THREAD)
     kept = on_host[handles(events, "track")[found.owner]] & (found.value >= 0)
@@ -108,7 +109,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
         tables["event_types"]["name"], _HOST_RULES, otherwise=HOST_COMPUTE
     )
     number = by_name[handles(events, "type")[rows]].copy()
-    is_marker = _with_stat(trace, tables["stats"], "step_name", rows)
+    is_marker = _with_stat(trace, tables["stats"], StatKey.STEP_NAME, rows)
     names = tables["event_types"]["name"].str.contains(_HOST_RULES[0][1]).to_numpy()
     is_marker |= names[handles(events, "type")[rows]]
     number[is_marker] = SKIPPED
@@ -173,7 +174,7 @@ def _first_match(names: pl.Series, rules: Sequence[tuple[int, str]]) -> pl.Expr:
 
 
 def _with_stat(
-    trace: TraceData, stats: pl.DataFrame, key: str, rows: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, key: StatKey, rows: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
     owners = rows_with_key(stats, "event", find_handle(trace.strings, key)).owner
     chosen: NDArray[np.bool_] = np.isin(rows, owners)

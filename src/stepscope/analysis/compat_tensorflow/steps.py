@@ -18,6 +18,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.tracks import DERIVED_LINES
 from stepscope.unavailable import Unavailable
 
@@ -145,7 +146,7 @@ def _stored_spans(
     """Group → name, begin and end of its longest stored step, else of its activity."""
     tracks, events = tables["tracks"], tables["events"]
     found = rows_with_key(
-        tables["stats"], "event", find_handle(trace.strings, "group_id")
+        tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
     )
     is_steps = codes(tracks, "derived") == _STEPS_LINE
     kept = is_steps[handles(events, "track")[found.owner]] & (found.value >= 0)

@@ -11,6 +11,7 @@ from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
 from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["call_shapes", "shape_rows"]
 
 #: Values of a host event that name the sizes of its operands and their element types.
-_SIZES: Final = ("Input Dims", "shapes", "shape")
-_TYPES: Final = ("Input type", "types")
+_SIZES: Final = (StatKey.INPUT_DIMS, StatKey.SHAPES, StatKey.SHAPE)
+_TYPES: Final = (StatKey.INPUT_TYPE, StatKey.TYPES)
 
 
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
@@ -102,7 +103,7 @@ def _by_host(profile: ProfileData, work: OpWork) -> _Found:
 
 
 def _texts(
-    trace: TraceData, values: StatRows, names: Sequence[str]
+    trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
     """`event` and `text` under the first of the names that any of the events holds."""
     for name in names:

@@ -12,6 +12,7 @@ from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.unavailable import Unavailable
 
@@ -43,11 +44,14 @@ TEXT: Final = 3
 
 _KIND_OF_STAT: Final = {INT: INTEGER, UINT: UNSIGNED, DOUBLE: REAL}
 #: Bookkeeping of the recorder between its own events (spec: tools, section 11).
-_INTERNAL: Final = ("_pt", "_p", "_ct", "_c", "_r", "flow")
+_INTERNAL: Final = (
+    *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
+    *(StatKey.CONSUMER, StatKey.ROOT_LEVEL, StatKey.FLOW),
+)
 #: Some recorders left whatever was in memory there in their launch calls (spec: tools,
 #: section 1.2).
-_OF_DEVICES: Final = "kernel_details"
-_FIRST_KEY: Final = "group_id"
+_OF_DEVICES: Final = StatKey.KERNEL_DETAILS
+_FIRST_KEY: Final = StatKey.GROUP_ID
 
 
 class Arguments(NamedTuple):

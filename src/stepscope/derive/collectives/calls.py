@@ -11,6 +11,7 @@ from stepscope.derive.collectives.totals import exchange_kind
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_of_owners, texts_of
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "dur_ps": pl.Int64(),
 }
 #: Values of an event that together name the group of processes that take part.
-_GROUP_VALUES: Final = ("Process Group Name", "Process Group Ranks")
+_GROUP_VALUES: Final = (StatKey.PROCESS_GROUP_NAME, StatKey.PROCESS_GROUP_RANKS)
 
 _NONE: Final = Unavailable(
     code="NO_SAMPLES",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import TraceData
+    from stepscope.trace.stat_keys import StatKey
 
 __all__ = [
     "StatRows",
@@ -58,10 +59,10 @@ class StatRows(NamedTuple):
         )
 
 
-def find_handle(strings: Sequence[str], text: str) -> int:
-    """The handle of an interned text; -1 where nothing in the trace has that text."""
+def find_handle(strings: Sequence[str], key: StatKey) -> int:
+    """The handle of a name; -1 where nothing in the trace has that text."""
     try:
-        return strings.index(text)
+        return strings.index(key)
     except ValueError:
         return -1
 

@@ -13,6 +13,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def _stored_eager(
     trace: TraceData, device_activity: pl.DataFrame, stats: pl.DataFrame | Unavailable
 ) -> NDArray[np.int8] | None:
     """By activity: 1 or 0 as the producer stored it, -1 where it did not."""
-    handle = find_handle(trace.strings, "is_eager")
+    handle = find_handle(trace.strings, StatKey.IS_EAGER)
     if handle < 0 or isinstance(stats, Unavailable):
         return None
     owner, value = int_values(rows_with_key(stats, "event", handle))

@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import Nesting, nesting
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -33,6 +34,6 @@ def event_nesting(
     """
     if isinstance(host_values, Unavailable):
         return nesting(tracks, events)
-    owner, flag = int_values(host_values["_a"])
+    owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
     apart = np.unique(owner[flag != 0]).astype(np.int64)
     return nesting(tracks, events, flat_rows=apart if len(apart) else None)

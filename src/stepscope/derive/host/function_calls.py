@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def function_calls(
         Columns `FUNCTION_ROWS`, by self time descending, then name and mode;
         unavailable where no call of a function was recorded.
     """
-    owner, code, texts = text_codes(trace, host_values["tf_function_call"])
+    owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
     if not len(owner):
         return Unavailable(
             code="NOT_RECORDED",
@@ -57,7 +58,7 @@ def function_calls(
         ints(events, "dur_ps")[owner],
         track=handles(events, "track")[owner],
     )
-    counted_owner, counts = int_values(host_values["tracing_count"])
+    counted_owner, counts = int_values(host_values[StatKey.TRACING_COUNT])
     tracing = np.full(len(owner), -1, np.int64)
     at = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
     hit = owner[at] == counted_owner

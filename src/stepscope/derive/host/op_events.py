@@ -15,6 +15,7 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -244,8 +245,8 @@ def _eager_wrappers(
     found: _Candidates, trace: TraceData, values: Mapping[str, StatRows]
 ) -> None:
     """`EagerExecute` with the op's type as a value; functions are no ops."""
-    owner, code, texts = text_codes(trace, values["eager_op"])
-    functions, is_func = int_values(values["is_func"])
+    owner, code, texts = text_codes(trace, values[StatKey.EAGER_OP])
+    functions, is_func = int_values(values[StatKey.IS_FUNC])
     plain = ~np.isin(owner, functions[is_func != 0]) & found.unnamed(owner)
     owner, code = owner[plain], code[plain]
     names = pl.Series(texts, dtype=pl.String)
@@ -263,8 +264,8 @@ def _stages(
     found: _Candidates, trace: TraceData, values: Mapping[str, StatRows]
 ) -> None:
     """Stages of an input pipeline that the program itself marked."""
-    owner, code, texts = text_codes(trace, values["_ipl_stage_name"])
-    with_category = np.isin(owner, values["_ipl_stage_cat"].owner)
+    owner, code, texts = text_codes(trace, values[StatKey.STAGE_NAME])
+    with_category = np.isin(owner, values[StatKey.STAGE_CATEGORY].owner)
     names = pl.Series(texts, dtype=pl.String)
     found.add(
         owner,
@@ -288,7 +289,7 @@ def _annotated_calls(
     types: NDArray[np.int32],
 ) -> None:
     """Calls (of the driver, say) that carry the annotation of the op they serve."""
-    owner, code, texts = text_codes(trace, values["tf_op"])
+    owner, code, texts = text_codes(trace, values[StatKey.TF_OP])
     read = read_annotations(texts)
     is_op = read["name"].is_not_null().to_numpy()
     keep = ~excluded[types[owner]] & is_op[code] & found.unnamed(owner)
@@ -310,14 +311,16 @@ def _instructions(
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> None:
     """Instructions of compiled programs that ran on the host, without end marks."""
-    owner, code, texts = text_codes(trace, values["hlo_op"])
+    owner, code, texts = text_codes(trace, values[StatKey.HLO_OP])
     is_end = excluded[types[owner]]
     owner, code = owner[~is_end], code[~is_end]
     if not len(owner):
         return
-    module_owner, module_code, module_texts = text_codes(trace, values["hlo_module"])
+    module_owner, module_code, module_texts = text_codes(
+        trace, values[StatKey.HLO_MODULE]
+    )
     module = _of_owners(owner, module_owner, module_code, default=-1)
-    program_owner, program_ids = int_values(values["program_id"])
+    program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
     program = _of_owners(owner, program_owner, program_ids, default=-1)
     distinct = combined([program, module, code])
     at = distinct.first
@@ -385,7 +388,7 @@ def _eager(
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
     eager = by_rank[rank]
-    stored = None if values is None else int_values(values["is_eager"])
+    stored = None if values is None else int_values(values[StatKey.IS_EAGER])
     if stored is not None and len(stored[0]):
         given = _of_owners(event, *stored, default=-1)
         eager = np.where(given >= 0, given != 0, eager).astype(np.int8)

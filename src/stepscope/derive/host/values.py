@@ -10,6 +10,7 @@ from stepscope._core import numbering
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.trace.tracks import TRACK_KINDS
 
@@ -30,19 +31,19 @@ __all__ = [
 
 #: Names of the values (spec: tools, section 2.1).
 HOST_VALUES: Final = (
-    "eager_op",
-    "is_func",
-    "is_eager",
-    "hlo_op",
-    "hlo_module",
-    "program_id",
-    "tf_op",
-    "_ipl_stage_name",
-    "_ipl_stage_cat",
-    "tf_function_call",
-    "tracing_count",
-    "_a",
-    "fwdbwd",
+    StatKey.EAGER_OP,
+    StatKey.IS_FUNC,
+    StatKey.IS_EAGER,
+    StatKey.HLO_OP,
+    StatKey.HLO_MODULE,
+    StatKey.PROGRAM_ID,
+    StatKey.TF_OP,
+    StatKey.STAGE_NAME,
+    StatKey.STAGE_CATEGORY,
+    StatKey.FUNCTION_CALL,
+    StatKey.TRACING_COUNT,
+    StatKey.ASYNCHRONOUS,
+    StatKey.FORWARD_BACKWARD,
 )
 
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")

@@ -18,6 +18,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
     "batch_size": pl.Int64(),  # likewise
 }
 
-_ID: Final = "request_id"
-_BATCH: Final = "batch_size"
+_ID: Final = StatKey.REQUEST_ID
+_BATCH: Final = StatKey.BATCH_SIZE
 #: Size of a request that a batcher put together with others.
-_TASK: Final = "batching_input_task_size"
-_ROOT: Final = "_r"
-_STEP: Final = "step_num"
+_TASK: Final = StatKey.BATCHING_TASK_SIZE
+_ROOT: Final = StatKey.ROOT_LEVEL
+_STEP: Final = StatKey.STEP_NUM
 _KEYS: Final = (_ID, _BATCH, _TASK, _ROOT, _STEP)
 #: The level of a root that the program declared as a request.
 _REQUEST_ROOT: Final = -1
@@ -173,7 +174,7 @@ class _Scene(Frozen, frozen=True):
 
     def values(
         self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
-    ) -> Mapping[str, StatRows]:
+    ) -> Mapping[StatKey, StatRows]:
         """The few values that tell requests, by name; owners are events, ascending."""
         handle_of = {key: find_handle(self.trace.strings, key) for key in _KEYS}
         wanted = np.zeros(len(self.trace.strings) + 1, np.uint8)
@@ -207,7 +208,7 @@ class _Scene(Frozen, frozen=True):
         )
 
     def announced(
-        self, values: Mapping[str, StatRows], *, marked: bool
+        self, values: Mapping[StatKey, StatRows], *, marked: bool
     ) -> NDArray[np.int64]:
         """Events that the program itself announced as requests."""
         level_of, level = int_values(values[_ROOT])
@@ -237,7 +238,7 @@ class _Scene(Frozen, frozen=True):
         self,
         rows: NDArray[np.int64],
         names: pl.Series,
-        values: Mapping[str, StatRows] | None,
+        values: Mapping[StatKey, StatRows] | None,
     ) -> pl.DataFrame:
         """What is known of the requests that lie in no other one, by start."""
         start_ps = ints(self.events, "start_ps")[rows]
@@ -259,7 +260,7 @@ class _Scene(Frozen, frozen=True):
         ).sort("start_ps", "event")
 
     def ids(
-        self, rows: NDArray[np.int64], values: Mapping[str, StatRows] | None
+        self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """The id of each request as text; null where it has none."""
         if values is None:
@@ -275,7 +276,7 @@ class _Scene(Frozen, frozen=True):
         return words.zip_with(pl.Series(spelled), numbers)
 
     def sizes(
-        self, rows: NDArray[np.int64], values: Mapping[str, StatRows] | None
+        self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """The batch size of each request; null where it is not recorded."""
         if values is None:

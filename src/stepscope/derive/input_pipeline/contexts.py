@@ -16,6 +16,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import int_values, picked
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.trace.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,10 @@ _CROWD: Final = 64
 #: Contexts that are followed from a call back to who is behind it.
 _MOST_HOPS: Final = 64
 _NO_PROCESS: Final = -1
-_NAMES: Final = ("_pt", "_p", "_ct", "_c", "_pid")
+_NAMES: Final = (
+    *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
+    *(StatKey.CONSUMER, StatKey.CONSUMER_PROCESS),
+)
 
 #: Type, id and process (-1 where it is not known).
 Context: TypeAlias = "tuple[int, int, int]"
@@ -117,9 +121,13 @@ def contexts(
     values = _values(strings, stats)
     track = handles(events, "track")
     process = tracks["process"].fill_null(_NO_PROCESS).to_numpy()
-    producers = _side(values["_p"], values["_pt"], process, track)
-    consumers = _side(values["_c"], values["_ct"], process, track)
-    owner, elsewhere = int_values(values["_pid"])
+    producers = _side(
+        values[StatKey.PRODUCER], values[StatKey.PRODUCER_TYPE], process, track
+    )
+    consumers = _side(
+        values[StatKey.CONSUMER], values[StatKey.CONSUMER_TYPE], process, track
+    )
+    owner, elsewhere = int_values(values[StatKey.CONSUMER_PROCESS])
     named, value = _aligned(consumers.row, owner, elsewhere)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
     begins, ends = _pool_tasks(events, kinds)

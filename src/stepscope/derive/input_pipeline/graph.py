@@ -29,6 +29,7 @@ from stepscope.derive.input_pipeline.stages import (
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def _handed_over(
 def _elements(
     trace: TraceData, stats: pl.DataFrame
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    handle = find_handle(trace.strings, "element_id")
+    handle = find_handle(trace.strings, StatKey.ELEMENT_ID)
     return int_values(rows_with_key(stats, "event", handle))
 
 

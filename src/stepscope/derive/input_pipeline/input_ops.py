@@ -20,6 +20,7 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -353,8 +354,8 @@ def _stages(
     trace: TraceData, values: Mapping[str, StatRows]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
     """Input stages that the program itself marked, by name and kind."""
-    owner, name, names = text_codes(trace, values["_ipl_stage_name"])
-    kind_owner, kind, kinds = text_codes(trace, values["_ipl_stage_cat"])
+    owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
+    kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
     at = np.searchsorted(kind_owner, owner)
     known = at < len(kind_owner)
     known[known] = kind_owner[at[known]] == owner[known]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["FILL", "Parameter", "mean_fill", "recorded_parameters"]
 Parameter = bool | int | float | str
 
 #: How many elements a buffer held; it differs from one execution to the next.
-FILL: Final = "buffered_elements"
+FILL: Final = StatKey.BUFFERED_ELEMENTS
 #: Values that identify an event or a stage, and parameterise nothing.
 _IDENTITY: Final = frozenset(
     {"id", "parent_id", "group_id", "element_id", "flow", "step_name", "process_id"}

@@ -15,6 +15,7 @@ from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import picked, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["ExecutionCosts", "execution_costs"]
 
 #: Names of the values that hold operands, in both notations and both spellings.
-_SIZES: Final = ("Input Dims", "Input dims")
-_TYPES: Final = ("Input type",)
-_VALUES: Final = ("Concrete Inputs",)
-_TEXT: Final = ("shape",)
-_EQUATION: Final = ("equation",)
+_SIZES: Final = (StatKey.INPUT_DIMS, StatKey.INPUT_DIMS_OLD)
+_TYPES: Final = (StatKey.INPUT_TYPE,)
+_VALUES: Final = (StatKey.CONCRETE_INPUTS,)
+_TEXT: Final = (StatKey.SHAPE,)
+_EQUATION: Final = (StatKey.EQUATION,)
 _UNKNOWN: Final = -1
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, nullable
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import int_values
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ RUN_COSTS: Final[dict[str, pl.DataType]] = {
 }
 #: Column → the name of the value that compilers record of an instruction.
 _STORED: Final = {
-    "flops": "flops",
-    "model_flops": "model_flops",
-    "accessed_bytes": "bytes_accessed",
+    "flops": StatKey.FLOPS,
+    "model_flops": StatKey.MODEL_FLOPS,
+    "accessed_bytes": StatKey.BYTES_ACCESSED,
 }
 
 
@@ -85,7 +86,7 @@ def _stored(
     trace: TraceData,
     classes: pl.DataFrame,
     type_stats: pl.DataFrame,
-    name: str,
+    name: StatKey,
     count: int,
 ) -> NDArray[np.int64]:
     """By op: what stands with the names of its activities, -1 for nothing."""

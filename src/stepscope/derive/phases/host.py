@@ -23,6 +23,7 @@ from stepscope.derive.phases.rules import (
     range_phases,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -97,7 +98,9 @@ def host_phases(
     own[at] = np.where(op_label >= 0, op_label, own[at])
     _hand_down(event_nesting, own)
     # Most recordings have no links between passes.
-    if not isinstance(host_values, Unavailable) and len(host_values["fwdbwd"].owner):
+    if not isinstance(host_values, Unavailable) and len(
+        host_values[StatKey.FORWARD_BACKWARD].owner
+    ):
         linked = _with_gradients(host_values, firm, rows=len(own))
         _hand_down(event_nesting, linked)
         own = np.where(own >= 0, own, linked)
@@ -116,7 +119,7 @@ def _with_gradients(
     values: Mapping[str, StatRows], firm: NDArray[np.int32], *, rows: int
 ) -> NDArray[np.int32]:
     """Label the forward end of every link whose other end is in a backward pass."""
-    event, link = int_values(values["fwdbwd"])
+    event, link = int_values(values[StatKey.FORWARD_BACKWARD])
     label = np.full(rows, -1, np.int32)
     backward = firm[event] == PHASES.index("backward")
     forward = ~backward & np.isin(link, link[backward])

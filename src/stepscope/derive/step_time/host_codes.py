@@ -17,6 +17,7 @@ from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -150,13 +151,13 @@ class HostEvents(Frozen, frozen=True):
         environment = self.trace.table("environment")
         if isinstance(environment, Unavailable) or not environment["grouped"].any():
             return None
-        found = self._values("group_id")
+        found = self._values(StatKey.GROUP_ID)
         kept = found.value >= 0
         rows = found.owner[kept]
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
         return EventGroups(rows[on_thread], found.value[kept][on_thread])
 
-    def _values(self, key: str) -> StatRows:
+    def _values(self, key: StatKey) -> StatRows:
         handle = find_handle(self.trace.strings, key)
         return rows_with_key(self.stats, "event", handle)
 
@@ -234,15 +235,17 @@ class HostEvents(Frozen, frozen=True):
 
     def _mark_thunks(self, code: NDArray[np.uint8]) -> None:
         """Instructions of compiled programs that ran on the host."""
-        rows = self.values["hlo_op"].owner
+        rows = self.values[StatKey.HLO_OP].owner
         is_end = self.kinds.has(EventFlag.END_THUNK)
         rows = rows[~is_end[handles(self.events, "type")[rows]]]
         self._fill(code, rows, HostCode.HOST_COMPUTE)
 
     def _mark_values(self, code: NDArray[np.uint8], launching: Launching) -> None:
         """Input stages and traced calls, which only their values tell."""
-        self._fill(code, self.values["_ipl_stage_name"].owner, HostCode.OWN_INPUT)
-        calls, number, texts = text_codes(self.trace, self.values["tf_function_call"])
+        self._fill(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
+        calls, number, texts = text_codes(
+            self.trace, self.values[StatKey.FUNCTION_CALL]
+        )
         traced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(calls):
             self._fill(code, calls[traced[number]], HostCode.TRACING)
@@ -274,7 +277,7 @@ class HostEvents(Frozen, frozen=True):
         runs = self.kinds.has(
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
         )
-        ids = self._values("id")
+        ids = self._values(StatKey.ID)
         type_of = types[ids.owner]
         asking = runs[type_of]
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])

@@ -16,6 +16,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.step_time.host_codes import STICKY
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +75,9 @@ def pool_tasks(
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
     starts, stops = _pairs(kinds, types, tracks)
-    produced = rows_with_key(stats, "event", find_handle(strings, "_p"))
+    produced = rows_with_key(stats, "event", find_handle(strings, StatKey.PRODUCER))
     is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
-    consumed = rows_with_key(stats, "event", find_handle(strings, "_c"))
+    consumed = rows_with_key(stats, "event", find_handle(strings, StatKey.CONSUMER))
     is_start = kinds.has(EventFlag.POOL_START)[types[consumed.owner]]
     record_of = _joined(
         ids=produced.value[is_record],

@@ -11,6 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
+from stepscope.trace.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +108,9 @@ def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
     """Calls whose function was traced before it ran."""
     if facts.host_values is None:
         return np.empty(0, np.int64)
-    owner, code, texts = text_codes(facts.trace, facts.host_values["tf_function_call"])
+    owner, code, texts = text_codes(
+        facts.trace, facts.host_values[StatKey.FUNCTION_CALL]
+    )
     traced = np.array([text.startswith(_TRACED) for text in texts], np.bool_)
     if not traced.any():
         return np.empty(0, np.int64)

@@ -39,6 +39,7 @@ from stepscope.derive.steps.launches import (
 )
 from stepscope.derive.steps.periods import measure, preferred, propose
 from stepscope.derive.steps.segments import LEAST_STEPS, Period
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def find_inferred(
     instructions = None
     if not isinstance(host_values, Unavailable):
         instructions = instruction_sequence(
-            tracks, events, event_kinds, host_values["hlo_op"].owner
+            tracks, events, event_kinds, host_values[StatKey.HLO_OP].owner
         )
     kernels = by_launch = None
     if not isinstance(device_activity, Unavailable):

@@ -15,6 +15,7 @@ from stepscope.derive.columns.stat_values import (
     rows_of_owners,
     rows_with_key,
 )
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def numbered_events(
     strings: Sequence[str],
 ) -> tuple[Marks, NDArray[np.bool_]]:
     """Host events with a `step_num`, and which of them are roots (`_r` ≥ 1)."""
-    number_key, root_key = (find_handle(strings, key) for key in ("step_num", "_r"))
+    number_key, root_key = (
+        find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
+    )
     own = rows_with_key(stats, "event", number_key)
     event = np.unique(own.owner)
     number, present = numbers_of(own, event, number_key)

@@ -22,6 +22,7 @@ from stepscope.derive.steps.marker_events import (
     numbered_events,
     numbered_ranges,
 )
+from stepscope.trace.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def find_markers(
         (growing_numbers(marks.only(~has_root), event_types), step_sources.MARKER),
         (ranges, step_sources.NUMBERED_RANGE),
     )
-    keys = [find_handle(strings, key) for key in ("group_id", "n_steps")]
+    keys = [find_handle(strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)]
     found: list[FoundSteps] = []
     for chosen, confidence in sources:
         outermost = _one_per_step(chosen)

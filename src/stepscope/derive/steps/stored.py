@@ -20,6 +20,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
+from stepscope.trace.stat_keys import StatKey
 from stepscope.trace.tracks import DERIVED_LINES
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ def stored_steps(
         return pl.DataFrame(schema=STORED_STEPS)
     rows = rows_of_owners(stats, "event", event)
     strings = trace.strings
-    group, grouped = numbers_of(rows, event, find_handle(strings, "group_id"))
-    number, numbered = numbers_of(rows, event, find_handle(strings, "step_num"))
-    said = texts_of(trace, rows, event, find_handle(strings, "step_name"))
+    group, grouped = numbers_of(rows, event, find_handle(strings, StatKey.GROUP_ID))
+    number, numbered = numbers_of(rows, event, find_handle(strings, StatKey.STEP_NUM))
+    said = texts_of(trace, rows, event, find_handle(strings, StatKey.STEP_NAME))
     event_types = trace.table("event_types")
     recorded = (
         event_types["name"].gather(handles(events, "type")[event])

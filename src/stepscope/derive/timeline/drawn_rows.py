@@ -27,6 +27,7 @@ from stepscope.derive.timeline.rows import Lane, lay, recorded_rows
 from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
 from stepscope.derive.timeline.tracks import sections_and_tracks
 from stepscope.frozen import Frozen
+from stepscope.trace.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ def _apart(
 ) -> NDArray[np.int64]:
     if isinstance(host_values, Unavailable):
         return np.empty(0, np.int64)
-    owner, flag = int_values(host_values["_a"])
+    owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
     return np.unique(owner[flag != 0]).astype(np.int64)
 
 
