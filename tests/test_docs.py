@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.analysis.tools import TOOLS
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import CODES
 

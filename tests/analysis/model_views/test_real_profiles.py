@@ -12,7 +12,7 @@ from stepscope.analysis.model_views import ModelViewsResult
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
 from stepscope.derive.columns.stat_values import find_handle
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

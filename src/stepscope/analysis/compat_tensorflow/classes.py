@@ -11,7 +11,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 

@@ -11,7 +11,7 @@ from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
 from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 

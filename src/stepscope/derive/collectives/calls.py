@@ -11,7 +11,7 @@ from stepscope.derive.collectives.totals import exchange_kind
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_of_owners, texts_of
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

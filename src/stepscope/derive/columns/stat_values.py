@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import TraceData
-    from stepscope.trace.stat_keys import StatKey
+    from stepscope.trace.reading.stat_keys import StatKey
 
 __all__ = [
     "StatRows",

@@ -13,7 +13,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

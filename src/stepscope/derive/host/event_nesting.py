@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import Nesting, nesting
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

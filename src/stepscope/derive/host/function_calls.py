@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from stepscope._core import numbering
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.trace.tracks import TRACK_KINDS
 

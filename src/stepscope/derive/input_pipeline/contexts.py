@@ -16,7 +16,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import int_values, picked
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

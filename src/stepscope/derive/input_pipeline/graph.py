@@ -29,7 +29,7 @@ from stepscope.derive.input_pipeline.stages import (
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:

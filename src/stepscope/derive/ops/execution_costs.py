@@ -15,7 +15,7 @@ from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import picked, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

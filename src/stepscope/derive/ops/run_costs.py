@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, nullable
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import int_values
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

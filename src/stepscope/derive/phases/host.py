@@ -23,7 +23,7 @@ from stepscope.derive.phases.rules import (
     range_phases,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

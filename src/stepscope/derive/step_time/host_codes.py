@@ -17,7 +17,7 @@ from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 

@@ -16,7 +16,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.step_time.host_codes import STICKY
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

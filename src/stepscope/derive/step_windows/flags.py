@@ -11,7 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -39,7 +39,7 @@ from stepscope.derive.steps.launches import (
 )
 from stepscope.derive.steps.periods import measure, preferred, propose
 from stepscope.derive.steps.segments import LEAST_STEPS, Period
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

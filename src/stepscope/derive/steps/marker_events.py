@@ -15,7 +15,7 @@ from stepscope.derive.columns.stat_values import (
     rows_of_owners,
     rows_with_key,
 )
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from stepscope.derive.steps.marker_events import (
     numbered_events,
     numbered_ranges,
 )
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

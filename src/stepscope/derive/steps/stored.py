@@ -20,7 +20,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import DERIVED_LINES
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from stepscope.derive.timeline.rows import Lane, lay, recorded_rows
 from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
 from stepscope.derive.timeline.tracks import sections_and_tracks
 from stepscope.frozen import Frozen
-from stepscope.trace.stat_keys import StatKey
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
