@@ -1,9 +1,11 @@
 """What accelerators can do at best: peak rates and limits of occupancy, as tables.
 
 Rates are operations per clock cycle and multiprocessor, dense, at the architecture's
-peak; a product of the architecture may have half of it (spec: tools, section 7.2).
+peak; a product of the architecture may have half of it.
 Limits of occupancy are those of the CUDA C++ Programming Guide, "Compute
 Capabilities", and of the occupancy calculator that ships with the CUDA toolkit.
+
+Definition: docs/definitions/device-work.md#peak-rates.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ def on_chip_bytes_per_s(rates: Rates, cores: int, clock_hz: int) -> float:
     return float(rates.on_chip_bytes) * cores * clock_hz
 
 
-#: (major, first minor, architecture), newest first (spec: tools, section 7.1).
+#: (major, first minor, architecture), newest first (docs/definitions/device-work.md#peak-rates).
 _ARCHITECTURES: Final = (
     (10, 0, "Blackwell"),
     (9, 0, "Hopper"),

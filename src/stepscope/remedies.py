@@ -60,7 +60,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: The driver keeps counters from ordinary users unless told otherwise; activity
-#: tracing is refused with the same error on older drivers (spec: advice, rule 0.1).
+#: tracing is refused with the same error on older drivers (docs/errors/no_device_activity.md).
 _DRIVER_OPTION: Final = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
 
 REMEDIES: Final[dict[str, Remedy]] = {

@@ -51,7 +51,7 @@ __all__ = [
     "traces_in",
 ]
 
-#: Largest content of a compressed trace (spec: formats, section 1).
+#: Largest content of a compressed trace (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 
 TRACE_SUFFIX: Final = ".xplane.pb"

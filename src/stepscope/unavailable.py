@@ -10,7 +10,7 @@ __all__ = ["CODES", "Missing", "Unavailable", "present"]
 
 _Value = TypeVar("_Value")
 
-#: Code → what it stands for (spec: tools, section 0.3).
+#: Code → what it stands for (docs/glossary.md#why-a-number-is-missing).
 CODES: Final = {
     "NO_DEVICE_PLANE": "the profile holds no device",
     "NO_DEVICE_EVENTS": "a device is listed, but none of its activity was recorded",

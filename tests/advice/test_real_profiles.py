@@ -1,4 +1,7 @@
-"""Verdicts on real recordings (spec: advice, D)."""
+"""Verdicts on real recordings.
+
+Definition: docs/definitions/judging.md#status.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ small that the oldest events are dropped all the while.
 After every kill (`check`): a file that has its final name is whole; what is there
 opens; the steps that it holds are the program's own, without a hole; no step is lost
 that ended more than the flush interval, and the patience given for a busy machine,
-before the kill. The program's loss is that of the same loop without stepscope. (spec:
-capture, section 12)
+before the kill. The program's loss is that of the same loop without stepscope.
+
+Definition: docs/capture.md#what-can-go-wrong.
 """
 
 from __future__ import annotations

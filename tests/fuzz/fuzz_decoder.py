@@ -6,7 +6,9 @@ Each case is a message, mutated by cuts, flips, runs, splices and absurd lengths
 a buffer that ends at a page which must not be touched: a read beyond the end kills the
 process, and the seed and number of the case stand in the file named at the start.
 What is decoded must keep its own promises (`promises`), and where protobuf accepts the
-case, hold the same values. (spec: decode, section 3)
+case, hold the same values.
+
+Definition: docs/formats/xplane.md#damage.
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 
 `open_spans` passes once over the pieces of a stream in order of time and forms the
 spans of all levels of a line; `close_spans` passes over those and says how they are
-shown (spec: tools, section 6e). Times lie within 62 bits.
+shown. Times lie within 62 bits.
 
 `spans` has a row each for the level of a span, its name, and the event and step of its
 first piece; `times` has one for starts, and one for ends, which become durations.
+
+Definition: docs/tools/trace_viewer.md#op-lines.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 The rules are those of `wire`, whose reading functions stand here again, because C can
 inline them only within a module. Besides: the last value of a repeated scalar wins, and
 the last member of a oneof. All bounds are checked again, for the file under a mapping
-may change between the two readings. (spec: decode, section 2)
+may change between the two readings.
 
 `fill` has a row per chunk in `rows`, whose columns are:
 
@@ -25,6 +25,8 @@ An id is looked up in `types` (or `keys`) where it is a valid place in it, and e
 the ascending `type_ids` beside `type_rows`. -1 stands for an unknown id; as far as
 there is room, row and id are written to `lost_type` (`lost_key`). The value of a
 reference is what `keys` holds for it.
+
+Definition: docs/formats/xplane.md#decoding.
 """
 
 from __future__ import annotations

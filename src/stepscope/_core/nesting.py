@@ -5,8 +5,7 @@ The first two kernels visit a track's rows once, in order, and take any 64-bit n
 duration below one is an instant, and an end beyond the last int64 is the last int64.
 
 Row order: start ascending, then duration descending, so that a parent comes before
-its children. An instant belongs to the most recently started event still running
-(spec: decode, section 5).
+its children. An instant belongs to the most recently started event still running.
 
 The open events are kept on a stack without those that can own nothing any more: an
 event is dropped as soon as a later one starts that does not end before it. So the
@@ -15,6 +14,8 @@ popped at most once, and the work is linear whatever the overlaps.
 
 `inherit` hands labels down from a row to everything nested in it: parents come before
 their children, so one pass over the rows in order reaches all of them.
+
+Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@
 A line's bytes are read twice: `scan` counts, the caller sizes the columns exactly, and
 `fill` (a module of its own) writes them. Both take *chunks*: byte ranges inside lines
 that begin and end at a field of the line. Chunks are independent of each other, so that
-threads share them; `split` finds them in one huge line. (spec: decode, section 2)
+threads share them; `split` finds them in one huge line.
 
 Rules of every kernel: each read is checked against the end of the enclosing message,
 each write against the room given. A varint has at most ten bytes. A length beyond the
 enclosing message is malformed; so are groups. Fields nobody knows are skipped.
+
+Definition: docs/formats/xplane.md#decoding.
 """
 
 from __future__ import annotations

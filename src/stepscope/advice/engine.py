@@ -1,4 +1,7 @@
-"""From a profile to the ordered list of findings (spec: advice, A8)."""
+"""From a profile to the ordered list of findings.
+
+Definition: docs/definitions/judging.md#order-of-findings.
+"""
 
 from __future__ import annotations
 

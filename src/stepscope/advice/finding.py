@@ -1,7 +1,9 @@
 """`Finding`: what one rule says about one profile, in numbers.
 
 The record is the same for a page, the command line, a gate and a program that reads
-JSON (spec: advice, A11). Numbers become sentences in `report/`.
+JSON. Numbers become sentences in `report/`.
+
+Definition: docs/definitions/judging.md#the-record-of-a-finding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """From an effect per step to a status and a severity: one order for every rule.
 
 Not applicable and an absent input are the rule's own business; what follows them is
-here (spec: advice, A6 and A7).
+here.
+
+Definition: docs/definitions/judging.md#status.
 """
 
 from __future__ import annotations

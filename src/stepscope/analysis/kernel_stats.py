@@ -235,7 +235,9 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unavailable:
-    """Merge the kernels of all hosts (spec: tools, sections 12 and 7.5).
+    """Merge the kernels of all hosts.
+
+    Definition: docs/tools/kernel_stats.md#what-is-a-row.
 
     Raises:
         BadUsage: No kernel belongs to the op or scope that was asked for.

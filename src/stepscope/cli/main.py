@@ -108,7 +108,10 @@ class Edge(click.Group):
         prog_name: str | None = None,
         **extra: Any,
     ) -> NoReturn:
-        """Run a command and leave with its exit status (spec: design, section 3)."""
+        """Run a command and leave with its exit status.
+
+        Definition: docs/errors/bad_usage.md.
+        """
         extra.pop("standalone_mode", None)
         arguments = None if args is None else list(args)
         try:

@@ -1,7 +1,9 @@
 """What a file is, told by its first bytes; its name decides only between equals.
 
 Every known format has a name here, also those without a reader: they are refused by
-one line that says what the file is and what to do with it (spec: formats, section 2).
+one line that says what the file is and what to do with it.
+
+Definition: docs/formats/README.md#how-a-format-is-recognised.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool's answer with its circumstances (spec: tools, section 0.4).
+    """One tool's answer with its circumstances.
+
+    Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
 
     Attributes:
         schema: Number of this shape.

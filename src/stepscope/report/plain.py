@@ -12,7 +12,7 @@ import polars.selectors as cs
 __all__ = ["EXACT_INTEGER", "Plain", "plain", "rows"]
 
 #: Readers of JSON keep integers exactly up to here; above they travel as text
-#: (spec: tools, section 0.4).
+#: (docs/definitions/times-and-values.md#the-json-of-an-answer).
 EXACT_INTEGER: Final = 2**53
 
 _AS_THEY_ARE: Final = frozenset((str, bool, type(None)))

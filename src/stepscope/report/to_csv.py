@@ -18,8 +18,9 @@ _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 def render(frame: pl.DataFrame) -> str:
     """Header, then one line per row; an unknown value is an empty cell.
 
-    A text that begins like a formula and is no number gets an apostrophe before it
-    (spec: tools, section 0.4).
+    A text that begins like a formula and is no number gets an apostrophe before it.
+
+    Definition: docs/definitions/times-and-values.md#csv.
     """
     widened = flat(frame)
     cells = [_cell(name, dtype) for name, dtype in widened.schema.items()]

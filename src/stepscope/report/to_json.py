@@ -1,7 +1,8 @@
 """JSON of a tool's answer and of a whole report.
 
-Never NaN or infinity; integers that readers would round travel as text (spec: tools,
-section 0.4).
+Never NaN or infinity; integers that readers would round travel as text.
+
+Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
 """
 
 from __future__ import annotations

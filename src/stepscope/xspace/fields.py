@@ -3,7 +3,8 @@
 A tag is what stands before a value on the wire: the field number times eight, plus the
 wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes). The kernels in
 `_core` repeat the tags of lines, events and stats as literals: a test compares them.
-(spec: tools, section 1.1)
+
+Definition: docs/formats/xplane.md#the-message.
 """
 
 from __future__ import annotations

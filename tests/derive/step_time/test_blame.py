@@ -1,4 +1,7 @@
-"""Idle time of a device, followed back to what it waited for (spec: advice, A4)."""
+"""Idle time of a device, followed back to what it waited for.
+
+Definition: docs/definitions/idle-time.md#blame.
+"""
 
 from __future__ import annotations
 

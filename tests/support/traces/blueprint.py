@@ -22,7 +22,9 @@ times are microseconds (fractions are allowed). A track is
 * `"/plane/name|line name"`: anything else, spelled out.
 
 Stats are ints, floats or texts. `a1()` … `a7()` are the acceptance vectors of the same
-number (spec: tools, appendix A).
+number.
+
+Definition: docs/tools/overview_page.md#where-the-time-goes.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 #: (track, name, start in µs, duration in µs) and, where there are any, its stats.
 Line = tuple[Any, ...]
 
-#: The capabilities of the device of A.1 (spec: tools, section 2.1).
+#: The capabilities of the device of A.1 (docs/definitions/names-and-events.md#values-with-a-meaning).
 A100: Final[dict[str, int | str]] = {
     "device_vendor": "Nvidia",
     "clock_rate": 1_410_000,
@@ -63,7 +65,7 @@ A100: Final[dict[str, int | str]] = {
 _KERNEL: Final = (
     "regs:32 static_shared:0 dynamic_shared:100 grid:10,1,1 block:128,1,1 occ_pct:50"
 )
-#: Ids of the lines that producers derive (spec: tools, section 1.4).
+#: Ids of the lines that producers derive (docs/formats/xplane.md#planes-become-groups-of-tracks).
 _DERIVED: Final = {
     name: -559038737 + offset
     for offset, name in enumerate(

@@ -1,4 +1,7 @@
-"""`amp.share`: how much of the work is 16-bit (spec: advice, rule 6.1)."""
+"""`amp.share`: how much of the work is 16-bit.
+
+Definition: docs/advice/amp_share.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`input.bound`: the step waits for its data (spec: advice, rule 1.1)."""
+"""`input.bound`: the step waits for its data.
+
+Definition: docs/advice/input_bound.md.
+"""
 
 from __future__ import annotations
 

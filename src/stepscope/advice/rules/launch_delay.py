@@ -1,4 +1,7 @@
-"""`launch.delay`: the device waits for launches (spec: advice, rule 3.1)."""
+"""`launch.delay`: the device waits for launches.
+
+Definition: docs/advice/launch_delay.md.
+"""
 
 from __future__ import annotations
 

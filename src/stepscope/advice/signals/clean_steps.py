@@ -1,4 +1,7 @@
-"""Which steps are judged: closed, typical ones (spec: advice, A2 and A5)."""
+"""Which steps are judged: closed, typical ones.
+
+Definition: docs/definitions/judging.md#which-steps-are-judged.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ def step_basis(profile: ProfileData, host: str) -> StepBasis:
 def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
     """How much idle time per step the loss of device records may have made up.
 
-    Each lost record counts as a long kernel (spec: advice, A7).
+    Each lost record counts as a long kernel.
+
+    Definition: docs/definitions/judging.md#doubt.
     """
     facts = profile.derived(host, launch_facts)
     if isinstance(facts, Unavailable) or facts.long_kernel_ps is None:

@@ -1,7 +1,9 @@
-"""What is known about the accelerators of the program (spec: advice, A6 rule 1).
+"""What is known about the accelerators of the program.
 
 "No device" is said only on evidence: ops that ran on the host, and no sign of a device
 anywhere. A program that uses a device whose work was not recorded is told apart.
+
+Definition: docs/definitions/judging.md#whether-there-is-a-device.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["PrecisionSignals", "precision_signals"]
 
 #: A library's kernels for convolutions in single precision say so by their prefix
-#: alone; the same prefix with `fp16` is their narrow form (spec: advice, rule 6.1).
+#: alone; the same prefix with `fp16` is their narrow form (docs/advice/amp_share.md).
 _SINGLE: Final = "scudnn"
 _NOT_SINGLE: Final = "fp16"
 

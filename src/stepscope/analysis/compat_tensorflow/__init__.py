@@ -1,8 +1,9 @@
 """What TensorFlow itself computed at capture time, as an oracle for tests and sceptics.
 
-Its classification counts copies as compute and takes the device's span for the step
-(spec: tools, section 5.4). The numbers here follow it to the nanosecond; the tools'
+Its classification counts copies as compute and takes the device's span for the step. The numbers here follow it to the nanosecond; the tools'
 own numbers differ where it is wrong, and their pages say how.
+
+Definition: docs/definitions/compatibility.md.
 """
 
 from stepscope.analysis.compat_tensorflow.analyzer import input_pipeline_analyzer

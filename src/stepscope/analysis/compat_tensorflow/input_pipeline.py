@@ -2,7 +2,9 @@
 
 Its steps are the stored ones. On the host it counts iterators and infeeds only, because
 it knows copies under one spelling alone, takes their self times among all ops, and
-tells readers that work ahead by parts of their names (spec: tools, sections 5.4 and 9).
+tells readers that work ahead by parts of their names.
+
+Definition: docs/definitions/compatibility.md#its-input-analysis.
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
 
 
 def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
-    """The stored steps, swept as TensorFlow swept them (spec: tools, section 5.4).
+    """The stored steps, swept as TensorFlow swept them.
+
+    Definition: docs/definitions/compatibility.md#its-input-analysis.
 
     Args:
         times: The steps under its rules.

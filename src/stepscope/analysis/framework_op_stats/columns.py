@@ -37,7 +37,7 @@ __all__ = [
 
 _NO_WORK: Final = "its operations or bytes are not known"
 
-#: (spec: tools, section 10)
+#: (docs/tools/framework_op_stats.md#how-each-number-is-defined)
 OP_ROWS: Final = TableSchema(
     "rows",
     "an op on the hosts or on the devices",

@@ -73,7 +73,9 @@ _NO_UNITS: Final = Unavailable(
 def analyse(
     profile: ProfileData, options: Options
 ) -> FrameworkOpStatsResult | Unavailable:
-    """Merge the ops of all hosts (spec: tools, sections 10 and 7.5).
+    """Merge the ops of all hosts.
+
+    Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
     Raises:
         BadUsage: There is no such op or scope as was asked for.

@@ -14,7 +14,9 @@ __all__ = ["Latency", "latency_of", "nearest_rank"]
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Latencies in ms (spec: tools, sections 0.1 and 19).
+    """Latencies in ms.
+
+    Definition: docs/tools/inference_profile.md#how-each-number-is-defined.
 
     Attributes:
         mean: Arithmetic mean.

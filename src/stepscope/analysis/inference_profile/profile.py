@@ -161,7 +161,10 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: Options
 ) -> InferenceProfileResult | Unavailable:
-    """Look at the requests of all hosts of a run (spec: tools, section 19)."""
+    """Look at the requests of all hosts of a run.
+
+    Definition: docs/tools/inference_profile.md.
+    """
     run = profile.select([options.host]) if options.host else profile
     found, absent = _found(run, options.name)
     if not found:

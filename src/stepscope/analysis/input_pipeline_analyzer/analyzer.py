@@ -137,10 +137,12 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: Options
 ) -> InputPipelineResult | Unavailable:
-    """Say how input-bound the hosts of a run are (spec: tools, section 9).
+    """Say how input-bound the hosts of a run are.
 
     A host of which nothing is known is left out with its reason; the tool is
     unavailable only where that is so of all of them.
+
+    Definition: docs/tools/input_pipeline_analyzer.md.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):

@@ -50,7 +50,7 @@ DEVICE_ROWS: Final = TableSchema(
         ),
     ),
 )
-#: (spec: tools, section 9)
+#: (docs/tools/input_pipeline_analyzer.md)
 INPUT_OPS: Final = TableSchema(
     "input_ops",
     "an input op of a host",

@@ -109,7 +109,10 @@ _UNSAID: Final = Unavailable(
 
 
 def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> DeviceSide:
-    """The windows of all hosts, by our rules (spec: tools, sections 5 and 9)."""
+    """The windows of all hosts, by our rules.
+
+    Definition: docs/tools/input_pipeline_analyzer.md#device-side.
+    """
     run, hosts, matching = measured.run, measured.hosts, measured.matching
     waits = {host.host: _waits(run, host) for host in hosts}
     shares = {

@@ -62,7 +62,9 @@ def host_side(
     *,
     rows_of: Callable[[ProfileData, str], pl.DataFrame | Unavailable] | None = None,
 ) -> HostSide:
-    """Add up the input ops of all hosts (spec: tools, section 9).
+    """Add up the input ops of all hosts.
+
+    Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 
     Args:
         run: The hosts.

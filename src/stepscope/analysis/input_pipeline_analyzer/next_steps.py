@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NextStep", "next_steps", "verdict_text"]
 
-#: Category → what to try (spec: tools, section 9).
+#: Category → what to try (docs/tools/input_pipeline_analyzer.md#host-side).
 _ADVICE: Final = {
     "enqueue": "Combine small pieces of data into fewer, larger ones before they are "
     "sent to the device.",

@@ -47,10 +47,12 @@ _UNTOLD: Final = ("between_steps_ps", "python_ps", "unattributed_ps")
 def verdict_of(
     input_percent: float | None, *, at_most_percent: float | None = None
 ) -> str:
-    """The verdict on a share of the step time (spec: tools, section 9).
+    """The verdict on a share of the step time.
 
     What was seen suffices to call a program input-bound. To clear it, even the most
     that input may have taken must stay below the threshold.
+
+    Definition: docs/tools/input_pipeline_analyzer.md#the-verdict.
 
     Args:
         input_percent: Share that is known to be input; None where nothing is.

@@ -52,7 +52,9 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryWarning(msgspec.Struct, frozen=True, kw_only=True):
-    """A threshold that is passed at the peak (spec: tools, section 13).
+    """A threshold that is passed at the peak.
+
+    Definition: docs/tools/memory_profile.md#summary.
 
     Attributes:
         kind: `fragmentation` or `near_capacity`.
@@ -157,7 +159,10 @@ def _integer(value: object) -> int | None:
 def passed_thresholds(
     peak: MemoryPeak | None, capacity: int | None
 ) -> tuple[MemoryWarning, ...]:
-    """What is said of a peak (spec: tools, section 13)."""
+    """What is said of a peak.
+
+    Definition: docs/tools/memory_profile.md#summary.
+    """
     if peak is None or not capacity:
         return ()
     found = []

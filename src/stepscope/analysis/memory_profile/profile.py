@@ -72,7 +72,9 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     profile: ProfileData, options: Options
 ) -> MemoryProfileResult | Unavailable:
-    """Look at every memory of every host (spec: tools, section 13).
+    """Look at every memory of every host.
+
+    Definition: docs/tools/memory_profile.md.
 
     Raises:
         BadUsage: There is no memory with the id asked for.

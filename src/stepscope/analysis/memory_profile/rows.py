@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-#: What the events do not itemise (spec: tools, section 13).
+#: What the events do not itemise (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"
 STACK: Final = "stack"
 #: The events say more is alive than is in use: frees are missing.

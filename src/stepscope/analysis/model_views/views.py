@@ -66,7 +66,10 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavailable:
-    """Hang what ran into the four trees (spec: tools, section 20)."""
+    """Hang what ran into the four trees.
+
+    Definition: docs/tools/model_views.md#the-views.
+    """
     settings = settings_of(options)
     works: dict[str, ModelWork] = {}
     absent: list[Unavailable] = []

@@ -112,12 +112,14 @@ def _merged(
 
 
 def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
-    """The columns `RATES` by row (spec: tools, section 10).
+    """The columns `RATES` by row.
 
     `bound_by` is what is used most of what it could give in the time: the units that
     the op's kernels compute with (Compute), or the device's memory (HBM); Latency
     where neither is used for 1 %. A memory that gave more than it can is null: caches
     gave the rest, or its recorded rate is too low.
+
+    Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
     Args:
         rows: With `module`, `name`, `total_ps`.

@@ -8,7 +8,7 @@ import msgspec
 
 __all__ = ["Options"]
 
-#: Points of a timeline that a screen can tell apart (spec: tools, section 13).
+#: Points of a timeline that a screen can tell apart (docs/tools/memory_profile.md).
 _POINTS: Final = 2000
 #: The last time, in ms, that picoseconds can count.
 _LAST_MS: Final = 9.2e9

@@ -1,4 +1,7 @@
-"""What ran where: the environment part of a page (spec: tools, section 7.1)."""
+"""What ran where: the environment part of a page.
+
+Definition: docs/tools/overview_page.md#other-fields.
+"""
 
 from __future__ import annotations
 

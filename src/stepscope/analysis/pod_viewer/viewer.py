@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "analyse"]
 
-#: Numbers of the categories in TensorBoard's pod viewer (spec: tools, section 14).
+#: Numbers of the categories in TensorBoard's pod viewer (docs/tools/pod_viewer.md#how-each-number-is-defined).
 _INTERCHANGE: Final = {
     "device_compute_16": 1,
     "device_compute_32": 1,
@@ -68,7 +68,10 @@ _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
 
 
 def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavailable:
-    """Put the steps of all workers side by side (spec: tools, section 14)."""
+    """Put the steps of all workers side by side.
+
+    Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.
+    """
     for host in options.hosts:
         profile.trace(host)
     measured = measured_run(profile)

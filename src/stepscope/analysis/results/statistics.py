@@ -28,7 +28,9 @@ SINGLE_SAMPLE: Final = Unavailable(
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample in six numbers (spec: tools, section 0.1); null means not defined.
+    """A sample in six numbers; null means not defined.
+
+    Definition: docs/definitions/times-and-values.md#statistics.
 
     Attributes:
         mean: Arithmetic mean.

@@ -29,7 +29,9 @@ _SHARED: Final = 0.5
 
 
 class StepMatching(Frozen, frozen=True):
-    """How the steps of the hosts of a run belong together (spec: tools, section 7.5).
+    """How the steps of the hosts of a run belong together.
+
+    Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Attributes:
         by: `step_num`, `time` or `none`; `one_host` where there is nothing to match.

@@ -75,7 +75,9 @@ def _measured_hosts(
     """The hosts whose windows count, and why each of the others does not.
 
     A host without a device beside hosts with devices only coordinates them, and one
-    without steps says nothing about steps (spec: tools, section 7.5).
+    without steps says nothing about steps.
+
+    Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Args:
         run: The hosts to choose from.

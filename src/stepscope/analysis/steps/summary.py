@@ -307,7 +307,10 @@ _NO_TIME: Final = Unavailable(
 
 
 def bottleneck_of(input_percent: float | None) -> str:
-    """Which side to work on (spec: tools, section 8)."""
+    """Which side to work on.
+
+    Definition: docs/tools/overview_page.md#other-fields.
+    """
     if input_percent is None:
         return "unknown"
     if input_percent >= THRESHOLDS.input_critical.value:

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-#: A call that lasts longer did not find its element ready (spec: tools, section 15).
+#: A call that lasts longer did not find its element ready (docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined).
 _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
 #: Verdict → what it means.
@@ -217,7 +217,10 @@ class _Pipeline(NamedTuple):
 def analyse(
     profile: ProfileData, options: Options
 ) -> TfDataBottleneckAnalysisResult | Unavailable:
-    """Find the slowest stage of the slowest call (spec: tools, section 15)."""
+    """Find the slowest stage of the slowest call.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
+    """
     run = profile.select([options.host]) if options.host else profile
     found, absent = _looked_at(run)
     if not found:

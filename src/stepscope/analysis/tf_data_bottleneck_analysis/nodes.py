@@ -27,7 +27,9 @@ __all__ = ["Edge", "Node", "edges_of", "nodes_of"]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage within one call (spec: tools, section 15.4).
+    """A stage within one call.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
     Attributes:
         id: As recorded, in decimal; the long name where no id was recorded.

@@ -21,7 +21,9 @@ class Upstream:
 
 
 class Suggestion(NamedTuple):
-    """One piece of advice (spec: tools, section 15.5).
+    """One piece of advice.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#what-to-do-about-a-bottleneck.
 
     Attributes:
         kind: Stable name.

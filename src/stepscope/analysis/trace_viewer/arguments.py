@@ -43,13 +43,12 @@ REAL: Final = 2
 TEXT: Final = 3
 
 _KIND_OF_STAT: Final = {INT: INTEGER, UINT: UNSIGNED, DOUBLE: REAL}
-#: Bookkeeping of the recorder between its own events (spec: tools, section 11).
+#: Bookkeeping of the recorder between its own events (docs/tools/trace_viewer.md#the-json).
 _INTERNAL: Final = (
     *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
     *(StatKey.CONSUMER, StatKey.ROOT_LEVEL, StatKey.FLOW),
 )
-#: Some recorders left whatever was in memory there in their launch calls (spec: tools,
-#: section 1.2).
+#: Some recorders left whatever was in memory there in their launch calls (docs/formats/xplane.md#device-activity).
 _OF_DEVICES: Final = StatKey.KERNEL_DETAILS
 _FIRST_KEY: Final = StatKey.GROUP_ID
 

@@ -78,7 +78,10 @@ _NO_EVENTS: Final = Unavailable(
 
 
 def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unavailable:
-    """List what a viewer shows (spec: tools, section 11)."""
+    """List what a viewer shows.
+
+    Definition: docs/tools/trace_viewer.md.
+    """
     found, absent = host_traces(profile)
     counts = [_visibility(profile, trace) for trace in found]
     frames = [

@@ -26,7 +26,10 @@ _VERSION: Final = 1
 
 
 class _Options:
-    """Tags of ProfileOptions (spec: capture, section 6.1)."""
+    """Tags of ProfileOptions.
+
+    Definition: docs/capture.md#how-the-recorders-are-driven.
+    """
 
     DATASET_OPS: Final = 1 << 3
     HOST: Final = 2 << 3

@@ -1,7 +1,9 @@
 """Counters of the process and the machine, read from /proc a few times a second.
 
-Files stay open and are read in place, which takes microseconds (spec: capture, 4.4).
+Files stay open and are read in place, which takes microseconds.
 Rates are taken between two readings, so the first reading gives none.
+
+Definition: docs/capture.md#how-the-recorders-are-driven.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def collectives(
     activity_ops: ActivityOps,
     event_types: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Sum collectives by kind and device (spec: tools, section 4.3).
+    """Sum collectives by kind and device.
+
+    Definition: docs/definitions/device-work.md#collectives.
 
     Returns:
         Columns `COLLECTIVE_ROWS`, by kind and device; no rows where there were none.

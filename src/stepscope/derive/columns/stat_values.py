@@ -99,8 +99,9 @@ def numbers_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The integer that each owner holds under one name, and whether it holds one.
 
-    Reads leniently: signed, unsigned and real values are accepted (spec: tools,
-    section 1.2). Of several values under one name the last one counts.
+    Reads leniently: signed, unsigned and real values are accepted. Of several values under one name the last one counts.
+
+    Definition: docs/formats/xplane.md#the-message.
     """
     found = rows.only(
         (rows.key == handle) & ((rows.kind == INT) | (rows.kind == UINT))

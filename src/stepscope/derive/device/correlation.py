@@ -29,7 +29,11 @@ _SMALL_TABLE: Final = 1 << 16
 
 
 class Correlation(Frozen, frozen=True):
-    """Activities and the launch calls they came from (spec: decode, section 5).
+    """Activities and the launch calls they came from.
+
+    Definition:
+    docs/definitions/names-and-events.md#launch-calls-and-device-work,
+    docs/definitions/device-work.md#launch-latency.
 
     Attributes:
         launch_of_activity: int32 by row of device_activity; the row of launches with
@@ -37,7 +41,7 @@ class Correlation(Frozen, frozen=True):
         activity_count_of_launch: int32 by row of launches.
         queue_empty: By row of device_activity; True where the device did nothing from
             the begin of the launch call until the activity began, so that the
-            activity waited for the host alone (spec: tools, section 4.5). False
+            activity waited for the host alone. False
             without a launch call.
         latency_ps: int64 by row of device_activity; from the end of the launch call
             to the begin of the activity where the queue was empty, else 0.

@@ -62,12 +62,14 @@ def device_executions(
     host_op_events: HostOpEvents | Unavailable,
     stats: pl.DataFrame | Unavailable,
 ) -> DeviceExecutions:
-    """Count executions (spec: tools, section 7.4).
+    """Count executions.
 
     An execution is one event of the op on the host inside which activities of the op
     were launched. Activities that no such event launched count by the kernel of the
     op that occurs most often among them, program by program: an execution runs each of
     its kernels at least once, and one of another program runs other kernels.
+
+    Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
     of_class = _kernels_of(activity_classes, activity_ops)
     key = ["device", "group"]

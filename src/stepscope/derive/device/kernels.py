@@ -29,7 +29,7 @@ __all__ = ["KERNEL_KEY", "Kernels", "kernels", "launch_dimensions"]
 
 _COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 
-#: What makes a row of the kernel table (spec: tools, section 12.1).
+#: What makes a row of the kernel table (docs/tools/kernel_stats.md#what-is-a-row).
 KERNEL_KEY: Final = (
     "kernel_name",
     "op_name",

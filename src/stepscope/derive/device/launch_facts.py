@@ -1,7 +1,8 @@
 """`launch_facts`: what launching work costs here, measured on the launches themselves.
 
-The latency and the shortest gap decide which idle time may be blamed on launches
-(spec: advice, A3).
+The latency and the shortest gap decide which idle time may be blamed on launches.
+
+Definition: docs/definitions/device-work.md#launch-latency.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 class PrecisionEvidence(IntEnum):
-    """What decided the width, in the order of asking (spec: tools, section 4.2)."""
+    """What decided the width, in the order of asking.
+
+    Definition: docs/definitions/device-work.md#width-of-a-kernel.
+    """
 
     NOT_COMPUTE = 0
     HLO = 1
@@ -128,11 +131,13 @@ def precision(
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> Precision:
-    """Decide the width of every kernel (spec: tools, section 4.2).
+    """Decide the width of every kernel.
 
     The element types of the HLO instruction decide, else those of the recorded
     shapes, else the kernel's name; a kernel of which nothing tells is taken for 32
     bits, and its evidence says that this is the default.
+
+    Definition: docs/definitions/device-work.md#width-of-a-kernel.
     """
     rows = activity_classes.rows
     elements = (

@@ -41,7 +41,7 @@ class TensorCoreEvidence(IntEnum):
     NAME_UNCONFIRMED = 2  # a part of the name that was not yet seen with a counter
 
 
-#: Parts of lower-case kernel names (spec: tools, section 12.2), those that counters of
+#: Parts of lower-case kernel names (docs/tools/kernel_stats.md#how-each-number-is-defined), those that counters of
 #: an H100 found to use matrix units among them (tests/data/gpu/kernels).
 _PARTS: Final = (
     *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),

@@ -29,8 +29,9 @@ def event_nesting(
 ) -> Nesting:
     """Nest all events but those whose value `_a` marks them as asynchronous.
 
-    Such events are shown on a thread's track without having run there (spec: tools,
-    section 3.1).
+    Such events are shown on a thread's track without having run there.
+
+    Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
     """
     if isinstance(host_values, Unavailable):
         return nesting(tracks, events)

@@ -40,7 +40,9 @@ def function_calls(
     event_types: pl.DataFrame,
     host_values: Mapping[str, StatRows],
 ) -> pl.DataFrame | Unavailable:
-    """Sum calls by function and mode (spec: tools, section 8).
+    """Sum calls by function and mode.
+
+    Definition: docs/tools/overview_page.md#other-fields.
 
     Returns:
         Columns `FUNCTION_ROWS`, by self time descending, then name and mode;

@@ -86,12 +86,14 @@ def host_op_events(
     host_values: Mapping[str, StatRows] | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> HostOpEvents:
-    """Find the op events of all host threads (spec: tools, section 7.3).
+    """Find the op events of all host threads.
 
     These are events whose name is an op's, ops that ran eagerly, input stages,
     instructions of compiled programs, and calls that carry an op's annotation. Never
     allocator events, markers, wrappers or frames. Where several nested events stand
     for one execution it counts once.
+
+    Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
     found = _Candidates()
     _by_name(found, tracks, events, event_types, event_kinds)

@@ -29,7 +29,7 @@ __all__ = [
     "text_codes",
 ]
 
-#: Names of the values (spec: tools, section 2.1).
+#: Names of the values (docs/definitions/names-and-events.md#values-with-a-meaning).
 HOST_VALUES: Final = (
     StatKey.EAGER_OP,
     StatKey.IS_FUNC,

@@ -1,7 +1,9 @@
 """`requests`: the requests that a program served, one at a time on its thread.
 
 A request is what the program announced as one (a request id or a batch size, a root of
-its own), or the call with which a serving library runs one (spec: tools, section 19).
+its own), or the call with which a serving library runs one.
+
+Definition: docs/tools/inference_profile.md#what-is-a-request.
 """
 
 from __future__ import annotations

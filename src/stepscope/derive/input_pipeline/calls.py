@@ -2,7 +2,9 @@
 
 A call is one execution of a pipeline's outermost stage with all that it caused. Per
 call and stage: the time of its executions, their self time, and the part of the call's
-wall time that it is charged with (spec: tools, section 15.2).
+wall time that it is charged with.
+
+Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CALLS", "CALL_STAGES", "PipelineCalls", "pipeline_calls"]
 
-#: Executions that cause each other deeper than this are left out (spec: tools, 15).
+#: Executions that cause each other deeper than this are left out (docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined).
 _DEEPEST: Final = 100
 
 #: Columns of `PipelineCalls.calls`, by start; the row number is the call's handle.
@@ -311,7 +313,10 @@ def _per_stage(
 
 
 def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
-    """Latency, rank and bottleneck of each call (spec: tools, section 15.3)."""
+    """Latency, rank and bottleneck of each call.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
+    """
     named = graph.stages.with_row_index("stage").select(
         pl.col("stage").cast(pl.Int32), "transparent", "long_name"
     )

@@ -1,7 +1,9 @@
 """Work that one thread hands to another: who is behind a call that runs elsewhere.
 
 An event that carries a producer's type and id is a parent of every event that carries
-the same as a consumer's (spec: tools, section 3.1, rules 3 and 4).
+the same as a consumer's.
+
+Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
 
 from __future__ import annotations

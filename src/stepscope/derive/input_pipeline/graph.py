@@ -3,7 +3,9 @@
 An *execution* is one event of a stage; a stage is an iterator of the pipeline. The
 executions of a host form a graph: those nested in another one, those that made, on a
 thread of the pipeline's own, an element that another one took, and those that ran on
-another one's behalf (spec: tools, section 15.1).
+another one's behalf.
+
+Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
 
 from __future__ import annotations

@@ -31,10 +31,12 @@ class Elements(NamedTuple):
 def handovers(
     made: Elements, taken: Elements
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Join the making of elements with their taking (spec: tools, section 15.1).
+    """Join the making of elements with their taking.
 
     An element goes to the first taking that ends after its making began: numbers are
     used again when an iterator is made anew, and an element is handed over once.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
     Returns:
         Places in `made` and in `taken`, one pair per element that was handed over.

@@ -1,7 +1,9 @@
 """`input_ops`: what the host does to make, read and send input, and for how long.
 
 Work, not delay: the times of all threads add up, and most of them run ahead of the
-consumer (spec: tools, section 9).
+consumer.
+
+Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 """
 
 from __future__ import annotations
@@ -134,10 +136,12 @@ def input_ops(
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
 ) -> InputOps | Unavailable:
-    """Find the input ops on host threads and sum them (spec: tools, section 9).
+    """Find the input ops on host threads and sum them.
 
     These are iterators, loaders and ranges that the program named as fetching input,
     input stages, and the calls that copy to a device or feed it.
+
+    Definition: docs/tools/input_pipeline_analyzer.md#host-side.
     """
     if not event_types["known"].any():
         return _NAMELESS

@@ -1,7 +1,9 @@
 """Names of input pipeline stages: which transformation, and what consumes it.
 
 A stage is named `Iterator::<outermost>::…::<this one>`; what stands before the last
-part lies downstream, towards the consumer (spec: tools, section 2.6).
+part lies downstream, towards the consumer.
+
+Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _BETWEEN: Final = "::"
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )
-#: Stages that fetch their elements on threads of their own (spec: tools, 15.1).
+#: Stages that fetch their elements on threads of their own (docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined).
 _ASYNCHRONOUS: Final = frozenset(
     {
         "Prefetch",

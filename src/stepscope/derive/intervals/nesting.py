@@ -130,12 +130,13 @@ def flatten_tracks(
 ) -> dict[int, dict[int, Spans]]:
     """Give each instant of each track the code of its innermost coded event.
 
+    Definition: docs/definitions/host-time.md#classes.
+
     Args:
         tracks: The table of that name.
         events: The table of that name.
         code: A class per row of events; 0 leaves an instant to the next outer event.
-        sticky: Codes that keep everything nested in them; the outermost one wins
-            (spec: tools, section 4.4).
+        sticky: Codes that keep everything nested in them; the outermost one wins.
 
     Returns:
         Row of tracks → code → where the track has it. Tracks and codes that cover

@@ -28,10 +28,12 @@ _WORTHWHILE_RUN: Final = 64
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """A set of half-open intervals (spec: tools, section 0.2).
+    """A set of half-open intervals.
 
     Neighbours neither overlap nor touch, so equal sets have equal arrays. The
     constructor takes what already is so; the class methods take anything.
+
+    Definition: docs/definitions/times-and-values.md#sets-of-time.
 
     Attributes:
         start_ps: int64, ascending.

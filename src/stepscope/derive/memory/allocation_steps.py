@@ -1,7 +1,9 @@
 """`allocation_steps`: the step of each allocator event, and where steps begin and end.
 
 Allocator events are host events, so their step is the one in whose host interval they
-lie, however far the device is behind (spec: tools, section 13).
+lie, however far the device is behind.
+
+Definition: docs/tools/memory_profile.md#timeline.
 """
 
 from __future__ import annotations

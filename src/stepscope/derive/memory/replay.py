@@ -3,7 +3,9 @@
 Events at one address of one memory follow each other in time, and what is alive after
 an event is told by that event alone: the block of an allocation, or nothing. So a
 replay needs no walk: rows are brought together by address, and each looks at its
-neighbour (spec: tools, section 13).
+neighbour.
+
+Definition: docs/tools/memory_profile.md#breakdown.
 """
 
 from __future__ import annotations
@@ -86,7 +88,9 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     """Replay all events of all memories of a host.
 
     A second allocation at a live address replaces the first one; a deallocation
-    without a known allocation changes nothing (spec: tools, section 13).
+    without a known allocation changes nothing.
+
+    Definition: docs/tools/memory_profile.md#breakdown.
     """
     allocate = (allocations["kind"] == "allocate").to_numpy()
     names = allocations["allocator"].unique(maintain_order=True)

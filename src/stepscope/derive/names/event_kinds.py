@@ -31,9 +31,11 @@ __all__ = [
 
 
 class OpCategory(IntEnum):
-    """Whose vocabulary an event's name belongs to (spec: tools, section 2.4).
+    """Whose vocabulary an event's name belongs to.
 
     `OTHER` is an op by the word of its producer, whose name belongs to none.
+
+    Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
 
     UNKNOWN = 0
@@ -52,11 +54,13 @@ class OpCategory(IntEnum):
 
 
 class HostClass(IntEnum):
-    """What a host event does, as far as its name says (spec: tools, section 4.4).
+    """What a host event does, as far as its name says.
 
     `OP`, `EXECUTOR`, `DATASET`, `EXECUTABLE` and `DISPATCH` become launch, host
     compute, input wait or nothing once it is known what they enclose and where they
     ran. `BLOCKING` is a call that mostly waits for what other threads do for it.
+
+    Definition: docs/definitions/host-time.md#classes.
     """
 
     NONE = 0
@@ -285,7 +289,10 @@ def _are_ops(category: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
-    """Read every type once (spec: tools, sections 2.2, 2.4, 4.4)."""
+    """Read every type once.
+
+    Definition: docs/definitions/names-and-events.md#names-of-host-events.
+    """
     return _kinds(event_types.select("name", "op"))
 
 

@@ -35,9 +35,11 @@ def resolve_hlo(
     modules: Sequence[str | None],
     programs: pl.Series,
 ) -> pl.DataFrame:
-    """Look up instructions by (program, innermost name) (spec: tools, section 7.4).
+    """Look up instructions by (program, innermost name).
 
     Without a program id the module's name decides, if it is that of one program only.
+
+    Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 
     Args:
         hlo_ops: The table of that name, or why there is none.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COPY_OPS", "NO_ANNOTATION", "UNKNOWN", "name_scope", "read_annotations"]
 
-#: The op of everything that nothing names (spec: tools, section 7.4).
+#: The op of everything that nothing names (docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op).
 NO_ANNOTATION: Final = "(no annotation)"
 #: Its type and category.
 UNKNOWN: Final = "Unknown"
@@ -33,7 +33,9 @@ _NO_OP: Final = r"^(?:XlaModule|XlaCompile|Thunk):|^\(null\)$|^INVALID$|^$"
 
 
 def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
-    """Read each text as the annotation of an op (spec: tools, section 2.4).
+    """Read each text as the annotation of an op.
+
+    Definition: docs/definitions/names-and-events.md#names-of-ops.
 
     Returns:
         One row per text: `name` and `type`, null where the text names no op; `type`

@@ -72,10 +72,12 @@ def op_costs(
     devices: pl.DataFrame | Unavailable,
     execution_costs: ExecutionCosts | Unavailable,
 ) -> pl.DataFrame:
-    """Add up costs and peaks by device and op (spec: tools, sections 7.2 and 7.4).
+    """Add up costs and peaks by device and op.
 
     An op's costs are those of the instructions of its program, each as often as it
     ran, else those of the executions on the host that launched its activities.
+
+    Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
     Returns:
         Columns `OP_COSTS`; one row per device and op.

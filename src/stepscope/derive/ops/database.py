@@ -123,7 +123,10 @@ def host_ops(
     correlation: Correlation | Unavailable,
     windows: Windows | Unavailable,
 ) -> HostOps | Unavailable:
-    """Sum the executions of each op on the host (spec: tools, section 7.3)."""
+    """Sum the executions of each op on the host.
+
+    Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
+    """
     found = host_op_events
     if not len(found.event):
         nameless = len(event_types) and not event_types["known"].any()
@@ -249,7 +252,10 @@ def device_ops(
     tensor_cores: TensorCores | Unavailable,
     steps: Steps | Unavailable,
 ) -> DeviceOps:
-    """Sum the activities of each op on each device (spec: tools, section 7.4)."""
+    """Sum the activities of each op on each device.
+
+    Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
+    """
     key = ["device", "group"]
     rows = (
         _device_sums(activity_classes, class_totals, activity_ops, tensor_cores)

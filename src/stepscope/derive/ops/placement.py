@@ -26,13 +26,15 @@ PROGRAM_EVIDENCE: Final = (
     OpEvidence.ANNOTATION,
     OpEvidence.LAUNCH,
 )
-#: Scopes that differentiation leaves in op names (spec: tools, section 7.1).
+#: Scopes that differentiation leaves in op names (docs/definitions/phases.md#training-or-not).
 _GRADIENT: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
 _UPDATE: Final = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
 
 class OpPlacement(Frozen, frozen=True):
-    """Executions and self times of a host's ops (spec: tools, section 8).
+    """Executions and self times of a host's ops.
+
+    Definition: docs/tools/overview_page.md#other-fields.
 
     Attributes:
         host_executions: Executions that put no work on a device; None where that

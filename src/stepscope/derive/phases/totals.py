@@ -61,10 +61,12 @@ def phases(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Phases | Unavailable:
-    """Tell the phases by ranges, scopes and op types (spec: advice, A3).
+    """Tell the phases by ranges, scopes and op types.
 
     Work of a device is of the phase in which the host launched it, unless its op's
     own name says more than the host does.
+
+    Definition: docs/definitions/phases.md#what-ranges-say.
 
     Args:
         windows: The windows.

@@ -2,7 +2,9 @@
 
 On a device: the kernels of the stream with most kernel time. On a host: the ops of the
 busiest thread, the ops of all threads, and the executed instructions of compiled
-programs, merged over all threads (spec: tools, section 3.4).
+programs, merged over all threads.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _TOO_LONG: Final = 0.5
 #: A thread that spends this share of its op time in functions of an input pipeline is
 #: one of its workers.
 _WORKER: Final = 0.5
-#: Threads of an input pipeline are named so (spec: tools, section 4.4).
+#: Threads of an input pipeline are named so (docs/definitions/host-time.md#step-threads).
 _RUNNER: Final = "tf_data_"
 #: Not an op of the program, or a repetition of one.
 _NO_OP: Final = (

@@ -1,8 +1,10 @@
 """`blame`: what each device was waiting for while it did nothing.
 
 The breakdown of a step says what the host was doing meanwhile; blame follows the work
-that ended the wait back to its launch (spec: advice, A4). The walk stays on the union
+that ended the wait back to its launch. The walk stays on the union
 of the step threads: which thread woke which is not recorded in the tables.
+
+Definition: docs/definitions/idle-time.md#blame.
 """
 
 from __future__ import annotations

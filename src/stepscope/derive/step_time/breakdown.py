@@ -49,7 +49,7 @@ class Bucket(NamedTuple):
 _OTHER: Final = ("other", "All others")
 _DEVICE: Final = ("device_to_device", "Device to device")
 
-#: In the order in which they are charged (spec: tools, section 5.1).
+#: In the order in which they are charged (docs/tools/overview_page.md#where-the-time-goes).
 BUCKETS: Final = (
     Bucket("device_compute_16", "device_compute_16", "Device compute"),
     Bucket("device_compute_32", "device_compute_32", "Device compute"),
@@ -135,7 +135,9 @@ def breakdown(
     device_sets: DeviceSets | Unavailable,
     host_classes: HostClasses | Unavailable,
 ) -> Breakdown:
-    """Charge every window, device work before host work (spec: tools, section 5.1).
+    """Charge every window, device work before host work.
+
+    Definition: docs/tools/overview_page.md#where-the-time-goes.
 
     Args:
         windows: The windows; the one of the whole profile where there are no steps.

@@ -38,7 +38,7 @@ NO_DEVICE_EVENTS: Final = Unavailable(
     remedy=ALLOW_DEVICE_TRACER,
 )
 
-#: Device work in the order in which it is charged (spec: tools, section 5.1).
+#: Device work in the order in which it is charged (docs/tools/overview_page.md#where-the-time-goes).
 DEVICE_ORDERS: Final = (
     "device_compute_16",
     "device_compute_32",
@@ -50,7 +50,7 @@ DEVICE_ORDERS: Final = (
     "h2d",
 )
 #: A launch into an empty queue explains this much of the wait for its kernel; what is
-#: longer waits for something else (spec: tools, section 4.5).
+#: longer waits for something else (docs/definitions/idle-time.md#time-charged-to-launching).
 LATENCY_CAP_PS: Final = 100 * PS_PER_US
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}

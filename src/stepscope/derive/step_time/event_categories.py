@@ -52,10 +52,11 @@ def event_categories(
 ) -> NDArray[np.uint8]:
     """A place in `CATEGORIES` by row of events, for drawing only.
 
-    Device activity has the category that its time is charged to (spec: tools, section
-    5.1), and host events that of their class (section 4.4), whether or not a step has
+    Device activity has the category that its time is charged to, and host events that of their class (section 4.4), whether or not a step has
     their time. What stands for nothing has the category of what encloses it, and what
     is nested in input or compilation belongs to that. All else is other.
+
+    Definition: docs/tools/overview_page.md#where-the-time-goes.
 
     Args:
         events: The table.

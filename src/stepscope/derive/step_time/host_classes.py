@@ -61,9 +61,11 @@ _WORKING: Final = frozenset(
 
 
 class HostClasses(Frozen, frozen=True):
-    """Where the step threads of a host are in which class (spec: tools, section 4.4).
+    """Where the step threads of a host are in which class.
 
     The sets of one thread are disjoint; those of several threads may overlap.
+
+    Definition: docs/definitions/host-time.md#classes.
 
     Attributes:
         input_wait: Waiting for input, on any thread that waits for a step.

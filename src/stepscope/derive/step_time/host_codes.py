@@ -1,7 +1,8 @@
 """What each host event stands for on its thread, before threads are looked at.
 
-A code per event, from its name first, then from what it encloses and from its values
-(spec: tools, section 4.4). `host_classes` flattens the codes into disjoint spans.
+A code per event, from its name first, then from what it encloses and from its values. `host_classes` flattens the codes into disjoint spans.
+
+Definition: docs/definitions/host-time.md#classes.
 """
 
 from __future__ import annotations
@@ -263,7 +264,9 @@ class HostEvents(Frozen, frozen=True):
         """Functions that an input pipeline runs are its work, not a step's.
 
         The executor may run them on the threads that also run the steps; the run's id
-        tells them apart (spec: tools, section 3.2, rule 1).
+        tells them apart.
+
+        Definition: docs/definitions/names-and-events.md#functions-of-input-pipelines.
         """
         captured = self.kinds.has(EventFlag.CAPTURED_FUNCTION)
         if not captured.any():

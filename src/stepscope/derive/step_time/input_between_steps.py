@@ -1,7 +1,8 @@
 """`input_between_steps`: is the next batch fetched outside the step markers?
 
-Markers that leave out fetching the batch hide it: the time stands in no step (spec:
-tools, section 3.7).
+Markers that leave out fetching the batch hide it: the time stands in no step.
+
+Definition: docs/how-steps-are-found.md#the-batch-fetched-outside-the-marker.
 """
 
 from __future__ import annotations

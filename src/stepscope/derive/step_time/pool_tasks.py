@@ -1,7 +1,9 @@
 """Tasks that threads hand to thread pools: who handed them over, and when they ran.
 
 A task is recorded where it is handed over and marked where a thread of the pool begins
-and ends it; an id joins the two (spec: tools, section 3.1, rule 4).
+and ends it; an id joins the two.
+
+Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which host threads drive which step (spec: tools, section 4.4)."""
+"""Which host threads drive which step.
+
+Definition: docs/definitions/host-time.md#step-threads.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def device_spans(
     """One row per (step, device) that has activity or a stored span.
 
     The device's step time is the longest span that the producer stored for the step;
-    without one, the hull of the step's activity (spec: tools, section 3.6).
+    without one, the hull of the step's activity.
+
+    Definition: docs/how-steps-are-found.md#windows.
     """
     measured = pl.DataFrame(schema=_HULLS)
     if activity_steps is not None and device_activity is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "WindowFacts", "window_flags"]
 
-#: Every flag, in the order in which a window lists them (spec: tools, section 3.6).
+#: Every flag, in the order in which a window lists them (docs/how-steps-are-found.md#windows).
 FLAGS: Final = ("first", "open_end", "cut", "compile", "autotune", "outlier")
 
 #: A window this many median absolute deviations above the median is an outlier.

@@ -1,7 +1,9 @@
 """`windows`: the wall time of each step, from its start to the next step's start.
 
 The windows of a host are consecutive, so that every gap between two steps lies inside
-a window (spec: tools, section 3.6). Without steps the whole profile is one window.
+a window. Without steps the whole profile is one window.
+
+Definition: docs/how-steps-are-found.md#windows.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ __all__ = ["WINDOW_ROWS", "Windows", "windows"]
 #: The host runs ahead if this share of the steps has device work, …
 _DEVICE_STEPS: Final = 0.8
 #: … and more than this share of the steps begins on the device after the host began
-#: the next one (spec: tools, section 3.6).
+#: the next one (docs/how-steps-are-found.md#windows).
 _RUN_AHEAD: Final = 0.5
 
 #: Columns of `Windows.rows`.

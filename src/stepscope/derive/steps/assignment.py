@@ -32,11 +32,13 @@ def activity_steps(
 ) -> NDArray[np.int32] | Unavailable:
     """Row of `steps.rows` per row of device_activity, -1 for none.
 
-    In this order (spec: tools, section 3.5): the step group that the producer stored;
+    In this order: the step group that the producer stored;
     the step in whose host interval the launch call began (where the boundaries are
     device times, the one in which the activity itself began); the step of the nearest
     earlier activity of the same stream; none. Unavailable where host and device
     cannot be tied together at all.
+
+    Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
     starts = ints(steps.rows, "start_ps")
     if steps.on_device:

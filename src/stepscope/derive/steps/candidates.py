@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 
-#: Confidence of the sources that need no inference (spec: tools, section 3.3).
+#: Confidence of the sources that need no inference (docs/how-steps-are-found.md#the-sources-surest-first).
 ROOT_MARKER: Final = 1.00
 MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
 DEVICE_LINE: Final = 0.95
 
-#: Below this confidence inferred steps are not used (spec: tools, section 3.4).
+#: Below this confidence inferred steps are not used (docs/how-steps-are-found.md#steps-that-nobody-announced).
 INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 
 #: Columns of `Steps.rows`; null means unknown.
@@ -54,6 +54,8 @@ STEP_ROWS: Final = {
 class Candidate(Frozen, frozen=True, eq=True):
     """One way in which the profile could be divided into steps.
 
+    Definition: docs/how-steps-are-found.md.
+
     Attributes:
         source: `marker`, `device_line`, `launch` or `period`.
         what: What repeats, in words: a marker's name, a launch, a kernel.
@@ -61,7 +63,7 @@ class Candidate(Frozen, frozen=True, eq=True):
         period_ps: Median distance of their beginnings; None of fewer than two.
         coverage: Share (0 to 1) of the activity inside equal steps; None of markers.
         cv: Spread of the work of the closed steps relative to its mean; None likewise.
-        confidence: 0 to 1 (spec: tools, sections 3.3 and 3.4).
+        confidence: 0 to 1.
         accepted: Steps may be based on it.
         why_not: Why it is not accepted; empty where it is.
     """

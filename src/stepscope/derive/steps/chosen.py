@@ -107,7 +107,10 @@ def step_candidates(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Try every source of steps (spec: tools, sections 3.3 and 3.4)."""
+    """Try every source of steps.
+
+    Definition: docs/how-steps-are-found.md.
+    """
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(

@@ -1,7 +1,9 @@
 """Steps that nobody announced: repeated launches of a program, else periods.
 
-Both are judged by the same formula (spec: tools, section 3.4). What was tried and was
+Both are judged by the same formula. What was tried and was
 not good enough stays visible as a candidate.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Repeated launches of one program, as boundaries of steps (source 5 of 3.3).
 
 A launch is a host call that runs a compiled program or a graph function, or a program
-on a device's line of modules (spec: tools, section 3.3). Its repetitions are judged by
+on a device's line of modules. Its repetitions are judged by
 the work between them (section 3.4).
+
+Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 """
 
 from __future__ import annotations

@@ -49,7 +49,9 @@ def find_markers(
     """The steps of each explicit source that has markers, the surest first.
 
     Markers inside each other count once: the outermost wins, unless it occurs once
-    and holds three or more others (spec: tools, section 3.3).
+    and holds three or more others.
+
+    Definition: docs/how-steps-are-found.md#the-sources-surest-first.
     """
     marks, has_root = numbered_events(
         tracks, events, stats=stats, type_stats=type_stats, strings=strings

@@ -1,8 +1,9 @@
 """Does a sequence of symbols repeat, with which period, and how surely.
 
-Every symbol whose occurrences could be the beginnings of steps is a candidate (spec:
-tools, section 3.4). Candidates are proposed by how often symbols occur, cut short by
+Every symbol whose occurrences could be the beginnings of steps is a candidate. Candidates are proposed by how often symbols occur, cut short by
 exact tests that cost one pass over their boundaries, and only then compared.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
 
 from __future__ import annotations

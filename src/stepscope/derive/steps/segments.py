@@ -1,12 +1,14 @@
 """Segments of a sequence: how alike, how even, how much of it they cover.
 
 Boundaries cut a sequence into segments. A segment's signature is the multiset of its
-symbols; segments are compared by the multiset Jaccard index (spec: tools, section 3.4).
+symbols; segments are compared by the multiset Jaccard index.
 
 Signatures come from a search in an index by symbol, so that a comparison costs symbols
 times segments, not the length of the sequence. Beyond the cells granted, segments are
 taken at even distances and the symbols that weigh least form one; both are fixed by
 the data, so the answer is too.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
 
 from __future__ import annotations

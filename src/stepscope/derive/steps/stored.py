@@ -1,7 +1,9 @@
 """Steps that the producer stored: the device line that shows them.
 
 The line repeats time that streams already show, so it is evidence of where steps are
-and never adds to a total (spec: tools, section 3.3 source 4, section 3.6).
+and never adds to a total.
+
+Definition: docs/how-steps-are-found.md#windows.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ __all__ = [
     "trace_timeline",
 ]
 
-#: Values of `TraceTimeline.visibility` (spec: tools, sections 2.2 and 11).
+#: Values of `TraceTimeline.visibility` (docs/tools/trace_viewer.md#rows-and-lanes).
 DRAWN: Final = 0
 FOLDED: Final = 1
 HIDDEN: Final = 2
@@ -222,7 +222,10 @@ def trace_timeline(
     windows: Windows | Unavailable,
     host_op_events: HostOpEvents | Unavailable,
 ) -> TraceTimeline:
-    """Arrange a host's events and derive its lines (spec: tools, sections 6 and 11)."""
+    """Arrange a host's events and derive its lines.
+
+    Definition: docs/tools/trace_viewer.md#sections-and-tracks.
+    """
     names = Names(event_types)
     assigned = None if isinstance(activity_steps, Unavailable) else activity_steps
     lines = step_lines(steps, windows, names)

@@ -66,8 +66,10 @@ def op_lines_of_devices(
 ) -> DeviceLines:
     """The lines of every stream; a core shows its instructions itself.
 
-    Kernels and collectives make them (spec: tools, section 6d); copies and memsets say
+    Kernels and collectives make them; copies and memsets say
     for themselves what they are.
+
+    Definition: docs/tools/trace_viewer.md#op-lines.
     """
     chosen = _computes(device_activity)
     places = _places(device_activity, chosen)

@@ -1,6 +1,8 @@
 """Op lines: which op, scope, module and source line a stream or a thread worked on.
 
-Consecutive pieces of work of one op become one span (spec: tools, section 6, d to f).
+Consecutive pieces of work of one op become one span.
+
+Definition: docs/tools/trace_viewer.md#op-lines.
 """
 
 from __future__ import annotations

@@ -35,10 +35,12 @@ _TOTALS: Final[dict[str, pl.DataType]] = {
 class LaunchLines(NamedTuple):
     """Per device, the time from the first to the last launch call of each step.
 
+    Definition: docs/tools/trace_viewer.md#sections-and-tracks.
+
     Attributes:
         lines: One per device.
         totals: By device and step: `num_launches`, `max_launch_time_ps` and
-            `total_launch_time_ps` (spec: tools, section 6c).
+            `total_launch_time_ps`.
     """
 
     lines: list[DerivedLine]
@@ -55,8 +57,9 @@ def step_lines(
 ) -> list[DerivedLine]:
     """A line of steps per device, and the line of their windows on the host.
 
-    A step's span on a device is the hull of its activity there (spec: tools, section
-    6b); without activity the span that the producer stored.
+    A step's span on a device is the hull of its activity there; without activity the span that the producer stored.
+
+    Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
     if isinstance(steps, Unavailable) or isinstance(windows, Unavailable):
         return []

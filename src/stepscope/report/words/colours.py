@@ -1,9 +1,10 @@
 """The one colour table: what the page draws, and in which order.
 
 Colour means the step-time category, on every page. The colours were chosen by search
-for the largest least OKLab distance over normal, protan, deutan and tritan vision
-(spec: ui, section 9); a test computes the distances again. Style sheet and legend are
+for the largest least OKLab distance over normal, protan, deutan and tritan vision; a test computes the distances again. Style sheet and legend are
 made from this table.
+
+Definition: docs/page.md#charts-and-tables.
 """
 
 from __future__ import annotations

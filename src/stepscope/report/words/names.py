@@ -19,7 +19,7 @@ __all__ = [
     "us",
 ]
 
-#: The ten categories in display order (spec: design, section 3).
+#: The ten categories in display order (docs/glossary.md#the-ten-categories).
 CATEGORY_NAMES: Final = {
     "compilation": "Compilation",
     "input": "Input",

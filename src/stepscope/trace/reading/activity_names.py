@@ -1,8 +1,9 @@
 """What the name of a device event says it is: the rules every reader shares.
 
 The rules are data, tried in order on the name in lower case without blanks, so that
-one spelling per word is enough: `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD` (spec:
-tools, sections 2.4, 4.1 and 4.3).
+one spelling per word is enough: `MemcpyH2D`, `MEMCPYHtoD` and `Memcpy HtoD`.
+
+Definition: docs/definitions/device-work.md#kinds-of-device-work.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 #: A line that starts later than this (nanoseconds) counts from 1970, not from the
-#: start of the recording: three years would have passed (spec: formats, section 4.1).
+#: start of the recording: three years would have passed (docs/formats/xplane.md#time).
 _EPOCH_NS: Final = 10**17
 
 

@@ -1,7 +1,7 @@
 """From the bytes of a profile message to columns.
 
 The outline (planes, lines, metadata maps) is indexed first, then the lines are read in
-two passes on all cores: count, allocate exactly, fill (spec: decode, section 2).
+two passes on all cores: count, allocate exactly, fill.
 
 Damage never stops the reading. A file that was cut gives every whole event before the
 cut; a line that breaks gives what stands before the break, and reading goes on after
@@ -11,6 +11,8 @@ Memory beside the mapped file, whatever its N bytes are: events and stats take t
 bytes at least and 20 or 21 in columns; with what is needed meanwhile 32 N bound them.
 Everything else is limited in number (`outline`), which bounds it by 1.5 GB. A real file
 takes about 3 N.
+
+Definition: docs/formats/xplane.md#decoding.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@
     space.write(run / "myhost.xplane.pb")
 
 Files open in TensorBoard and XProf: one plane per name, metadata ids from 1 that equal
-their keys, line times relative to the start, sorted events (spec: tools, section 1.5).
+their keys, line times relative to the start, sorted events.
+
+Definition: docs/formats/xplane.md#what-stepscope-writes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 The session of its runtime hands out what it recorded in memory and heeds the tracer
 levels. It is private to JAX, so where it is not there the public functions record into
-a folder instead, which is read and removed (spec: capture, section 4.6).
+a folder instead, which is read and removed.
+
+Definition: docs/capture.md#how-the-recorders-are-driven.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 TensorFlow is driven through its profiler session inside the process, which exports
 into a folder in memory. Its version 2.21 drops the tracer levels given there, so other
 levels than its usual ones are asked of TensorFlow's own server over the loopback
-interface (spec: capture, section 4.5). That server listens on all interfaces and cannot
+interface. That server listens on all interfaces and cannot
 be stopped: it is started only where other levels were asked for, and never where the
 environment says ``STEPSCOPE_TF_SERVER=0``.
+
+Definition: docs/capture.md#how-the-recorders-are-driven.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 Where a framework's functions ignore the tracer levels, its own server takes them. One
 asynchronous `Profile` call with a long duration records; `Terminate` ends it and the
-pending call returns what was recorded, in memory (spec: capture, sections 4.5, 6.2).
+pending call returns what was recorded, in memory.
 What is recorded stays opaque bytes here.
+
+Definition: docs/capture.md#how-the-recorders-are-driven.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What PyTorch's own profiler (Kineto) records: ops, kernels, copies, memory, shapes.
 
 Its result is turned into planes of the profile message (`kineto_planes`). All threads
-are recorded where PyTorch can do that (spec: capture, section 4.7).
+are recorded where PyTorch can do that.
+
+Definition: docs/capture.md#how-the-recorders-are-driven.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000
-#: Ids of lines that repeat time, and of the tracer's overhead (spec: tools, 1.4).
+#: Ids of lines that repeat time, and of the tracer's overhead (docs/formats/xplane.md#planes-become-groups-of-tracks).
 _DERIVED: Final = -559038737
 _OVERHEAD: Final = _DERIVED + 6
 _LAST_DERIVED: Final = _DERIVED + 389
@@ -283,7 +283,9 @@ def _ops(activities: Activities) -> NDArray[np.int64]:
     """By event: the row of the op that it belongs to, -1 for none.
 
     The op whose id it carries, or the call that launched it; else the innermost one
-    around it, or around that call, on its thread (spec: formats, section 5.4).
+    around it, or around that call, on its thread.
+
+    Definition: docs/formats/kineto.md#device-activity.
     """
     category = np.array(activities.category, dtype=object)
     is_op = category == OP_CATEGORY
@@ -356,7 +358,9 @@ def _numbered(activities: Activities) -> dict[int, Device]:
     """The devices by the numbers that their activities give them.
 
     ROCm lists devices under other numbers. Where there is one of each they are the
-    same; otherwise nobody can tell (spec: formats, section 5.4).
+    same; otherwise nobody can tell.
+
+    Definition: docs/formats/kineto.md#device-activity.
     """
     used = {
         place

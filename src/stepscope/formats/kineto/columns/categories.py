@@ -1,7 +1,9 @@
 """What an event of a trace is, by its phase, its category and, for a few, its name.
 
 Never by its process: a GPU's process number is its ordinal, and in a container a
-program may have the same small number (spec: formats, section 5.3).
+program may have the same small number.
+
+Definition: docs/formats/kineto.md#tracks.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 A kernel's correlation id leads to the call that launched it; the `External id` of
 either is that of an operator. Some years' files repeat the correlation id there, which
 says nothing. Without a usable id the innermost operator around the call on its thread
-is the one (spec: formats, section 5.4).
+is the one.
+
+Definition: docs/formats/kineto.md#device-activity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Microseconds of a trace become whole nanoseconds, none of them rounded twice.
 
-A trace holds whole microseconds, microseconds with three decimals, or either as text
-(spec: formats, section 5.2). A double holds the third decimal of a number below 2^43;
+A trace holds whole microseconds, microseconds with three decimals, or either as text. A double holds the third decimal of a number below 2^43;
 beyond it, the decimals are read from the text.
+
+Definition: docs/formats/kineto.md#time.
 """
 
 from __future__ import annotations

@@ -115,8 +115,9 @@ def pairing(recording: Recording) -> dict[int, DeviceProperties]:
     """Device → what is known of it, for every device that is listed or used.
 
     ROCm numbers the devices that kernels name differently from those it lists. Where
-    there is one of each they are the same; otherwise nobody can tell (spec: formats,
-    section 5.4).
+    there is one of each they are the same; otherwise nobody can tell.
+
+    Definition: docs/formats/kineto.md#device-activity.
     """
     listed = {
         it.id: it

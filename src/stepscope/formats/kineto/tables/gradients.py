@@ -2,8 +2,9 @@
 
 Arrows tell it where there are any. Otherwise the numbers that the producer gave to the
 nodes of the graph of gradients do: an op of the backward pass carries the number of its
-node and the thread that made it, and the op that made it carries the same number (spec:
-formats, section 5.3).
+node and the thread that made it, and the op that made it carries the same number.
+
+Definition: docs/formats/kineto.md#device-activity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The small grammars inside text stats: launch shapes and copies.
 
 Each text is `key:value` pairs between blanks or newlines; the keys differ by vendor
-and year (spec: formats, section 4.3). What lies beyond the hardware is refused: one
+and year. What lies beyond the hardware is refused: one
 writer left such fields uninitialised.
+
+Definition: docs/formats/xplane.md#device-activity.
 """
 
 from __future__ import annotations
@@ -131,7 +133,10 @@ def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] 
 
 
 def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
-    """Zero stands for "not available" (spec: tools, section 2.4)."""
+    """Zero stands for "not available".
+
+    Definition: docs/formats/xplane.md#device-activity.
+    """
     text = pairs.get("occ_pct")
     if text is None:
         return None

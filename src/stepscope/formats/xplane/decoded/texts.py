@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_TEXT", "Texts", "distinct_handles"]
 
-#: Texts that stand for "unknown" (spec: tools, section 1.2). ROCm under JAX names its
+#: Texts that stand for "unknown" (docs/formats/xplane.md#the-message). ROCm under JAX names its
 #: module this way where it does not know the op.
 NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TimeBase", "Timeline", "build_timeline", "time_base"]
 
 #: A line that starts later than this counts nanoseconds since 1970, not since the
-#: start of the recording: three years would have passed (spec: formats, section 4.1).
+#: start of the recording: three years would have passed (docs/formats/xplane.md#time).
 _EPOCH_NS: Final = 10**17
 
 #: Times beyond this cannot be added up in 64 bits; a hundred days in picoseconds.

@@ -41,7 +41,7 @@ _DEVICE: Final = re.compile(
     r"/device:(?P<type>GPU|TPU):(?P<ordinal>\d{1,9})(?P<rest>.*)\Z", re.DOTALL
 )
 
-#: Ids that producers give to lines they derive: base, base + 1, … (spec: tools, 1.4).
+#: Ids that producers give to lines they derive: base, base + 1, … (docs/formats/xplane.md#planes-become-groups-of-tracks).
 _DERIVED_BASE: Final = -559038737
 _DERIVED_LAST: Final = _DERIVED_BASE + 389
 _OVERHEAD_ID: Final = _DERIVED_BASE + 6
