@@ -13,6 +13,7 @@ from stepscope.advice.finding import Finding
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.signal import Signal, Signals
 from stepscope.analysis.tools import TOOLS
+from stepscope.cli.demo import RECORDED
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tests" / "data" / "gpu"
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "typical", "overall", *Finding.__struct_fields__}
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -29,7 +29,7 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 @pytest.fixture(name="measured", scope="module")
 def _measured() -> Signals:
     """A recording that every rule can judge."""
-    return signals_of(open_profile(str(DATA / "torch_input_bound")))
+    return signals_of(open_profile(RECORDED))
 
 
 @every_rule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepscope.remedies import COPY_AGAIN
 from stepscope.unavailable import Unavailable
 
 __all__ = ["or_lost"]
@@ -20,5 +21,5 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
         code="CORRUPT",
         reason=f"The file is damaged at byte {damaged_at:,}, and what can be read of "
         "it does not hold this.",
-        remedy="Copy the whole file again, or record again.",
+        remedy=COPY_AGAIN,
     )

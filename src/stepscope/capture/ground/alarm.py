@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Alarm", "die_by"]
 
 _OVER = b"\0"
+#: It has nothing left to do when it is told so, unless it is storing a recording.
+_ENDS_WITHIN_S: Final = 1.0
 
 
 class Alarm:
@@ -37,14 +39,16 @@ class Alarm:
         before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         if before != -1:
             signal.set_wakeup_fd(before)
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._listen, name="stepscope-alarm", daemon=True
-        ).start()
+        )
+        self._thread.start()
 
     def end(self) -> None:
         """Listen no more; called by the main thread."""
         self._give_back()
         os.write(self._writing, _OVER)
+        self._thread.join(_ENDS_WITHIN_S)
 
     def forget(self) -> None:
         """In a forked child: what it hears is not for its parent."""

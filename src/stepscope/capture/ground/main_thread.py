@@ -22,8 +22,12 @@ __all__ = ["MAIN_THREAD_S", "at_safe_point", "in_main_thread"]
 #: How long a recording that time begins waits for the main thread.
 MAIN_THREAD_S: Final = 3.0
 
-#: Our functions that stand around calls of the program, and hold nothing meanwhile.
-_AROUND: Final = "stepscope.capture.launching.step_sources"
+#: Our functions that hold nothing: those around calls of the program, and the hook in
+#: which a main thread is met whose Python calls are noted.
+_HOLD_NOTHING: Final = (
+    "stepscope.capture.launching.step_sources",
+    "stepscope.capture.collectors.python_calls",
+)
 #: A main thread that imports for long is waited for, this many times longer.
 _PATIENCE: Final = 10
 #: Between two looks whether the main thread is at a better point.
@@ -138,7 +142,7 @@ def _is_safe(frame: FrameType | None) -> bool:
     frame = None if frame is None else frame.f_back
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
-        if module.startswith(_UNSAFE) and not module.startswith(_AROUND):
+        if module.startswith(_UNSAFE) and not module.startswith(_HOLD_NOTHING):
             return False
         frame = frame.f_back
     return True
