@@ -71,14 +71,14 @@ KERNEL_ROWS: Final = TableSchema(
             pl.Int64(),
             "bytes",
             "launch details were not recorded",
-            "Of each block, declared by the kernel.",
+            "Shared memory of each block that the kernel declares.",
         ),
         Column(
             "dynamic_shared_memory_bytes",
             pl.Int64(),
             "bytes",
             "launch details were not recorded",
-            "Of each block, asked for at the launch.",
+            "Shared memory of each block that the launch asks for.",
         ),
         Column(
             "occupancy_max_percent",
@@ -91,7 +91,7 @@ KERNEL_ROWS: Final = TableSchema(
             "tensor_core_evidence",
             pl.String(),
             "",
-            "nothing tells whether Tensor Cores are used",
+            "it is not known whether Tensor Cores are used",
             "name, or name_unconfirmed for parts of names that no hardware counter "
             "has checked yet.",
         ),
@@ -101,8 +101,9 @@ KERNEL_ROWS: Final = TableSchema(
             pl.String(),
             "",
             "a collective or a copy",
-            "hlo (element types of the instruction), shape (recorded operand shapes), "
-            "name (of the kernel) or default (nothing tells: 32).",
+            "Source of the precision: hlo (element types of the instruction), shape"
+            " (recorded operand shapes), name (of the kernel) or default (none of "
+            "them: 32).",
         ),
         _PERCENT,
         Column(
@@ -148,21 +149,23 @@ PIE_ROWS: Final = TableSchema(
     "a slice of the time of all kernels",
     "the largest first, other last",
     (
-        Column("name", pl.String(), "", NEVER, "The kernel; other for the rest."),
-        Column("total_us", pl.Float64(), "us", NEVER, "The durations added up."),
+        Column(
+            "name", pl.String(), "", NEVER, "Name of the kernel; other for the rest."
+        ),
+        Column("total_us", pl.Float64(), "us", NEVER, "Total time of the kernel."),
         Column(
             "percent",
             pl.Float64(),
             "percent",
             "the kernels took no time",
-            "Share of the whole.",
+            "Share of the time of all kernels, shown or not.",
         ),
     ),
 )
 _SLICES: Final = 10
 _MIXED: Final = "mixed"
 
-#: Legacy recordings tell shared memory only as a whole, so it belongs to the key.
+#: Older recordings report shared memory only as a total, so it belongs to the key.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
 _ORDER: Final = (
     "kernel_name",
@@ -205,7 +208,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
     ),
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
-        reason="no kernel's name tells whether it uses Tensor Cores.",
+        reason="no kernel's name shows whether it uses Tensor Cores.",
         remedy=COUNT_MATRIX_INSTRUCTIONS,
     ),
 }

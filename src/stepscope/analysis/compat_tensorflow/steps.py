@@ -37,11 +37,11 @@ class CompatStep(Frozen, frozen=True, eq=True):
     """One step as TensorFlow would have written it.
 
     Attributes:
-        host: Host.
+        host: Name of the host.
         group: Stored step group.
         name: Name of the stored step.
         start_ps: Begin of the device's step, or of the marker around it.
-        duration_ps: Its length; the categories add up to it.
+        duration_ps: Length of the step; the categories add up to it.
         category_ps: The ten categories of the results.
     """
 

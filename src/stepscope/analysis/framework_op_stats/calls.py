@@ -95,7 +95,7 @@ def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         )
     found = pl.DataFrame(_on_devices(profile, work))
     if "launches" in work.absent:
-        # Nothing tells what a call on the host put on a device.
+        # What a call on the host put on a device is not known.
         seen = pl.int_range(pl.len()) >= work.executions
         found = found.select(pl.when(seen).then(pl.all()))
     return calls.hstack(found)

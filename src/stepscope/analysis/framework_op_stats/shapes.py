@@ -166,5 +166,5 @@ def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
     np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
     if "launches" not in work.absent:
         return pl.Series("device_ps", spent)
-    # Nothing tells what a call on the host put on a device.
+    # What a call on the host put on a device is not known.
     return nullable("device_ps", spent, np.arange(len(spent)) >= work.executions)

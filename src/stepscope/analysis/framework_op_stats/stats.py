@@ -54,18 +54,18 @@ _IDLE: Final = "IDLE"
 
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="no execution tells whether it ran eagerly or as part of a function.",
+    reason="no execution shows whether it ran eagerly or as part of a function.",
     remedy="Record with host tracer level 2.",
 )
 _NO_PROGRAM: Final = Unavailable(
     code="NO_HLO",
-    reason="modules, source lines and what an instruction came from stand in the HLO "
-    "of compiled programs, and the profile holds none.",
+    reason="modules, source lines and what an instruction came from are part of "
+    "the HLO of compiled programs, and the profile holds none.",
     remedy="Compile the step (`jit_compile=True`, `jax.jit`) to see source lines.",
 )
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="the names of the kernels do not tell whether they use Tensor Cores.",
+    reason="the names of the kernels do not show whether they use Tensor Cores.",
     remedy=COUNT_MATRIX_INSTRUCTIONS,
 )
 
@@ -168,7 +168,7 @@ def _rows(
     )
 
 
-#: Columns that the names of kernels tell.
+#: Columns that follow from the names of kernels.
 _TENSOR_CORES: Final = ("tensor_core_utilization_percent", "tensor_core_eligible")
 
 

@@ -210,7 +210,7 @@ def _looked_up(
     launch_call: NDArray[np.int32], launch_of: NDArray[np.int32]
 ) -> NDArray[np.int64]:
     """The call of each activity by its launch, -1 for none."""
-    # The place behind the last launch, which -1 means, stands for none.
+    # -1 is the place after the last launch, which holds no call.
     return np.append(launch_call, np.int32(-1))[launch_of].astype(np.int64)
 
 
@@ -235,7 +235,7 @@ def _by_kernel(
     program = ops.ops["program"].fill_null(-1).to_numpy()[ops.op[rows]]
     place = combined([device, group, program]).code
     key = combined([place, kernel]).code
-    # The how-manieth of its key each activity is, in order of time.
+    # Number of each activity among those of its key, in order of time.
     order = np.lexsort((start_ps, key))
     sorted_key = key[order]
     first = np.searchsorted(sorted_key, sorted_key, side="left")

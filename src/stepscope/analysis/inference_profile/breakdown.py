@@ -36,13 +36,14 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
     Typical is a request that is not slower than the median of its batch size.
 
     Attributes:
-        threshold_ms: 95th percentile of all; requests from here on are slow.
-        requests: How many there are.
-        latency_ms: Their mean.
-        typical_ms: Mean of typical requests of the same batch sizes.
-        breakdown_ms: Bucket → mean time of the slow ones.
-        excess_ms: Bucket → how much more that is than of the typical ones; they add up
-            to `latency_ms` - `typical_ms`.
+        threshold_ms: 95th percentile of all latencies; requests that take at least this
+            long are slow.
+        requests: Number of slow requests.
+        latency_ms: Mean latency of the slow requests.
+        typical_ms: Mean latency of typical requests of the same batch sizes.
+        breakdown_ms: Bucket → mean time of the slow requests.
+        excess_ms: Bucket → its mean time in slow requests less that in typical ones;
+            they add up to `latency_ms` - `typical_ms`.
         waited_for: The bucket with the largest excess; null where none has any.
     """
 

@@ -32,25 +32,25 @@ DEVICE_ROWS: Final = TableSchema(
             pl.Float64(),
             "percent",
             _UNSEEN,
-            "Share of their time that waits for input or transfers it.",
+            "Share of the device's time that waits for input or transfers it.",
         ),
         Column(
             "input_wait_percent",
             pl.Float64(),
             "percent",
             _UNSEEN,
-            "Of it, waiting while the device idles.",
+            "Share of the device's time that waits for input while the device idles.",
         ),
         Column(
             "input_transfer_percent",
             pl.Float64(),
             "percent",
             _UNSEEN,
-            "Of it, transfers that nothing hides.",
+            "Share of the device's time taken by input transfers that nothing hides.",
         ),
     ),
 )
-#: (docs/tools/input_pipeline_analyzer.md)
+#: Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 INPUT_OPS: Final = TableSchema(
     "input_ops",
     "an input op of a host",
@@ -69,28 +69,29 @@ INPUT_OPS: Final = TableSchema(
             pl.Float64(),
             "us",
             NEVER,
-            "Its time, of recursive calls the outermost only.",
+            "Time of the op, inner ops included; of recursive calls the outermost "
+            "only.",
         ),
         Column(
             "total_time_percent",
             pl.Float64(),
             "percent",
             "the ops take no time",
-            "The same as a share of the self times of all input ops of all hosts.",
+            "Total time as a share of the self times of all input ops of all hosts.",
         ),
         Column(
             "self_time_us",
             pl.Float64(),
             "us",
             NEVER,
-            "Its time without the input ops inside it on its thread.",
+            "Time of the op without the input ops inside it on its thread.",
         ),
         Column(
             "self_time_percent",
             pl.Float64(),
             "percent",
             "the ops take no time",
-            "The same as a share of the self times of all input ops of all hosts.",
+            "Self time as a share of the self times of all input ops of all hosts.",
         ),
         Column(
             "category",

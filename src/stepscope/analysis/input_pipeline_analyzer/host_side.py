@@ -32,14 +32,15 @@ _NO_TIME: Final = Unavailable(
 
 
 class HostSide(msgspec.Struct, frozen=True, kw_only=True):
-    """Where host-side input time goes; the fields are those of the result.
+    """Where host-side input time goes; `InputPipelineResult` defines the fields.
 
     Attributes:
-        largest_category: As there, and so all others.
-        bottleneck_iterator: …
-        host_breakdown_us: …
-        host_breakdown_percent: …
-        input_ops: …
+        largest_category: Category with most time; null where none is known.
+        bottleneck_iterator: Slowest stage on the critical path; null where there is
+            none.
+        host_breakdown_us: Category → self time of its ops in µs; null where unknown.
+        host_breakdown_percent: Category → share of the self time of all input ops.
+        input_ops: One row per host and input op.
         largest_by_host: Host → its largest category.
         calls: Host → calls of input ops.
         why_no_category: Why no category is the largest, where none is.
@@ -113,7 +114,7 @@ def host_side(
 
 
 def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailable:
-    """Of the slowest call of any host, the stage that it waited for most."""
+    """Return the stage that the slowest call of any host waited for most."""
     known = [path for path in paths.values() if isinstance(path, _Critical)]
     slowest = max(known, key=lambda path: path.latency_ps, default=None)
     if slowest is not None and slowest.bottleneck is not None:
@@ -174,7 +175,7 @@ def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
 
 
 def _critical_of(graph: PipelineGraph, calls: PipelineCalls) -> _Critical:
-    """A call of a device's pipeline contains calls of the host's: each counts once."""
+    """Charge each call once: a call of a device's pipeline contains host's calls."""
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),

@@ -40,7 +40,7 @@ _NOT_SEEN: Final = Unavailable(
     reason="Not every host of this run could look at it.",
     remedy="Look at one host at a time (option host).",
 )
-#: Time that may hold the making of batches where nobody recorded the asking for one.
+#: Time that may hold the making of batches where no request for one was recorded.
 _UNTOLD: Final = ("between_steps_ps", "python_ps", "unattributed_ps")
 
 
@@ -56,7 +56,8 @@ def verdict_of(
 
     Args:
         input_percent: Share that is known to be input; None where nothing is.
-        at_most_percent: The most it may be; the same where it is left out.
+        at_most_percent: The largest share that input may have; `input_percent` where it
+            is left out.
     """
     least = 0.0 if input_percent is None else input_percent
     most = input_percent if at_most_percent is None else at_most_percent
@@ -163,7 +164,7 @@ def share_of_rows(
     Args:
         rows: Rows with the columns of the buckets.
         missing: Bucket → why it could not be looked at.
-        unasked: Why the asking for a batch left no trace; None where it did.
+        unasked: Why no request for a batch was recorded; None where one was.
     """
     window_ps = int(rows["window_ps"].sum())
     waits, copies = rows["host_wait_ps"], rows["h2d_ps"]

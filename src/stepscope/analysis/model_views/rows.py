@@ -117,7 +117,7 @@ def _listed(
     key = _keys(tree, settings)
     order: list[int] = []
     above: dict[int, int] = {}
-    # What stands under a hidden node moves up, so a node's children are sorted only
+    # What is beneath a hidden node moves up, so a node's children are sorted only
     # with those of the hidden ones among them.
     stack = [
         (node, -1) for node in reversed(_sorted(_open(roots, children, shown), key))

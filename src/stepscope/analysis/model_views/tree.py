@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Tree", "grown", "summed"]
 
-#: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges that tell the
-#: metric behind it: where there is none, the metric is unknown.
+#: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges for which
+#: the metric after it is known: where it is 0, the metric is unknown.
 METRICS: Final = (
     *("occurrences", "host_ps", "device_ps", "flops", "has_flops", "known_ps"),
     *("allocated_bytes", "has_allocated_bytes", "parameters", "has_parameters"),
@@ -91,7 +91,7 @@ class _Nodes:
 def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tree:
     """Hang the charges of all hosts into one tree.
 
-    Variables of the model stand on every host that trains it, so a node has as many
+    Variables of the model are on every host that trains it, so a node has as many
     as the host that shows most of them; everything else adds up.
 
     Args:
@@ -189,7 +189,7 @@ def _metrics(row: dict[str, object]) -> list[int]:
 
     spent = number("host_ps") + number("device_ps")
     runs = number("occurrences")
-    # A charge that ran nowhere else has its time told by what is known of it.
+    # A charge that ran nowhere else takes its time from what is known of it.
     share = number("known") / runs if runs else float(row["flops"] is not None)
     return [
         runs,

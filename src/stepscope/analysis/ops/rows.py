@@ -61,7 +61,7 @@ _SUMS: Final = (
 )
 _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="nothing tells which step any device activity belongs to.",
+    reason="it is not known which step any device activity belongs to.",
     remedy=RECORD_LAUNCHES,
 )
 

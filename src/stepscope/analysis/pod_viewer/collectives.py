@@ -1,4 +1,4 @@
-"""The collectives of all workers of a run: matched, on one clock, waits told."""
+"""The collectives of all workers of a run: matched, on one clock, with waits."""
 
 from __future__ import annotations
 

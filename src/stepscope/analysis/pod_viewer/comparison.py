@@ -54,18 +54,22 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The workers of one step side by side; nulls where there is only one.
 
     Attributes:
-        start_skew_ms: Between the first and the last worker to begin to compute.
-        start_skew_doubt_ms: How far off that may be, because hosts have clocks of
-            their own; 0 on one host, null where nothing tells.
-        imbalance: Largest device work / median device work - 1, a fraction.
+        start_skew_ms: Time between the first and the last worker to begin to compute;
+            null where it is unknown or there is one worker.
+        start_skew_doubt_ms: Possible error of `start_skew_ms`, because hosts have
+            clocks of their own; 0 on one host, null where it is unknown.
+        imbalance: Largest device work / median device work - 1, a fraction; null where
+            unknown.
         concurrency: Host → busy time of its devices added up / time in which any of
             them was busy: their number where they run side by side, 1 where they take
             turns. Hosts with several devices only.
         slowest: The worker that held up the others; null where they differ by less than
             0.5 % of the step.
-        slowest_by: What shows it: `collectives` (the others waited for it most),
-            `device_work` (its device worked longest) or `step_time`.
-        fastest: The worker at the other end of the same scale.
+        slowest_by: What shows the slowest worker: `collectives` (the others waited for
+            it most), `device_work` (its device worked longest) or `step_time`; null
+            without a slowest one.
+        fastest: The worker that `slowest_by` shows to be the fastest; null without a
+            slowest one.
     """
 
     start_skew_ms: float | None
@@ -81,18 +85,19 @@ class SlowestWorker(msgspec.Struct, frozen=True, kw_only=True):
     """The worker that holds up the others over all steps that were compared.
 
     Attributes:
-        host: Its host.
-        device: Its device; null of a host without devices.
-        by: As `slowest_by` of a step.
-        steps: Steps in which it was the slowest.
-        of_steps: Steps that were compared.
-        waited_for_ms: What the others waited for it, added up over them and the
-            steps; null unless `by` is `collectives`.
-        cause: Where it spends more than the others: a category, or `late_start`; null
-            where it spends more in none.
-        excess_ms: Category or `late_start` → how much more it spends on it than the
-            median of the others, mean of the steps. Waiting in collectives is left
-            out.
+        host: Host of the worker.
+        device: Ordinal of the worker's device; null of a host without devices.
+        by: What shows that it is the slowest: `collectives` (the others waited for it
+            most), `device_work` (its device worked longest) or `step_time`.
+        steps: Number of steps in which it was the slowest.
+        of_steps: Number of steps that were compared.
+        waited_for_ms: Time that the others waited for the worker, added up over them
+            and the steps; null unless `by` is `collectives`.
+        cause: Where the worker spends more time than the others: a category, or
+            `late_start`; null where it spends more in none.
+        excess_ms: Category or `late_start` → how much more time the worker spends on it
+            than the median of the others, mean of the steps. Waiting in collectives is
+            left out.
     """
 
     host: str

@@ -25,7 +25,7 @@ __all__ = ["gaps", "parts_of"]
 
 _NO_STEP_NUMBER: Final = Unavailable(
     code="NO_STEPS",
-    reason="Steps cannot be told apart; the one entry is the whole recording.",
+    reason="Steps cannot be distinguished; the one entry is the whole recording.",
     remedy="Mark each step with its number.",
 )
 _NO_DEVICE: Final = Unavailable(
@@ -35,8 +35,8 @@ _NO_DEVICE: Final = Unavailable(
 )
 _NO_PARTNER: Final = Unavailable(
     code="NO_SAMPLES",
-    reason="The same collectives were not found on another worker, so nothing tells "
-    "waiting from transfer.",
+    reason="The same collectives were not found on another worker, so waiting and "
+    "transfer cannot be distinguished.",
     remedy="Give the files of all workers of the run, recorded over the same steps.",
 )
 _NOT_TIED: Final = Unavailable(
@@ -47,14 +47,14 @@ _NOT_TIED: Final = Unavailable(
 )
 _TIED_BY_STEPS: Final = Unavailable(
     code="NO_CLOCK",
-    reason="Only the steps themselves tie the clocks of the hosts together, so nothing "
-    "tells how far apart they begin.",
+    reason="Only the steps themselves tie the clocks of the hosts together, so it "
+    "is not known how far apart they begin.",
     remedy="Record with a version that stores the start time of the profile.",
 )
 _NOT_CHECKED: Final = Unavailable(
     code="NO_CLOCK",
-    reason="The hosts recorded absolute times, but no collective tells how well their "
-    "clocks agree.",
+    reason="The hosts recorded absolute times, but no collective shows how well "
+    "their clocks agree.",
     remedy="Keep the clocks of the hosts synchronised, or record steps in which "
     "devices of all hosts communicate.",
 )
@@ -206,7 +206,7 @@ def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
 
 
 def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
-    """Field → None if it is null in any row; of structs inside the same."""
+    """Return field → None if it is null in any row; nested structs field by field."""
     found: dict[str, object] = {}
     for name in rows[0].__struct_fields__ if rows else ():
         values = list(map(attrgetter(name), rows))

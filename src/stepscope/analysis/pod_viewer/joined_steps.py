@@ -1,4 +1,4 @@
-"""Which windows of several hosts stand side by side as one step of the run."""
+"""Which windows of several hosts belong together as one step of the run."""
 
 from __future__ import annotations
 

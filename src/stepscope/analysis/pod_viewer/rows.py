@@ -39,9 +39,9 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "begin_ps": pl.Int64(),  # first compute, else the window's start; on that clock,
     # of a host that is not tied to it on its own
     "work_ps": pl.Int64(),  # what the device did by itself: no collectives
-    "wait_ps": pl.Int64(),  # part of the charged collectives: waiting for others
-    "transfer_ps": pl.Int64(),  # likewise: exchanging data
-    "untold_ps": pl.Int64(),  # likewise: which of the two is not known
+    "wait_ps": pl.Int64(),  # part of charged collectives: waiting for others
+    "transfer_ps": pl.Int64(),  # part of charged collectives: exchanging data
+    "untold_ps": pl.Int64(),  # part of charged collectives: either of them
     "waited_for_ps": pl.Int64(),  # what others waited for this worker, added up
 }
 #: Work that a device does by itself.
@@ -142,7 +142,7 @@ def _with_waits(
     rows: pl.DataFrame,
     calls: pl.DataFrame,
 ) -> pl.DataFrame:
-    """The charged collectives of each row, split; null where nothing can be told."""
+    """Split the charged collectives of each row; null where the parts are unknown."""
     if isinstance(sets, Unavailable) or not len(calls):
         return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _SPLIT)
     starts = ints(host.windows.rows, "start_ps")

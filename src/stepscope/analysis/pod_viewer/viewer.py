@@ -1,4 +1,4 @@
-"""`pod_viewer`: every step on every worker, the slowest named, waiting told apart."""
+"""`pod_viewer`: every step on every worker, the slowest named, waiting set apart."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "analyse"]
 
-#: Numbers of the categories in TensorBoard's pod viewer (docs/tools/pod_viewer.md#how-each-number-is-defined).
+#: Numbers of the categories in TensorBoard's pod viewer.
+#: Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.
 _INTERCHANGE: Final = {
     "device_compute_16": 1,
     "device_compute_32": 1,

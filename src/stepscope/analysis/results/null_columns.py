@@ -26,7 +26,7 @@ def missing_columns(
     Args:
         frame: The rows of a result.
         reasons: Column → why it can be null as a whole.
-        prefix: What stands before the column's name in the entry.
+        prefix: Text before the column's name in the entry.
         where: Rows that could hold a value; all where it is left out.
     """
     rows = frame if where is None else frame.filter(where)

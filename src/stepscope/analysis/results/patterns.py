@@ -1,7 +1,7 @@
 """Regular expressions that users give, matched in a time linear in the text.
 
 Python's own engine tries alternatives one after the other: `(.*)*X` keeps it busy for
-ever, and the interpreter with it. The engine behind polars has no look-around and no
+ever, and the interpreter with it. The engine that polars uses has no look-around and no
 references back, and so no such pattern.
 """
 
@@ -85,7 +85,7 @@ def _end_of(pattern: str) -> str:
 
 
 def _repeated(pattern: str) -> int:
-    """What all counts of a pattern multiply to, as if each stood inside the others."""
+    """What all counts of a pattern multiply to, as if each were inside the others."""
     product = 1
     for least, most in _COUNTED.findall(pattern):
         product *= max(int(least), int(most or 0), 1)

@@ -34,11 +34,11 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         mean: Arithmetic mean.
-        std: Sample standard deviation, with n - 1.
+        std: Sample standard deviation, with n - 1; null of fewer than two values.
         min: Least value.
         max: Greatest value.
         median: Mean of the two middle values for an even number of them.
-        p95: By nearest rank.
+        p95: 95th percentile, by nearest rank.
     """
 
     mean: float | None = None

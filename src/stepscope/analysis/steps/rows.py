@@ -52,7 +52,7 @@ class HostSteps(Frozen, frozen=True):
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `device`, `gap_ps`,
             `device_step_time_ps`, the buckets and the measures beside them. `step` is
             null where there are no steps.
-        any_device: The same with the devices taken as one.
+        any_device: Rows as in `rows`, with the devices taken as one.
     """
 
     host: str
@@ -213,7 +213,7 @@ def category_columns(
 def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per (host, window): means over its devices that still add up exactly.
 
-    Beside the means stand `busy_least_ps` and `busy_most_ps`, the range of
+    Beside the means are `busy_least_ps` and `busy_most_ps`, the range of
     `device_busy_ps` over the devices.
     """
     keys = ["host", "window"]

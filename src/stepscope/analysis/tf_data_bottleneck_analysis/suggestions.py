@@ -14,7 +14,7 @@ class Upstream:
     WAITED: Final = "waited"
     #: What it handed out had been made before it was asked.
     READY: Final = "ready"
-    #: Nothing tells where its elements came from.
+    #: Where its elements came from is not known.
     UNSEEN: Final = "unseen"
     #: The stage fetches nothing ahead.
     NONE: Final = ""

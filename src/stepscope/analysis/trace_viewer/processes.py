@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HostTrace", "clock_offsets", "host_traces"]
 
-#: First process number by kind of section (docs/tools/trace_viewer.md#the-json); a device with an
-#: ordinal has its number, from 1 up.
+#: First process number by kind of section; a device with an ordinal has its number,
+#: from 1 up. Definition: docs/tools/trace_viewer.md#the-json.
 _FIRST: Final = {"device": 501, "host": 701, "other": 801}
 #: Hosts of a run are this far apart, where there are several.
 _PER_HOST: Final = 1000

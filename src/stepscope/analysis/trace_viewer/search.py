@@ -38,11 +38,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         track: Row of the timeline's tracks.
-        item: Row of `events` or of the timeline's `slices`.
-        row: Place in the track, 0 at the top.
-        name: Its name.
-        start_ps: Its start.
-        dur_ps: Its duration.
+        item: Row of `events` where the track was recorded, else of the timeline's
+            `slices`.
+        row: Row inside the track, 0 at the top.
+        name: Name of the span.
+        start_ps: Start of the span.
+        dur_ps: Duration of the span.
     """
 
     track: int
@@ -57,12 +58,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """How often a text occurs.
 
     Attributes:
-        host: Whose timeline was searched.
-        text: What was looked for.
-        count: Spans whose name has it.
+        host: Host whose timeline was searched.
+        text: Text that was looked for.
+        count: Number of spans whose name contains the text.
         tracks: `track`, `count` and `total_ps` of the tracks that have any, in
             display order; `total_ps` adds up durations, nested ones included.
-        names: `name`, `count` of the names that have it, the most frequent first.
+        names: `name` and `count` of the names that contain the text, the most frequent
+            first.
     """
 
     host: str

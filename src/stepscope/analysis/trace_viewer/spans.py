@@ -35,7 +35,7 @@ class HostTimeline(Frozen, frozen=True):
     Attributes:
         events: The table.
         timeline: Sections, tracks and derived lines.
-        lanes: By track, where each span stands.
+        lanes: By track, the row of each span.
         category: uint8 by row of events.
     """
 

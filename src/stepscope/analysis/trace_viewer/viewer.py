@@ -38,20 +38,21 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         tracks: One row per track.
         sections: One row per processing element.
-        events: Recorded events: drawn, folded and hidden ones.
-        drawn: Events that are shown.
-        folded: Bookkeeping that is shown on request.
-        hidden: Events that are no work: allocations, hand-overs between threads.
-        derived_spans: Spans of derived lines, beside the events.
-        flows: Arrows from launch calls to device activity; null where launch calls
-            were not recorded.
-        without_time: Events that the recorder only counted; they have no place in a
-            timeline.
-        one_clock: All hosts are shown on one clock; null where they cannot be.
-        start_ms: Start of the first span.
-        end_ms: End of the last one.
+        events: Number of recorded events: drawn, folded and hidden ones.
+        drawn: Number of events that are shown.
+        folded: Number of events of bookkeeping, which are shown on request.
+        hidden: Number of events that are no work: allocations, hand-overs between
+            threads.
+        derived_spans: Number of spans on derived tracks, beside the events.
+        flows: Number of arrows from launch calls to device activity; null where launch
+            calls were not recorded.
+        without_time: Number of events that the recorder only counted; they have no
+            place in a timeline.
+        one_clock: Whether all hosts are shown on one clock; null where they cannot be.
+        start_ms: Start of the first span; null without any span.
+        end_ms: End of the last span; null without any span.
         missing: What could not be looked at, with the reason.
-        inputs: Host → tracks, events and derived spans.
+        inputs: Host → number of tracks, events and derived spans.
     """
 
     tracks: Annotated[pl.DataFrame, TRACE_TRACKS]
