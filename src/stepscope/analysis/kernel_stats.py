@@ -84,8 +84,8 @@ KERNEL_ROWS: Final = TableSchema(
             "occupancy_max_percent",
             pl.Float64(),
             "percent",
-            "as of occupancy_percent",
-            "Of several devices the highest.",
+            "launch details were not recorded, or the device's limits are not known",
+            "Theoretical occupancy on the device where it is highest.",
         ),
         Column(
             "tensor_core_evidence",
@@ -140,7 +140,7 @@ PAIR_ROWS: Final = TableSchema(
             pl.List(pl.String()),
             "",
             NEVER,
-            "Its grids and blocks, as far as they are known.",
+            "Grids and blocks of the kernel, as far as they are known.",
         ),
     ),
 )
@@ -292,14 +292,14 @@ def _everything(found: dict[str, Kernels]) -> pl.DataFrame | None:
 
 
 def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
-    """Steps of all hosts with kernels; None without any."""
+    """Return steps of all hosts with kernels; None without any."""
     stepped = [profile.derived(host, steps) for host in found]
     known = [each for each in stepped if not isinstance(each, Unavailable)]
     return sum(len(each.rows) for each in known) or None
 
 
 def _merged(everything: pl.DataFrame) -> pl.DataFrame:
-    """One row per key over hosts and devices."""
+    """Return one row per key over hosts and devices."""
     return everything.group_by(_KEY).agg(
         pl.col("count").sum(),
         pl.col("total_ps").sum(),
@@ -322,13 +322,13 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sum_of_known(column: str) -> pl.Expr:
-    """The sum of what is known; null where nothing is."""
+    """Return the sum of what is known; null where nothing is."""
     values = pl.col(column)
     return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
 
 
 def _only_value(column: str) -> pl.Expr:
-    """The value that all rows share; a word for several; null for none."""
+    """Return the value that all rows share; a word for several; null for none."""
     values = pl.col(column).drop_nulls().unique()
     return (
         pl.when(values.len() > 1)
@@ -374,7 +374,7 @@ def _times(whole: int) -> list[pl.Expr]:
 
 
 def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
-    """One row per kernel and op, whatever the launch shape."""
+    """Return one row per kernel and op, whatever the launch shape."""
     shape = pl.concat_str(
         [
             pl.lit("grid "),

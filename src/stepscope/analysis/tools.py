@@ -154,7 +154,7 @@ _DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency)
 
 
 def find_tool(name: str) -> Tool:
-    """The tool of a name or a short name.
+    """Find the tool of a name or a short name.
 
     Raises:
         BadUsage: There is none; the message names those there are.
@@ -181,7 +181,7 @@ def answers(
 
     Args:
         profile: The run.
-        names: Of the tools; the answers come in this order.
+        names: Names of the tools; the answers come in this order.
         begun: Called with the name of each tool when its turn comes, from any thread.
     """
     tools = [find_tool(name) for name in names]

@@ -100,7 +100,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
 
 
 def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
-    """The stored steps, swept as TensorFlow swept them.
+    """Measure the stored steps, swept as TensorFlow swept them.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
 

@@ -43,7 +43,7 @@ _ON_DEVICE: Final = (
 
 
 def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
-    """The steps as a page shows them, and their means."""
+    """Return the steps as a page shows them, and their means."""
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )

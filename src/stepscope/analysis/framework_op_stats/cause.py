@@ -258,7 +258,7 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
 def _part_of_class(
     count: int, fills: pl.DataFrame | None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """By class of activities: the place in `_PARTS`, and whether it was not tested."""
+    """Return by class of activities the place in `_PARTS`, and whether untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)
     if fills is not None and len(fills):
@@ -273,7 +273,7 @@ def _part_of_class(
 
 
 def _waits(work: OpWork, mine: NDArray[np.bool_], end_ps: NDArray[np.int64]) -> Spans:
-    """From the begin of each call to the end of its last activity on one device."""
+    """Return the spans from each call's begin to its last activity on one device."""
     calls = np.unique(work.call[mine])
     last = np.full(len(work.calls), np.iinfo(np.int64).min)
     np.maximum.at(last, work.call[mine], end_ps[mine])
@@ -296,7 +296,7 @@ def cause_of(
     """Add up the hosts and say what dominates.
 
     Args:
-        parts: Of every host whose calls put work on a device.
+        parts: Parts of every host whose calls put work on a device.
         absent: Why there is none, where no device could be looked at.
     """
     if not parts:
@@ -335,7 +335,7 @@ def cause_of(
 
 
 def _known(ps: dict[str, int], untested: int) -> dict[str, int | None]:
-    """The parts without the zeros that only say that nobody could look.
+    """Return the parts, with None for zeros that may be unknown time.
 
     What is not zero is at least so much.
     """
@@ -372,7 +372,7 @@ def _us(ps: int | None) -> float | None:
 
 
 def _missing(cause: Cause) -> list[Missing]:
-    """Why members of a cause are null."""
+    """Return why members of a cause are null."""
     of_whole = _NO_FILL
     if cause.waiting_us is None:
         of_whole = _NO_STARTS

@@ -58,8 +58,9 @@ OP_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             NEVER,
-            "Host: executions. Device: executions on the host that launched its work, "
-            "else runs of its most frequent kernel, program by program.",
+            "On a host: executions. On a device: executions on the host that "
+            "launched the op's work, else runs of the op's most frequent kernel, "
+            "program by program.",
         ),
         Column(
             "total_time_us",
@@ -76,7 +77,7 @@ OP_ROWS: Final = TableSchema(
             "us",
             NEVER,
             "Time of the op in which no other op ran inside it. On a host thread "
-            "self times add up to the union of its ops, to the picosecond.",
+            "self times add up to the time covered by ops, to the picosecond.",
         ),
         Column(
             "avg_self_time_us", pl.Float64(), "us", NEVER, "Self time of an execution."
@@ -156,8 +157,8 @@ OP_ROWS: Final = TableSchema(
             "",
             "its work or the device's peaks are not known, or more was moved than the "
             "memory can",
-            "Compute or HBM: what is used most of what it could give in that time; "
-            "Latency where neither is used for 1 %.",
+            "Compute or HBM: the one of which the op uses the larger share of the "
+            "peak; Latency where it uses less than 1 % of either.",
         ),
         Column("eager", pl.String(), "", "not known", "Eager, Function or Mixed."),
         Column(
@@ -168,7 +169,11 @@ OP_ROWS: Final = TableSchema(
             "Time of the op in which no other op ran on that device.",
         ),
         Column(
-            "module", pl.String(), "", "of no compiled program", "Its compiled program."
+            "module",
+            pl.String(),
+            "",
+            "of no compiled program",
+            "Compiled program that the op belongs to.",
         ),
         HOSTS,
         Column(
@@ -282,13 +287,17 @@ COPY_ROWS: Final = TableSchema(
         Column(
             "kind", pl.String(), "", NEVER, "h2d, d2h, p2p_copy, local_copy or memset."
         ),
-        Column("name", pl.String(), "", NEVER, "As recorded."),
+        Column(
+            "name", pl.String(), "", NEVER, "Name of the copy or memset, as recorded."
+        ),
         OP_NAME,
         KERNEL_TIMES[0],
         KERNEL_TIMES[1],
         KERNEL_TIMES[2],
         KERNEL_TIMES[4],
-        Column("bytes", pl.Int64(), "bytes", COPIED_BYTES, "What they moved or set."),
+        Column(
+            "bytes", pl.Int64(), "bytes", COPIED_BYTES, "Bytes that were moved or set."
+        ),
         Column(
             "gib_per_s",
             pl.Float64(),
@@ -307,7 +316,7 @@ LAUNCH_ROWS: Final = TableSchema(
     (
         RANK,
         Column("name", pl.String(), "", NEVER, "Name of the driver's function."),
-        Column("calls", pl.Int64(), "", NEVER, "How often it was called."),
+        Column("calls", pl.Int64(), "", NEVER, "Number of calls of the function."),
         *(KERNEL_TIMES[1], KERNEL_TIMES[2], KERNEL_TIMES[4]),
         Column(
             "activities",
@@ -349,7 +358,13 @@ CALL_ROWS: Final = TableSchema(
         ),
         Column("op", pl.String(), "", NEVER, "Name of the op."),
         Column("type", pl.String(), "", "not recorded", "Type of the op."),
-        Column("step", pl.Int64(), "", "in no step", "Number of its step."),
+        Column(
+            "step",
+            pl.Int64(),
+            "",
+            "in no step",
+            "Number of the step that the call belongs to.",
+        ),
         Column(
             "start_ms",
             pl.Float64(),
@@ -392,7 +407,7 @@ CALL_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             "no device, or its launches are not known",
-            "Kernels that it launched.",
+            "Number of kernels that the call launched.",
         ),
         Column(
             "collectives",
@@ -409,14 +424,18 @@ CALL_ROWS: Final = TableSchema(
             "Number of copies and memsets that the call launched.",
         ),
         Column(
-            "copy_bytes", pl.Int64(), "bytes", COPIED_BYTES, "What they moved or set."
+            "copy_bytes",
+            pl.Int64(),
+            "bytes",
+            COPIED_BYTES,
+            "Bytes that the call's copies and memsets moved or set.",
         ),
         Column(
             "launches",
             pl.Int64(),
             "",
             "launch calls were not recorded",
-            "Launch calls made inside it.",
+            "Number of launch calls made inside the call.",
         ),
         Column(
             "shape",

@@ -194,7 +194,7 @@ def _reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 
 
 def _fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Kernels of a host and how they can fill their devices."""
+    """Return kernels of a host and how they can fill their devices."""
     launched = present(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
@@ -241,7 +241,7 @@ def _share(
 def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
-    """Lengths over devices: of the steps, of the op's work in them, of it alone."""
+    """Add up over devices: the steps, the op's work in them, and its work alone."""
     steps = _measured(windows)
     activity = present(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)
@@ -263,7 +263,7 @@ def _device_share(
 
 
 def _host_percent(works: Sequence[OpWork], stepped: dict[str, Windows]) -> float | None:
-    """Share of the steps in which some thread is inside a call that a host event is."""
+    """Return the share of the steps in which some thread is inside a host call."""
     whole, inside = 0, 0
     for work in works:
         if work.host not in stepped:
@@ -285,7 +285,7 @@ def _measured(windows: Windows) -> Spans:
 def _missing(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
-    """Why tables are null, and columns of those that are not."""
+    """Return why tables are null, and columns of those that are not."""
     no_device = _reason(works, "device_activity") or _NO_HOST_EVENT
     no_launches = _reason(works, "launches") or no_device
     no_event = _reason(works, "host_op_events") or _NO_HOST_EVENT

@@ -57,7 +57,7 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> list[str]:
-    """Buckets that can be shown, in their order.
+    """Return buckets that can be shown, in their order.
 
     A bucket is shown if it is known of every request. Where a part of its category was
     lost (not: where there is no device), it is shown only if it holds time, because a
@@ -87,7 +87,7 @@ def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> li
 def bucket_columns(
     rows: pl.DataFrame, missing: Mapping[str, Unavailable]
 ) -> pl.DataFrame:
-    """One column per bucket that can be shown, named after it; they add up exactly.
+    """Make a column per bucket that can be shown, named after it; they add up exactly.
 
     What only some requests know counts as unattributed.
 
@@ -102,7 +102,7 @@ def bucket_columns(
 
 
 def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
-    """One column per category that can be shown, in their order."""
+    """Return one column per category that can be shown, in their order."""
     parts = {
         category: [
             bucket.name
@@ -121,7 +121,7 @@ def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
 def left_out(
     buckets: pl.DataFrame, missing: Mapping[str, Unavailable]
 ) -> list[Missing]:
-    """Why categories and buckets are not shown."""
+    """Return why categories and buckets are not shown."""
     shown = category_columns(buckets).columns
     found = []
     for category in CATEGORIES:
@@ -138,7 +138,7 @@ def left_out(
 
 
 def means_ms(columns: pl.DataFrame) -> dict[str, float]:
-    """The mean of each column in ms, from exact sums."""
+    """Return the mean of each column in ms, from exact sums."""
     return {
         name: int(columns[name].sum()) / columns.height / PS_PER_MS
         for name in columns.columns

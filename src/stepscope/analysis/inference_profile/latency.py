@@ -48,7 +48,7 @@ _RANKS: Final = {"p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 
 
 def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
-    """The smallest value that at least so many of all values do not exceed.
+    """Return the smallest value that at least so many of all values do not exceed.
 
     Args:
         ascending: At least one value.

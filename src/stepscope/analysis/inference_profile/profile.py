@@ -62,8 +62,20 @@ REQUESTS: Final = TableSchema(
             "Start of the request, since the start of the profile.",
         ),
         Column("latency_ms", pl.Float64(), "ms", NEVER, "Duration of the event."),
-        Column("batch_size", pl.Int64(), "", "not recorded", "Items in its batch."),
-        Column("request_id", pl.String(), "", "not recorded", "As recorded."),
+        Column(
+            "batch_size",
+            pl.Int64(),
+            "",
+            "not recorded",
+            "Number of items in the request's batch.",
+        ),
+        Column(
+            "request_id",
+            pl.String(),
+            "",
+            "not recorded",
+            "Id of the request, as recorded.",
+        ),
         Column(
             "thread", pl.String(), "", "threads have no names", "Thread that served it."
         ),
@@ -207,7 +219,7 @@ def analyse(
 def _found(
     run: ProfileData, name: str
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
-    """The requests of each host that has any, and why the others have none."""
+    """Return the requests of each host that has any, and why the others have none."""
     found: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
@@ -234,7 +246,7 @@ def _no_such_name(name: str) -> Unavailable:
 
 
 def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
-    """Why ids or sizes are null in every request."""
+    """Return why ids or sizes are null in every request."""
     lost = [
         asked.without_values
         for asked in (run.derived(host, requests) for host in run.hosts)
@@ -248,7 +260,7 @@ _REASONS: Final = {"batch_size": _NO_SIZE, "request_id": _NO_ID}
 
 
 def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """The requests of a host with the names of their threads."""
+    """Return the requests of a host with the names of their threads."""
     tracks = run.table(host, "tracks")
     threads = pl.Series("thread", [None] * rows.height, dtype=pl.String)
     if not isinstance(tracks, Unavailable):
@@ -259,7 +271,7 @@ def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFr
 def _buckets(
     run: ProfileData, found: Mapping[str, pl.DataFrame]
 ) -> tuple[pl.DataFrame | None, list[Missing]]:
-    """The time of every request by bucket, in the order of the requests."""
+    """Return the time of every request by bucket, in the order of the requests."""
     frames: list[pl.DataFrame] = []
     why: dict[str, Unavailable] = {}
     for host, rows in found.items():
@@ -334,7 +346,7 @@ def _alone(host: str, rows: pl.DataFrame) -> HostRequests:
 def _rates(
     rows: pl.DataFrame, hosts: tuple[HostRequests, ...]
 ) -> tuple[dict[str, float | None], list[Missing]]:
-    """Rates of all hosts, which serve side by side and need share no clock."""
+    """Return rates of all hosts, which serve side by side and need share no clock."""
     requests = [one.throughput_per_s for one in hosts if one.throughput_per_s]
     busy = [one.concurrency for one in hosts if one.concurrency is not None]
     if len(requests) < len(hosts):
@@ -369,7 +381,7 @@ def _slow(
 
 
 def _inputs(run: ProfileData, host: str, rows: pl.DataFrame) -> dict[str, int | None]:
-    """How many rows of which tables the numbers come from."""
+    """Return how many rows of which tables the numbers come from."""
     counts: dict[str, int | None] = {}
     for name in ("tracks", "events", "device_activity", "launches"):
         table = run.table(host, name)

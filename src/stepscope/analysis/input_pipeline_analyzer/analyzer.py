@@ -45,7 +45,7 @@ class HostInput(msgspec.Struct, frozen=True, kw_only=True):
     """One host alone.
 
     Attributes:
-        host: Its name.
+        host: Name of the host.
         verdict: `not_input_bound`, `moderately_input_bound` (from 5 %),
             `highly_input_bound` (from 20 %) or `unknown`.
         input_percent: Share of this host's device time that waits for input or
@@ -222,7 +222,7 @@ def _missing(
     between: BetweenSteps | Unavailable,
     by_host: Sequence[HostInput],
 ) -> tuple[Missing, ...]:
-    """Every null of the result with its reason, each once."""
+    """Return every null of the result with its reason, each once."""
     missing = [*steps.missing, *work.missing]
     missing += [
         why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()
@@ -246,7 +246,7 @@ def _missing(
 
 
 def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Why nothing about input could be looked at on any host; None where it could."""
+    """Return why input could be looked at on no host; None where it could."""
     reasons = []
     for host in hosts:
         missing = host.breakdown.missing
@@ -287,7 +287,7 @@ def _alone(
 
 
 def _inputs(run: ProfileData, host: HostSteps, work: HostSide) -> dict[str, int | None]:
-    """How many rows of which tables the numbers come from."""
+    """Return how many rows of which tables the numbers come from."""
     counts: dict[str, int | None] = {}
     for name in ("tracks", "events", "iterators", "device_activity", "launches"):
         table = run.table(host.host, name)

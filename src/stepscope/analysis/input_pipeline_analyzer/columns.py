@@ -26,7 +26,7 @@ DEVICE_ROWS: Final = TableSchema(
             "no device could be looked at",
             "The device.",
         ),
-        Column("steps", pl.Int64(), "", NEVER, "Its counted steps."),
+        Column("steps", pl.Int64(), "", NEVER, "Number of counted steps."),
         Column(
             "input_percent",
             pl.Float64(),
@@ -63,7 +63,7 @@ INPUT_OPS: Final = TableSchema(
             NEVER,
             "Name of the op: a stage of a pipeline, a loop over a loader, a copy, …",
         ),
-        Column("count", pl.Int64(), "", NEVER, "How often it ran."),
+        Column("count", pl.Int64(), "", NEVER, "Number of executions of the op."),
         Column(
             "total_time_us",
             pl.Float64(),
@@ -108,7 +108,9 @@ INPUT_OPS: Final = TableSchema(
             "no stage of a pipeline",
             "Wall time of pipeline calls that the stage is charged with.",
         ),
-        Column("threads", pl.Int64(), "", NEVER, "Threads on which it ran."),
+        Column(
+            "threads", pl.Int64(), "", NEVER, "Number of threads on which the op ran."
+        ),
         HOST,
     ),
 )

@@ -82,7 +82,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
     def reasons(self, host: str) -> dict[str, Unavailable]:
-        """Why each share of a host is null, where it is."""
+        """Return why each share of a host is null, where it is."""
         share = self.shares[host]
         why = share.why_no_input or _UNSAID
         return {
@@ -172,7 +172,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
 
 
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
-    """Where the host's step threads wait for input; None where unknown."""
+    """Return where the host's step threads wait for input; None where unknown."""
     classes = run.derived(host.host, host_classes)
     if isinstance(classes, Unavailable) or "host_wait" in host.breakdown.missing:
         return None
@@ -227,7 +227,7 @@ STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
 def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
-    """Why step times, and fields that all steps have, are null."""
+    """Return why step times, and fields that all steps have, are null."""
     found = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
     found += [
         msgspec.structs.replace(one, field=f"steps.{one.field}")
@@ -240,7 +240,7 @@ def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
 def _of_all_hosts(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
-    """Why numbers of all hosts together are null."""
+    """Return why numbers of all hosts together are null."""
     missing = _of_summary(of_summary)
     if matching.in_lock_step:
         return [*_of_shares(whole), *missing]
@@ -256,7 +256,7 @@ def _of_all_hosts(
 
 
 def _of_shares(whole: InputShare) -> list[Missing]:
-    """Why shares of all hosts together are null."""
+    """Return why shares of all hosts together are null."""
     no_input = whole.why_no_input or _UNSAID
     values = {
         "verdict": (None if whole.verdict == UNKNOWN else whole.verdict, no_input),
@@ -282,7 +282,7 @@ def _of_columns(
     devices: pl.DataFrame,
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
-    """Why fields of all steps and columns of devices are null."""
+    """Return why fields of all steps and columns of devices are null."""
     no_wait = whole.why_no_wait or _UNSAID
     no_transfer = whole.why_no_transfer or _UNSAID
     no_input = whole.why_no_input or _UNSAID

@@ -69,7 +69,7 @@ def host_side(
 
     Args:
         run: The hosts.
-        rows_of: Rows of the input ops of a host by other rules than ours.
+        rows_of: Rows of the input ops of a host by other rules than stepscope's.
     """
     found: dict[str, pl.DataFrame] = {}
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
@@ -206,7 +206,7 @@ def _input_op_rows(
     found: Mapping[str, pl.DataFrame],
     critical: Mapping[str, _Critical | Unavailable],
 ) -> pl.DataFrame:
-    """One row per host and op, by self time descending, then name, then host.
+    """Make a row per host and op, by self time descending, then name, then host.
 
     Both percentages are of the self times of all input ops of all hosts together,
     which is the whole time spent on input.
@@ -243,7 +243,7 @@ def _of_ops(
     absent: Sequence[Unavailable],
     critical: Mapping[str, _Critical | Unavailable],
 ) -> list[Missing]:
-    """Why the table of input ops or one of its columns is empty."""
+    """Return why the table of input ops or one of its columns is empty."""
     if not len(ops):
         return [why.for_field("input_ops") for why in absent[:1]]
     missing = []
@@ -263,7 +263,7 @@ def _of_ops(
 def _breakdown_us(
     found: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
 ) -> dict[str, float | None]:
-    """Self times by category; null where nothing was found and something was lost."""
+    """Add up self times by category; null where none was found and some was lost."""
     spent: dict[str, float | None] = {}
     for category in INPUT_CATEGORIES:
         total = sum(
@@ -280,7 +280,7 @@ def _of_categories(
     values: Mapping[str, float | None],
     doubts: Mapping[str, Sequence[Unavailable]],
 ) -> list[Missing]:
-    """Why categories are null, in one entry where that is so of all of them."""
+    """Return why categories are null, in one entry where that is so of all of them."""
     absent = {
         name: next(iter(doubts[name]), _NO_TIME)
         for name, value in values.items()
@@ -292,7 +292,7 @@ def _of_categories(
 
 
 def _largest(spent: Mapping[str, float | None]) -> str | None:
-    """The category with most time; None where no time is known."""
+    """Return the category with most time; None where no time is known."""
     known = {name: time for name, time in spent.items() if time}
     return max(known, key=lambda name: known[name]) if known else None
 

@@ -58,7 +58,7 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 def next_steps(
     spent_us: Mapping[str, float | None], *, outside_markers: bool
 ) -> tuple[NextStep, ...]:
-    """Advice for every category that took time, the largest first."""
+    """Give advice for every category that took time, the largest first."""
     known = {name: time for name, time in spent_us.items() if time}
     whole = sum(known.values())
     steps = [
@@ -88,7 +88,7 @@ def verdict_text(
     *,
     has_steps: bool,
 ) -> str:
-    """The verdict in one or two sentences.
+    """Write the verdict in one or two sentences.
 
     Args:
         verdict: One of the four.

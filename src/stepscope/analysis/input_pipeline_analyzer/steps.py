@@ -126,7 +126,7 @@ def input_steps(
     excluded_flags: Sequence[str],
     waits: Spans | None,
 ) -> tuple[InputStep, ...]:
-    """Every window of a host with its input.
+    """Return every window of a host with its input.
 
     Args:
         host: The host.
@@ -204,7 +204,7 @@ def _waited(
 def device_rows(
     host: HostSteps, *, excluded_flags: Sequence[str], wait_known: bool
 ) -> pl.DataFrame:
-    """The share of each device's time that input takes, over the counted steps.
+    """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
         host: The host.

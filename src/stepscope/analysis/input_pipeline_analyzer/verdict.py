@@ -47,7 +47,7 @@ _UNTOLD: Final = ("between_steps_ps", "python_ps", "unattributed_ps")
 def verdict_of(
     input_percent: float | None, *, at_most_percent: float | None = None
 ) -> str:
-    """The verdict on a share of the step time.
+    """Return the verdict on a share of the step time.
 
     What was seen suffices to call a program input-bound. To clear it, even the most
     that input may have taken must stay below the threshold.
@@ -92,7 +92,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     @classmethod
     def together(cls, shares: Collection[InputShare]) -> InputShare:
-        """Several shares as one; a part is at least what is known of it.
+        """Add up several shares; a part is at least what is known of it.
 
         A part that some did not know and that is zero for the others is unknown.
         """
@@ -122,14 +122,14 @@ class InputShare(Frozen, frozen=True, eq=True):
         return None if not known or (lost and not total) else total
 
     def percent(self, part_ps: int | None) -> float | None:
-        """A part in percent of the windows; None where either is unknown."""
+        """Return a part in percent of the windows; None where either is unknown."""
         if part_ps is None or not self.window_ps:
             return None
         return 100.0 * part_ps / self.window_ps
 
     @property
     def why_no_input(self) -> Unavailable | None:
-        """Why nothing can be said of the input as a whole, or of a part of it."""
+        """Why the share of input is unknown as a whole, or a part of it is."""
         if not self.window_ps:
             return _NO_TIME
         return self.why_no_wait or self.why_no_transfer

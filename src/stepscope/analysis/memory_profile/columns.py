@@ -60,7 +60,7 @@ SUMMARY_ROWS: Final = TableSchema(
             "capacity_bytes",
             pl.Int64(),
             "bytes",
-            "neither recorded nor the sum of stack, heap and free memory",
+            "neither recorded nor known from stack, heap and free memory",
             "Size of the memory.",
         ),
         Column(
@@ -207,7 +207,7 @@ BREAKDOWN_ROWS: Final = TableSchema(
             pl.Int64(),
             "bytes",
             "not recorded",
-            "Their sizes added up.",
+            "Sizes of the blocks added up.",
         ),
         Column(
             "requested_bytes",

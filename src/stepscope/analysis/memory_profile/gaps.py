@@ -76,7 +76,7 @@ _NOTHING_FREE: Final = Unavailable(
 def growth_of(
     steps: pl.DataFrame, *, field: str
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Growth over the closed steps, over the open one where there is no other."""
+    """Return the growth over closed steps, else over the open one."""
     closed = steps.filter(~pl.col("open_end"))
     measured = closed if len(closed) else steps
     return statistics_of(measured["growth_bytes"].drop_nulls().to_numpy(), field=field)
@@ -85,7 +85,7 @@ def growth_of(
 def missing_of_rows(
     rows: pl.DataFrame, memories: Mapping[str, Memory]
 ) -> list[Missing]:
-    """Columns of the summary that no memory has a value for."""
+    """Return columns of the summary that no memory has a value for."""
     no_use, nowhere = _NOT_RECORDED["heap_bytes"], _NOT_RECORDED["addresses"]
     reasons = {
         "capacity_bytes": _NOT_RECORDED["capacity_bytes"],
@@ -114,7 +114,7 @@ def missing_of_rows(
 
 
 def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
-    """Every field of a memory that is null, and every column that is."""
+    """Return every field of a memory that is null, and every column that is."""
     path = f"memories.{name}"
     found = [
         _NOT_RECORDED[field].for_field(f"{path}.{field}")
@@ -138,7 +138,7 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
         found += growth_of(memory.steps, field=field)[1]
     found += _missing_at_peak(path, memory, reasons)
     reasons |= dict.fromkeys(_LEVELS, reasons["heap_bytes"])
-    # What is no single allocation was not asked for by anybody.
+    # A row that is no single allocation has no requested size.
     itemised = {"breakdown": pl.col("occurrences").is_not_null()}
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
         found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
@@ -177,7 +177,7 @@ def _missing_at_peak(
 def doubts_of(
     name: str, memory: Memory, view: MemoryView, facts: Facts
 ) -> list[QualityNote]:
-    """What is contradictory in the events of one memory."""
+    """Return what is contradictory in the events of one memory."""
     found = []
     least, greatest = facts.least_capacity, facts.capacity
     if least is not None and greatest is not None and least != greatest:

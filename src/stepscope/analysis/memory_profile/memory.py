@@ -170,7 +170,7 @@ def _integer(value: object) -> int | None:
 def passed_thresholds(
     peak: MemoryPeak | None, capacity: int | None
 ) -> tuple[MemoryWarning, ...]:
-    """What is said of a peak.
+    """List the warnings about a peak.
 
     Definition: docs/tools/memory_profile.md#summary.
     """

@@ -126,7 +126,7 @@ def analyse(
 
 
 def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
-    """The memories of a host, fullest first."""
+    """Return the memories of a host, fullest first."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
         return allocations

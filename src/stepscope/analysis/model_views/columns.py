@@ -21,7 +21,7 @@ VIEW_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             "a root",
-            "Number of the nearest shown node above.",
+            "Number of the nearest shown node above this one.",
         ),
         Column("depth", pl.Int64(), "", NEVER, "Depth of the node; 1 is a root."),
         Column(
@@ -43,8 +43,8 @@ VIEW_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             NEVER,
-            "Executions in the node and beneath it; what a host and a device both "
-            "show of an op counts once.",
+            "Number of executions in the node and beneath it; an op that both a "
+            "host and a device show counts once.",
         ),
         Column(
             "total_us",
@@ -101,16 +101,16 @@ VIEW_ROWS: Final = TableSchema(
             pl.Int64(),
             "FLOP",
             "known of no execution",
-            "Floating-point operations of the executions for which they are known, "
-            "nodes beneath included.",
+            "Floating-point operations of the executions whose operations are "
+            "known, nodes beneath included.",
         ),
         Column(
             "self_flops",
             pl.Int64(),
             "FLOP",
             "known of no execution",
-            "Floating-point operations of the executions for which they are known, "
-            "without the nodes beneath.",
+            "Floating-point operations of the executions whose operations are "
+            "known, without the nodes beneath.",
         ),
         Column(
             "flops_known_percent",

@@ -54,14 +54,14 @@ class Tree(NamedTuple):
     total: NDArray[np.int64]
 
     def value(self, metric: str, *, total: bool) -> NDArray[np.int64]:
-        """One metric of all nodes."""
+        """Return one metric of all nodes."""
         found: NDArray[np.int64] = (self.total if total else self.own)[
             :, _COLUMN[metric]
         ]
         return found
 
     def spent_ps(self, *, total: bool) -> NDArray[np.int64]:
-        """Time of all nodes, on hosts and devices."""
+        """Return time of all nodes, on hosts and devices."""
         return self.value("host_ps", total=total) + self.value("device_ps", total=total)
 
 
@@ -77,7 +77,7 @@ class _Nodes:
         self._paths = paths
 
     def child(self, parent: int, label: str) -> int:
-        """The node with a label under a parent (-1: at the top), made if it is new."""
+        """Return the node with a label under a parent (-1: none), made if it is new."""
         number = self._number.setdefault((parent, label), len(self.parent))
         if number == len(self.parent):
             self.parent.append(parent)
@@ -128,7 +128,7 @@ def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tr
 
 
 def summed(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each node with all beneath it; parents come before their children."""
+    """Return each node with all beneath it; parents come before their children."""
     total = own.copy()
     for node in range(len(parent) - 1, -1, -1):
         if parent[node] >= 0:
@@ -181,7 +181,7 @@ class _Placing:
 
 
 def _metrics(row: dict[str, object]) -> list[int]:
-    """The values of `METRICS` of one charge."""
+    """Return the values of `METRICS` of one charge."""
 
     def number(name: str) -> int:
         value = row[name]

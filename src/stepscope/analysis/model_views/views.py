@@ -194,7 +194,7 @@ _NO_TIME: Final = Unavailable(
 
 
 def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
-    """Why nothing is known to have run on a host."""
+    """Return why nothing is known to have run on a host."""
     why = profile.derived(host, host_ops)
     return why if isinstance(why, Unavailable) else NO_OPS
 
@@ -216,7 +216,7 @@ def _why_no_host(work: ModelWork, *, everything: bool) -> Unavailable:
 
 
 def _chosen(options: Options) -> bool:
-    """Only some steps are asked for."""
+    """Return whether only some steps are asked for."""
     wanted = (options.step, options.step_name, options.last_steps)
     return any(one is not None for one in wanted)
 
@@ -224,7 +224,7 @@ def _chosen(options: Options) -> bool:
 def _step_rows(
     profile: ProfileData, works: dict[str, ModelWork], options: Options
 ) -> dict[str, tuple[int, ...] | None] | Unavailable:
-    """By host: rows of the steps asked for; None for everything.
+    """Return by host the rows of the steps asked for; None for everything.
 
     Raises:
         BadUsage: No host has such a step.
@@ -275,7 +275,7 @@ def _marked(profile: ProfileData, host: str) -> list[tuple[int, str | None]]:
 def _numbers(
     works: dict[str, ModelWork], steps: dict[str, tuple[int, ...] | None]
 ) -> dict[str, tuple[int, ...]]:
-    """Numbers of the steps that were chosen, by host."""
+    """Return numbers of the steps that were chosen, by host."""
     return {
         name: tuple(works[name].step_numbers[row] for row in rows or ())
         for name, rows in steps.items()
@@ -292,7 +292,7 @@ def _missing(
     settings: Settings,
     everything: bool,
 ) -> list[Missing]:
-    """An entry for each column with nulls, and for each host that was left out."""
+    """Explain each column with nulls, and each host that was left out."""
     first = next(iter(works.values()))
     allocations = first.allocations
     reasons = {

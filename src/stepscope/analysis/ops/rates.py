@@ -68,7 +68,7 @@ _NO_PEAKS: Final = Unavailable(
 
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
-    """The reason why each of `RATES` can be null in all of these rows."""
+    """Return the reason why each of `RATES` can be null in all of these rows."""
     told = rows["operational_intensity"].count()
     return dict.fromkeys(RATES, NO_COSTS) | ({"bound_by": _NO_PEAKS} if told else {})
 
@@ -112,7 +112,7 @@ def _merged(
 
 
 def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
-    """The columns `RATES` by row.
+    """Return the columns `RATES` by row.
 
     `bound_by` is what is used most of what it could give in the time: the units that
     the op's kernels compute with (Compute), or the device's memory (HBM); Latency

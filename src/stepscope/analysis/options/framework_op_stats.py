@@ -1,4 +1,4 @@
-"""What can be asked of `framework_op_stats`."""
+"""Options of `framework_op_stats`."""
 
 from __future__ import annotations
 

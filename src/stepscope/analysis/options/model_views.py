@@ -1,4 +1,4 @@
-"""What can be asked of `model_views`, with the names of the older profiler's API."""
+"""Options of `model_views`, with the names of the older profiler's API."""
 
 from __future__ import annotations
 

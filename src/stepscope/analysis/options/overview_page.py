@@ -1,4 +1,4 @@
-"""What can be asked of `overview_page`."""
+"""Options of `overview_page`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `pod_viewer`."""
+"""Options of `pod_viewer`."""
 
 from __future__ import annotations
 

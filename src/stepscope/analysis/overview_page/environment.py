@@ -227,7 +227,7 @@ def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
 
 
 def _dropped(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Lost events as far as the tracers count them."""
+    """Count lost events as far as the tracers report them."""
     notes: list[QualityNote] = []
     for host in hosts:
         notes += profile.trace(host).quality_notes()

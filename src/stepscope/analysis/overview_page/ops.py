@@ -232,7 +232,7 @@ def _percent(part: float, whole: float) -> float | None:
 def top_ops_of(
     profile: ProfileData,
 ) -> tuple[tuple[TopOp, ...] | None, tuple[Missing, ...]]:
-    """The ten longest named ops of the devices, or of the hosts without any device."""
+    """List the ten longest named ops of the devices, or of hosts without any device."""
     device = device_side(profile)
     evidence = [int(code) for code in PROGRAM_EVIDENCE]
     rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
@@ -305,7 +305,7 @@ def _uses_matrix_units(row: dict[str, int | None]) -> bool | None:
 def precision_of(
     profile: ProfileData, hosts: Sequence[str]
 ) -> PrecisionShares | Unavailable:
-    """Kernel time by width over all hosts that have devices."""
+    """Return kernel time by width over all hosts that have devices."""
     time = dict.fromkeys(("all", "16", "tf32", "fp64", "default"), 0)
     narrow = total = 0
     why: Unavailable | None = None
@@ -353,7 +353,7 @@ _NO_KERNELS: Final = Unavailable(
 
 
 def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
-    """Executions and self times by side, eager shares, and whether it is training."""
+    """Measure executions and self times by side, eager shares, and training."""
     found: list[OpPlacement] = []
     why = _NO_NAMES
     for host in hosts:
@@ -457,7 +457,7 @@ _NOT_TOLD: Final = Unavailable(
 
 
 def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unavailable:
-    """Calls of graph functions of all hosts."""
+    """Return calls of graph functions of all hosts."""
     frames, why = [], _NO_NAMES
     for host in hosts:
         calls = profile.derived(host, function_calls)
@@ -493,7 +493,7 @@ def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unav
 
 
 def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Elements of all variables that are trained; None where nobody described them.
+    """Count elements of all trained variables; None where nobody described them.
 
     Every host trains the same model: the first that describes it is asked. A variable
     of unknown shape makes the sum unknown.
@@ -516,11 +516,11 @@ def collectives_of(
     parameters: int | None,
     gib_per_s: float | None,
 ) -> tuple[Collective, ...] | Unavailable:
-    """Exchanges by kind; an empty tuple where devices exchanged nothing.
+    """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
 
     Args:
         profile: The run.
-        hosts: Those looked at.
+        hosts: Hosts that are looked at.
         step_count: Steps in which they were counted; None without steps.
         parameters: Number of the model's parameters, where the user or the recording
             gives it.

@@ -98,7 +98,7 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
         confidence: Confidence in the steps, 0 to 1; null where there are no steps.
         inferred: Whether the steps were inferred from repetition, because the program
             did not announce them.
-        anchor: Clock that the begins of the windows are taken from: `host`, `device` or
+        anchor: Source of the times at which the windows begin: `host`, `device` or
             `profile`.
         candidates: Every way of finding steps that was tried, the preferred one first.
     """
@@ -318,7 +318,7 @@ class _Notes:
         self.missing = missing
 
     def present(self, field: str, value: _Value | Unavailable) -> _Value | None:
-        """The value; null where it is unavailable, whose reason is kept."""
+        """Return the value; null where it is unavailable, whose reason is kept."""
         if isinstance(value, Unavailable):
             self.missing.append(value.for_field(field))
             return None
@@ -377,7 +377,7 @@ def _summary(
 
 
 def _not_averaged(matching: StepMatching) -> Unavailable:
-    """Why there are no numbers of all hosts together."""
+    """Return why there are no numbers of all hosts together."""
     return Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
@@ -440,7 +440,7 @@ def _phases(
     note: _Notes,
     matching: StepMatching,
 ) -> dict[str, float | None] | None:
-    """Mean time of each phase over the rows; a phase that no op shows is unknown."""
+    """Return each phase's mean time over the rows; unknown where no op shows it."""
     if not matching.in_lock_step:
         return note.present("phases_ms", _not_averaged(matching))
     frames = []
@@ -475,7 +475,7 @@ _NO_SUCH_PHASE: Final = Unavailable(
 def _is_training(
     run: ProfileData, hosts: Sequence[HostSteps], *, placed: bool | None
 ) -> bool | None:
-    """What op names say, and what the phases add where names are instructions."""
+    """Judge by op names, and by the phases where names are instructions."""
     for host in hosts:
         found = run.derived(host.host, phases)
         if not isinstance(found, Unavailable) and found.seen & _TRAINING:
@@ -502,7 +502,7 @@ def _collectives(
 
 
 def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
-    """How many rows of which tables the numbers come from."""
+    """Return how many rows of which tables the numbers come from."""
     counts: dict[str, int | None] = {}
     for name in ("tracks", "events", "device_activity", "launches"):
         table = run.table(host.host, name)

@@ -118,7 +118,7 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        rows: As of `worker_rows`.
+        rows: Rows that `worker_rows` returns.
         clocks: Host → its clock.
         any_device: `host`, `window`, `united_ps`: the time in which any device of the
             host was busy.
@@ -146,7 +146,7 @@ def compare_steps(
 
 
 def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFrame:
-    """The rows with the doubt of their clocks, and whether these show a skew."""
+    """Add the doubt of each row's clock, and whether the clocks show a skew."""
     known = pl.DataFrame(
         [
             (clock.host, clock.doubt_ps, clock.source not in _NO_SKEW)
@@ -159,7 +159,7 @@ def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFr
 
 
 def _skew() -> list[pl.Expr]:
-    """From the first to the last begin; null where clocks cannot be compared."""
+    """Return the time from first to last begin; null for clocks of unknown offset."""
     begun = pl.col("begin_ps").is_not_null()
     begin = pl.col("begin_ps").filter(begun)
     one_host = pl.col("host").n_unique() == 1
@@ -183,7 +183,7 @@ def _imbalance() -> list[pl.Expr]:
 
 
 def _scales() -> list[pl.Expr]:
-    """The rows at both ends of each scale, and whether the ends are apart."""
+    """Return the rows at both ends of each scale, and whether the ends are apart."""
     alike = THRESHOLDS.worker_difference.value
     least = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
     # How long one other worker waited, on average, for the one waited for most.
@@ -205,7 +205,7 @@ def _scales() -> list[pl.Expr]:
 
 
 def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
-    """The row with the largest (or smallest) value; the first of equal ones."""
+    """Return the row with the largest (or smallest) value; the first of equal ones."""
     return (
         pl.col("row")
         .sort_by(column, descending=descending, nulls_last=True, maintain_order=True)
@@ -216,7 +216,7 @@ def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
 def _concurrency(
     rows: pl.DataFrame, any_device: pl.DataFrame
 ) -> dict[int, dict[str, float]]:
-    """Slot → host with several devices → how many of them work at a time."""
+    """Return by slot and host with several devices how many of them work at a time."""
     several = (
         rows.group_by("slot", "host", "window", maintain_order=True)
         .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
@@ -257,7 +257,7 @@ def slowest_of(
     *,
     on_one_clock: bool,
 ) -> SlowestWorker | Unavailable:
-    """The worker that holds up the others in all steps taken together.
+    """Return the worker that holds up the others in all steps taken together.
 
     Args:
         rows: Rows of `worker_rows` of the steps that were compared, with a column
@@ -306,7 +306,7 @@ def _excess(
     *,
     on_one_clock: bool,
 ) -> dict[str, float]:
-    """How much more a worker spends than the median of the others, in ms per step."""
+    """Return how much more a worker spends than the others' median, in ms per step."""
     waiting = pl.col("wait_ps").fill_null(0)
     spent = {
         category: pl.col(f"{category}_ps")

@@ -130,10 +130,10 @@ _STARTS: Final = {"start_ms": "start_ps", "aligned_start_ms": "aligned_start_ps"
 def step_workers(
     rows: pl.DataFrame, hosts: Mapping[str, HostSteps]
 ) -> dict[int, list[Worker]]:
-    """Slot → its workers.
+    """Return the workers of each slot.
 
     Args:
-        rows: As of `worker_rows`.
+        rows: Rows that `worker_rows` returns.
         hosts: Host → its steps, in the order of the run.
     """
     node = {name: number for number, name in enumerate(hosts)}
@@ -180,10 +180,10 @@ def summaries(
     hosts: Sequence[HostSteps],
     compared: Mapping[int, StepComparison],
 ) -> tuple[WorkerSummary, ...]:
-    """Each worker over its counted steps.
+    """Summarise each worker over its counted steps.
 
     Args:
-        rows: As of `worker_rows`.
+        rows: Rows that `worker_rows` returns.
         hosts: The hosts to show.
         compared: Slot → its workers side by side.
     """
@@ -229,7 +229,7 @@ def _buckets(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
 
 
 def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
-    """The mean of each column in milliseconds; None where nothing is known."""
+    """Return the mean of each column in milliseconds; None where nothing is known."""
     sums = frame.select(pl.all().drop_nulls().sum()).row(0)
     counts = frame.select(pl.all().drop_nulls().len()).row(0)
     return {
@@ -239,7 +239,7 @@ def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
 
 
 def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
-    """The columns in milliseconds, their names without a suffix.
+    """Return the columns in milliseconds, their names without a suffix.
 
     Divided one by one: a frame divided by a number is off in the last digit, and 0.6
     would be written as 0.6000000000000001.
@@ -257,5 +257,5 @@ def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
 
 
 def _largest(parts: Mapping[str, float]) -> str:
-    """The category with most time; the first in their order where several have it."""
+    """Return the category with most time, the first one of several in order."""
     return max((name for name in CATEGORIES if name in parts), key=parts.__getitem__)

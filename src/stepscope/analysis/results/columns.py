@@ -33,14 +33,14 @@ RANK: Final = Column(
 )
 HOST: Final = Column("host", pl.String(), "", NEVER, "Name of the host.")
 HOSTS: Final = Column(
-    "hosts", pl.List(pl.String()), "", NEVER, "Hosts on which it ran."
+    "hosts", pl.List(pl.String()), "", NEVER, "Hosts on which the op or kernel ran."
 )
 DEVICES: Final = Column(
     "devices",
     pl.List(pl.Int32()),
     "ordinal",
     "no device took part",
-    "Devices on which it ran.",
+    "Devices on which the op or kernel ran.",
 )
 KERNEL_NAME: Final = Column(
     "kernel_name", pl.String(), "", NEVER, "Demangled name of the kernel, as recorded."
@@ -55,8 +55,8 @@ OP_NAME: Final = Column(
 )
 #: How often activities of one kind ran, and for how long.
 KERNEL_TIMES: Final = (
-    Column("occurrences", pl.Int64(), "", NEVER, "How often it ran."),
-    Column("total_us", pl.Float64(), "us", NEVER, "The durations added up."),
+    Column("occurrences", pl.Int64(), "", NEVER, "Number of runs."),
+    Column("total_us", pl.Float64(), "us", NEVER, "Durations of all runs added up."),
     Column(
         "avg_us",
         pl.Float64(),

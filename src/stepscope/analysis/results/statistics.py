@@ -52,7 +52,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 def statistics_of(
     values: ArrayLike, *, field: str, scale: float = 1.0
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Statistics of values divided by `scale`, with what is missing in them.
+    """Compute statistics of values divided by `scale`, and list their nulls.
 
     Args:
         values: Integers or reals; integers are summed exactly.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tool"]
 
-#: Most tools are answered no differently by anybody else.
+#: Most tools have no answers by another producer's rules.
 _NOBODY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 

@@ -171,7 +171,7 @@ class StepTimes(NamedTuple):
 
 
 def step_list(host: HostSteps) -> tuple[Step, ...]:
-    """Every window of a host, the open one too."""
+    """Return every window of a host, the open one too."""
     means = mean_over_devices(host.rows)
     categories = category_columns(means, host.breakdown.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]
@@ -264,7 +264,7 @@ def summary_of(
 def _step_time(
     walls: pl.Series, no_steps: Sequence[Steps | Unavailable]
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Wall times of steps; the window of a whole recording is no step."""
+    """Summarise wall times of steps; the window of a whole recording is no step."""
     for why in no_steps:
         if isinstance(why, Unavailable):
             return Statistics(), (why.for_field("step_time_ms"),)
@@ -272,7 +272,7 @@ def _step_time(
 
 
 def _batch_time_ms(walls: pl.DataFrame) -> float | None:
-    """Σ wall time / Σ batches; None where a step does not state how many it runs.
+    """Divide Σ wall time by Σ batches; None where a step does not state its batches.
 
     Markers state at least one batch, so that nothing is divided by none.
     """
@@ -293,7 +293,7 @@ def _device_step_time(
 
 
 def empty_summary() -> StepSummary:
-    """A summary of nothing, for hosts that cannot be averaged."""
+    """Return a summary of nothing, for hosts that cannot be averaged."""
     return StepSummary(
         step_count=0,
         row_count=0,
@@ -322,7 +322,7 @@ _NO_TIME: Final = Unavailable(
 
 
 def bottleneck_of(input_percent: float | None) -> str:
-    """Which side to work on.
+    """Return which side to work on.
 
     Definition: docs/tools/overview_page.md#other-fields.
     """
@@ -336,7 +336,7 @@ def bottleneck_of(input_percent: float | None) -> str:
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
-    """Every category and sub-bucket that is left out, with its reason."""
+    """Return every category and sub-bucket that is left out, with its reason."""
     why = reasons_of(hosts)
     categories, buckets = present_categories(rows, why)
     found = []

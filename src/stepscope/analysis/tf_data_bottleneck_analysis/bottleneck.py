@@ -294,7 +294,7 @@ def _slowest(pipeline: _Pipeline) -> int:
 
 
 def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
-    """The verdict on the slowest call of any host pipeline."""
+    """Return the verdict on the slowest call of any host pipeline."""
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
@@ -359,7 +359,7 @@ def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
 
 
 def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
-    """What to do about the bottleneck of one call, if it is slow."""
+    """Return what to do about the bottleneck of one call, if it is slow."""
     call = pipeline.call(rank)
     stage = call["bottleneck"]
     if call["latency_ps"] <= _SLOW_PS:
@@ -381,7 +381,7 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
 
 
 def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
-    """The pipelines whose graph is asked for."""
+    """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
         known = dict.fromkeys(one.name for one in ranked)

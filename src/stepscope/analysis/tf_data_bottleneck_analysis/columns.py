@@ -50,14 +50,14 @@ BOTTLENECK_ROWS: Final = TableSchema(
             pl.Float64(),
             "us",
             _TRANSPARENT,
-            "Its self time in the call.",
+            "Self time of the bottleneck in the call.",
         ),
         Column(
             "bottleneck_calls",
             pl.Int64(),
             "",
             _TRANSPARENT,
-            "Its executions in the call.",
+            "Number of executions of the bottleneck in the call.",
         ),
         Column(
             "suggestion_kind",
@@ -66,7 +66,13 @@ BOTTLENECK_ROWS: Final = TableSchema(
             _TRANSPARENT,
             "Stable name of the suggestion.",
         ),
-        Column("suggestion", pl.String(), "", _TRANSPARENT, "What to do about it."),
+        Column(
+            "suggestion",
+            pl.String(),
+            "",
+            _TRANSPARENT,
+            "What to do about the bottleneck.",
+        ),
     ),
 )
 PIPELINE_ROWS: Final = TableSchema(
@@ -83,7 +89,13 @@ PIPELINE_ROWS: Final = TableSchema(
             NEVER,
             "Whether the pipeline feeds a host or a device.",
         ),
-        Column("long_name", pl.String(), "", NEVER, "Its last stage."),
+        Column(
+            "long_name",
+            pl.String(),
+            "",
+            NEVER,
+            "Long name of the pipeline's last stage.",
+        ),
         Column(
             "calls",
             pl.Int64(),
@@ -212,7 +224,7 @@ WAIT_ROWS: Final = TableSchema(
             pl.Float64(),
             "ms",
             "not known",
-            "How long a step waits for input while nothing else keeps it busy.",
+            "Time that a step waits for input while nothing else keeps it busy.",
         ),
         Column(
             "exposed_wait_percent",

@@ -39,7 +39,7 @@ class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
-    """The waiting of one host's steps, or why it is unknown."""
+    """Return the waiting of one host's steps, or why it is unknown."""
     step_windows = profile.derived(host, windows)
     charged = profile.derived(host, breakdown)
     if isinstance(step_windows, Unavailable):

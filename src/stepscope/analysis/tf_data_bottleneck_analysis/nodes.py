@@ -83,7 +83,7 @@ def nodes_of(
     *,
     call: int,
 ) -> tuple[Node, ...]:
-    """The stages of one call, those nearest to the consumer first."""
+    """Return the stages of one call, those nearest to the consumer first."""
     said = _said(trace, stats, graph, calls.executions_of(call))
     bottleneck = calls.calls["bottleneck"][call]
     nodes = []
@@ -111,7 +111,7 @@ def nodes_of(
 def edges_of(
     graph: PipelineGraph, calls: PipelineCalls, *, call: int
 ) -> tuple[Edge, ...]:
-    """Which stage of one call called which, each pair once."""
+    """Return which stage of one call called which, each pair once."""
     mine = calls.executions_of(call)
     first = np.searchsorted(graph.parent, mine, side="left")
     last = np.searchsorted(graph.parent, mine, side="right")

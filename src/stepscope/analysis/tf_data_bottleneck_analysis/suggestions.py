@@ -145,7 +145,7 @@ NOT_SLOW: Final = Suggestion(
 
 
 def suggestion_for(stage_type: str, *, upstream: str, on_device: bool) -> Suggestion:
-    """The advice for a bottleneck.
+    """Choose the advice for a bottleneck.
 
     Args:
         stage_type: The transformation, without index and version.

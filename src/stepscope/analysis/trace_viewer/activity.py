@@ -102,7 +102,7 @@ _KERNELS: Final = ("kernel", "collective")
 
 
 def gaps(activity: Activity) -> tuple[Missing, ...]:
-    """Which fields of an activity are null for want of data, and why."""
+    """Return which fields of an activity are null for want of data, and why."""
     found: list[Missing] = []
     if activity.op is None:
         found.append(_NO_OP.for_field("activity.op"))
@@ -126,7 +126,7 @@ def gaps(activity: Activity) -> tuple[Missing, ...]:
 
 
 def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
-    """The row of device_activity that is shown by a row of events; None for none."""
+    """Return the row of device_activity that a row of events shows; None for none."""
     table = profile.table(host, "device_activity")
     if isinstance(table, Unavailable):
         return None
@@ -135,7 +135,7 @@ def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
 
 
 def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
-    """The activity that a row of events shows; None of what is no activity."""
+    """Return the activity that a row of events shows; None of what is no activity."""
     table = profile.table(host, "device_activity")
     row = row_of_activity(profile, host, event)
     if row is None or isinstance(table, Unavailable):

@@ -116,7 +116,7 @@ class ArgumentSource(Frozen, frozen=True):
         on_host: NDArray[np.bool_],
         told: Sequence[Told],
     ) -> Arguments:
-        """The values of consecutive events.
+        """Return the values of consecutive events.
 
         An event's own value wins over that of its type, and both over derived ones.
 
@@ -311,7 +311,7 @@ def _own(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
 
 
 def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
-    """The values that types hold for all their events, by event."""
+    """Return by event the values that its type holds."""
     distinct = dense(types)
     of_type = types[distinct.first]
     begin = np.searchsorted(shared.owner, of_type, side="left")

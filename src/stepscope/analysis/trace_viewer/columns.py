@@ -129,7 +129,7 @@ TRACE_SECTIONS: Final = TableSchema(
             "label",
             pl.String(),
             "",
-            "nothing is said of it",
+            "it has no description",
             "Description of the processing element beside its name.",
         ),
         Column("device", pl.Int32(), "ordinal", "no device", "Ordinal of the device."),

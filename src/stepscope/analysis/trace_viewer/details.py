@@ -188,7 +188,7 @@ def details(
 def _looked_up(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:
-    """What tables say of a span; an `Unavailable` where one is absent."""
+    """Return what tables say of a span; an `Unavailable` where one is absent."""
     event = int(shown.events_of(track, np.array([item]))[0])
     arguments = _arguments(profile, host, shown, event) if event >= 0 else {}
     line = shown.timeline.line(track)
@@ -267,7 +267,7 @@ _DERIVED_SPAN: Final = Unavailable(
 def _partners(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> dict[str, Any]:
-    """Both ends of the arrows at an event."""
+    """Return both ends of the arrows at an event."""
     matched = profile.derived(host, correlation)
     if isinstance(matched, Unavailable):
         return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)
@@ -311,7 +311,7 @@ def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable
 def _step_of_event(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> int | Unavailable | None:
-    """The step of the activity, or in whose time a host event began."""
+    """Return the step of the activity, or in whose time a host event began."""
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return found

@@ -97,7 +97,7 @@ class HostSpans(NamedTuple):
 def all_spans(
     profile: ProfileData, *, piece_spans: int = PIECE_SPANS
 ) -> Iterator[HostSpans]:
-    """Host by host: every event of the recording, then the spans of derived lines.
+    """Yield host by host every event of the recording, then the spans of derived lines.
 
     Args:
         profile: The run.
@@ -153,7 +153,7 @@ class _Host:
             yield self._derived(begin, min(begin + piece_spans, count))
 
     def _ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
-        """Rows of events, so many at a time that their values are not too many."""
+        """Yield ranges of events whose values are not too many."""
         count, owner, begin = len(self._start_ps), self._source.owner, 0
         while begin < count:
             end = min(begin + piece_spans, count)
@@ -219,7 +219,7 @@ class _Host:
         )
 
     def _names(self, code: NDArray[np.int32]) -> list[Told]:
-        """Full names, where what is shown is a shorter one."""
+        """Return full names where a shorter one is shown."""
         full = self._trace.timeline.full_names.gather(code)
         span = np.flatnonzero(full.is_not_null().to_numpy())
         if not len(span):

@@ -62,7 +62,7 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
 def flows(
     profile: ProfileData, host: str, *, begin_ps: int, end_ps: int
 ) -> TrackFlows | Unavailable:
-    """Arrows whose call ends, or whose device activity starts, in [begin_ps, end_ps).
+    """List arrows whose call ends or whose activity starts in [begin_ps, end_ps).
 
     Unavailable where calls and activity cannot be tied together at all.
     """

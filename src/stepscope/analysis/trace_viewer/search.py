@@ -123,7 +123,7 @@ def find(
     after: tuple[int, int] | None = None,
     direction: Direction = Direction.NEXT,
 ) -> Place | Unavailable | None:
-    """The next or previous span whose name has a text; None where there is no more.
+    """Find the next or previous span whose name has a text; None for no more.
 
     Spans follow each other by start, then by track, then by item.
 
@@ -181,7 +181,7 @@ def _tracks(shown: HostTimeline) -> Iterator[_Spans]:
 
 
 def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
-    """By name code: whether the name is looked for."""
+    """Return by name code whether the name is looked for."""
     if not text:
         raise BadUsage("there is no text to look for")
     pattern = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "/" else None
@@ -205,7 +205,7 @@ def _nearest(
     after: tuple[int, int] | None,
     forward: bool,
 ) -> int | None:
-    """The place among a track's spans of the nearest one, as `find` orders them."""
+    """Return the place of a track's nearest span, as `find` orders spans."""
     low = int(np.searchsorted(spans.start_ps, from_ps, side="left"))
     high = int(np.searchsorted(spans.start_ps, from_ps, side="right"))
     edge = low if forward else high

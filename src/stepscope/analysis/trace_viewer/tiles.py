@@ -122,7 +122,7 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
-    """Sections, tracks, and the extent of a host's timeline."""
+    """Return sections, tracks, and the extent of a host's timeline."""
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
@@ -154,7 +154,7 @@ def tile(
     index: int,
     rows: Rows = Rows.DRAWN,
 ) -> TrackSlices | Unavailable:
-    """One tile of one track.
+    """Return one tile of one track.
 
     Args:
         profile: The run.
@@ -194,7 +194,7 @@ def window(
     bucket_ps: int = 0,
     rows: Rows = Rows.DRAWN,
 ) -> TrackSlices | Unavailable:
-    """What one track shows in [begin_ps, end_ps); without a bucket every span of it.
+    """Return what a track shows in [begin_ps, end_ps); without a bucket every span.
 
     Raises:
         BadUsage: There is no such track, or no such bucket.
@@ -225,8 +225,8 @@ def unfold(
         profile: The run.
         host: One of its hosts.
         track: Row of the timeline's tracks.
-        first: Of the slice, or more, where what comes first is known.
-        count: Of the slice, less what is known.
+        first: `first` of the slice, or a later place where the first spans are known.
+        count: `count` of the slice, less the spans that are known.
 
     Raises:
         BadUsage: The track has no such spans in one row.

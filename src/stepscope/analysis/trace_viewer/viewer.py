@@ -203,7 +203,7 @@ _TOGETHER: Final = 1 << 16
 
 
 def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
-    """The greatest end of some spans, which are at least one."""
+    """Return the greatest end of some spans, which are at least one."""
     parts = range(0, len(starts), _TOGETHER)
     return max(
         int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
@@ -212,7 +212,7 @@ def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
 
 
 def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
-    """By track: numbers of drawn, folded and hidden events.
+    """Count drawn, folded and hidden events by track.
 
     A folded track folds what it has. Spans of derived lines are no events.
     """
@@ -239,7 +239,7 @@ def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
 def _flows(
     profile: ProfileData, found: list[HostTrace]
 ) -> tuple[int | None, list[Missing]]:
-    """Arrows of the hosts whose launch calls are known, and why there are no others."""
+    """Count arrows of hosts with known launch calls, and say why others have none."""
     reasons: list[Missing] = []
     count = None
     for trace in found:
@@ -263,7 +263,7 @@ def _flows(
 
 
 def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]:
-    """Why there is no line of steps, or no device section."""
+    """Return why there is no line of steps, or no device section."""
     reasons = []
     for trace in found:
         where = "" if len(found) == 1 else f"{trace.host}."
