@@ -236,8 +236,8 @@ def test_parameters_of_trained_variables_add_up(told: Told) -> None:
     view = told.views["variables"]
     if told.framework == "plain":
         assert view["op"] == []
-        assert "nothing tells the sizes" in view["missing"]["op.parameters"]
-        assert "Nothing tells the sizes" in " ".join(view["text"].split())
+        assert "the sizes of the variables" in view["missing"]["op.parameters"]
+        assert "The sizes of the variables" in " ".join(view["text"].split())
         return
     assert [(row["name"], row["parameters"]) for row in view["op"]] == [
         ("Variable", PARAMETERS)

@@ -71,27 +71,27 @@ KERNEL_ROWS: Final = TableSchema(
             pl.Int64(),
             "bytes",
             "launch details were not recorded",
-            "Of each block, declared by the kernel.",
+            "Shared memory of each block that the kernel declares.",
         ),
         Column(
             "dynamic_shared_memory_bytes",
             pl.Int64(),
             "bytes",
             "launch details were not recorded",
-            "Of each block, asked for at the launch.",
+            "Shared memory of each block that the launch asks for.",
         ),
         Column(
             "occupancy_max_percent",
             pl.Float64(),
             "percent",
-            "as of occupancy_percent",
-            "Of several devices the highest.",
+            "launch details were not recorded, or the device's limits are not known",
+            "Theoretical occupancy on the device where it is highest.",
         ),
         Column(
             "tensor_core_evidence",
             pl.String(),
             "",
-            "nothing tells whether Tensor Cores are used",
+            "it is not known whether Tensor Cores are used",
             "name, or name_unconfirmed for parts of names that no hardware counter "
             "has checked yet.",
         ),
@@ -101,8 +101,9 @@ KERNEL_ROWS: Final = TableSchema(
             pl.String(),
             "",
             "a collective or a copy",
-            "hlo (element types of the instruction), shape (recorded operand shapes), "
-            "name (of the kernel) or default (nothing tells: 32).",
+            "Source of the precision: hlo (element types of the instruction), shape"
+            " (recorded operand shapes), name (of the kernel) or default (none of "
+            "them: 32).",
         ),
         _PERCENT,
         Column(
@@ -139,7 +140,7 @@ PAIR_ROWS: Final = TableSchema(
             pl.List(pl.String()),
             "",
             NEVER,
-            "Its grids and blocks, as far as they are known.",
+            "Grids and blocks of the kernel, as far as they are known.",
         ),
     ),
 )
@@ -148,21 +149,23 @@ PIE_ROWS: Final = TableSchema(
     "a slice of the time of all kernels",
     "the largest first, other last",
     (
-        Column("name", pl.String(), "", NEVER, "The kernel; other for the rest."),
-        Column("total_us", pl.Float64(), "us", NEVER, "The durations added up."),
+        Column(
+            "name", pl.String(), "", NEVER, "Name of the kernel; other for the rest."
+        ),
+        Column("total_us", pl.Float64(), "us", NEVER, "Total time of the kernel."),
         Column(
             "percent",
             pl.Float64(),
             "percent",
             "the kernels took no time",
-            "Share of the whole.",
+            "Share of the time of all kernels, shown or not.",
         ),
     ),
 )
 _SLICES: Final = 10
 _MIXED: Final = "mixed"
 
-#: Legacy recordings tell shared memory only as a whole, so it belongs to the key.
+#: Older recordings report shared memory only as a total, so it belongs to the key.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
 _ORDER: Final = (
     "kernel_name",
@@ -205,7 +208,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
     ),
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
-        reason="no kernel's name tells whether it uses Tensor Cores.",
+        reason="no kernel's name shows whether it uses Tensor Cores.",
         remedy=COUNT_MATRIX_INSTRUCTIONS,
     ),
 }
@@ -289,14 +292,14 @@ def _everything(found: dict[str, Kernels]) -> pl.DataFrame | None:
 
 
 def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
-    """Steps of all hosts with kernels; None without any."""
+    """Return steps of all hosts with kernels; None without any."""
     stepped = [profile.derived(host, steps) for host in found]
     known = [each for each in stepped if not isinstance(each, Unavailable)]
     return sum(len(each.rows) for each in known) or None
 
 
 def _merged(everything: pl.DataFrame) -> pl.DataFrame:
-    """One row per key over hosts and devices."""
+    """Return one row per key over hosts and devices."""
     return everything.group_by(_KEY).agg(
         pl.col("count").sum(),
         pl.col("total_ps").sum(),
@@ -319,13 +322,13 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sum_of_known(column: str) -> pl.Expr:
-    """The sum of what is known; null where nothing is."""
+    """Return the sum of what is known; null where nothing is."""
     values = pl.col(column)
     return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
 
 
 def _only_value(column: str) -> pl.Expr:
-    """The value that all rows share; a word for several; null for none."""
+    """Return the value that all rows share; a word for several; null for none."""
     values = pl.col(column).drop_nulls().unique()
     return (
         pl.when(values.len() > 1)
@@ -371,7 +374,7 @@ def _times(whole: int) -> list[pl.Expr]:
 
 
 def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
-    """One row per kernel and op, whatever the launch shape."""
+    """Return one row per kernel and op, whatever the launch shape."""
     shape = pl.concat_str(
         [
             pl.lit("grid "),

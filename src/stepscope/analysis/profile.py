@@ -86,7 +86,7 @@ class ProfileWithTools(ProfileData):
     @overload
     def tool(self, name: str, **options: Any) -> msgspec.Struct | Unavailable: ...
     def tool(self, name: str, **options: Any) -> msgspec.Struct | Unavailable:
-        """The frozen result of a tool, or `Unavailable`; it declares its options.
+        """Run a tool, which declares its options; a frozen result, or `Unavailable`.
 
         Raises:
             BadUsage: There is no such tool or option, or an option has a value that

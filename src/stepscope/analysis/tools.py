@@ -154,7 +154,7 @@ _DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency)
 
 
 def find_tool(name: str) -> Tool:
-    """The tool of a name or a short name.
+    """Find the tool of a name or a short name.
 
     Raises:
         BadUsage: There is none; the message names those there are.
@@ -167,7 +167,7 @@ def find_tool(name: str) -> Tool:
 
 
 def needs(name: str) -> tuple[Wanted, ...]:
-    """What a tool reads, and what tells of doubts about the run."""
+    """Return what a tool reads, and what its notes on data quality read."""
     return *find_tool(name).derivations, *_DOUBTS
 
 
@@ -181,8 +181,8 @@ def answers(
 
     Args:
         profile: The run.
-        names: Of the tools; the answers come in this order.
-        begun: Told of each tool when its turn comes, from any thread.
+        names: Names of the tools; the answers come in this order.
+        begun: Called with the name of each tool when its turn comes, from any thread.
     """
     tools = [find_tool(name) for name in names]
     # The class of a result is declared by its tool, which is known by name only.

@@ -143,7 +143,8 @@ def test_a_clock_that_runs_twice_as_fast_keeps_the_verdict(
     assert after.bottleneck == before.bottleneck
     assert after.step_time_ms.mean == pytest.approx(2 * (before.step_time_ms.mean or 0))
     for category, time in before.breakdown_ms.items():
-        # The latency of a launch is capped in absolute time (docs/definitions/idle-time.md#time-charged-to-launching).
+        # The latency of a launch is capped in absolute time:
+        # docs/definitions/idle-time.md#time-charged-to-launching.
         slack = 1.0 if category in ("kernel_launch", "other") else 1e-9
         assert after.breakdown_ms[category] == pytest.approx(2 * time, abs=slack)
 

@@ -451,7 +451,8 @@ def test_little_of_a_healthy_step_is_left_unexplained(
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # Spec: tools, appendix A.11; input is of the stored step.
+        # docs/tools/overview_page.md#how-it-differs-and-why; input is of the stored
+        # step.
         (
             "gpu_tf/t4_healthy",
             {

@@ -1,7 +1,8 @@
 """What TensorFlow itself computed at capture time, as an oracle for tests and sceptics.
 
-Its classification counts copies as compute and takes the device's span for the step. The numbers here follow it to the nanosecond; the tools'
-own numbers differ where it is wrong, and their pages say how.
+TensorFlow counts copies as compute and takes the device's span for the step. The
+numbers here follow it to the nanosecond; the tools' own numbers differ where TensorFlow
+is wrong, and their pages in docs/tools say how.
 
 Definition: docs/definitions/compatibility.md.
 """

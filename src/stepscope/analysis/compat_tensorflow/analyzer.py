@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["input_pipeline_analyzer"]
 
-#: From here on it blames unexplained time on input, whatever it is.
+#: From this share on TensorFlow's page blames unexplained time on input.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 
@@ -36,7 +36,8 @@ def input_pipeline_analyzer(
 ) -> InputPipelineResult | Unavailable:
     """Say how input-bound the hosts are by the steps and op times of TensorFlow.
 
-    Its own word stands in `compat_verdict`; the verdict judges its share as we judge.
+    `compat_verdict` is the word on TensorFlow's page; `verdict` judges TensorFlow's
+    share by stepscope's thresholds.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
@@ -89,7 +90,7 @@ def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
 
 
 def _word(input_percent: float, unexplained_percent: float) -> str:
-    """The word that TensorFlow's page has for the program.
+    """Return the word that TensorFlow's page has for the program.
 
     Args:
         input_percent: Share of the steps that is input.
@@ -103,7 +104,7 @@ def _word(input_percent: float, unexplained_percent: float) -> str:
 
 
 def _remark(word: str, unexplained_percent: float) -> str:
-    """What its page says more, where its words differ from ours."""
+    """Say what TensorFlow's page calls the program where the verdict differs."""
     if word != "POTENTIALLY":
         return ""
     return (

@@ -91,13 +91,13 @@ class Events(Frozen, frozen=True):
     is_marker: NDArray[np.bool_]
 
     def of_group(self, group: int, number: int) -> Spans:
-        """When an event of that class in that step group was active."""
+        """Return when events of a class in a step group were active."""
         rows = (self.group == group) & (self.number == number)
         return Spans.from_events(self.start_ps[rows], self.dur_ps[rows])
 
 
 def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
-    """The events of host threads that belong to a stored step group."""
+    """Return the events of host threads that belong to a stored step group."""
     events, tracks = tables["events"], tables["tracks"]
     found = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
@@ -129,7 +129,7 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
 def device_events(
     activity: pl.DataFrame, types: pl.DataFrame, trace: TraceData
 ) -> Events:
-    """All device activity; what has no step group or no launch is `SKIPPED`."""
+    """Return all device activity; what has no step group or no launch is `SKIPPED`."""
     names = types["name"]
     by_name = _numbers_by_name(names, _DEVICE_RULES, otherwise=DEVICE_COMPUTE_32)
     half_name = names.str.contains(_HALF_NAME).to_numpy()

@@ -1,8 +1,8 @@
 """The input analysis as TensorFlow itself wrote it at capture time.
 
-Its steps are the stored ones. On the host it counts iterators and infeeds only, because
-it knows copies under one spelling alone, takes their self times among all ops, and
-tells readers that work ahead by parts of their names.
+TensorFlow's steps are the stored ones. On the host it counts iterators and infeeds
+only, because it knows copies under one spelling alone, takes their self times among all
+ops, and recognises readers that work ahead by parts of their names.
 
 Definition: docs/definitions/compatibility.md#its-input-analysis.
 """
@@ -53,7 +53,7 @@ _NO_OPS: Final = Unavailable(
 
 
 def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
-    """The input ops of a host under those rules; columns `INPUT_OP_ROWS`."""
+    """Return the input ops of a host by TensorFlow's rules; columns `INPUT_OP_ROWS`."""
     found = profile.derived(host, host_op_events)
     if isinstance(found, Unavailable):
         return found
@@ -100,13 +100,13 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
 
 
 def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
-    """The stored steps, swept as TensorFlow swept them.
+    """Measure the stored steps, swept as TensorFlow swept them.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
 
     Args:
-        times: The steps under its rules.
-        percent: Share of them that is input.
+        times: The steps by TensorFlow's rules.
+        percent: Share of the steps that is input.
     """
     written, summary, missing = times
     steps = tuple(map(_compat_step, written))
@@ -124,7 +124,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         *(f"by_host.{name}" for name in PERCENTS[1:]),
     )
     kept = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
-    # The device's time is the step's, and lacks the same.
+    # The device's time is the step's, and so are the reasons of its nulls.
     kept += [
         msgspec.structs.replace(one, field=f"device_{one.field}")
         for one in kept
@@ -151,7 +151,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
     )
 
 
-#: Fields of a step that those rules do not fill.
+#: Fields of a step that TensorFlow's rules do not fill.
 _NOT_OF_THEIRS: Final = (
     *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
     *("device_busy_least_ms", "device_busy_most_ms"),

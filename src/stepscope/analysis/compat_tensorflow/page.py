@@ -26,7 +26,8 @@ def overview_page(
 ) -> OverviewPageResult | Unavailable:
     """Look at a run as `overview_page` does, with what TensorFlow said of its steps.
 
-    Each host alone, the phases and all that is about ops but where they ran are ours.
+    The summaries of single hosts, the phases, and everything about ops except where
+    they ran follow stepscope's own rules.
     """
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):

@@ -28,7 +28,7 @@ _ANNOTATED: Final = [
 def compat_placement(
     profile: ProfileData, hosts: Sequence[str]
 ) -> tuple[Placement, Eager] | Unavailable:
-    """Shares of op executions as TensorFlow counts them.
+    """Share op executions between the sides as TensorFlow counts them.
 
     It counts input pipeline ops as host ops, ops that launch device work on both
     sides, and on the device only what carries an annotation.

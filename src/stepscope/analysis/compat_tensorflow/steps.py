@@ -37,11 +37,11 @@ class CompatStep(Frozen, frozen=True, eq=True):
     """One step as TensorFlow would have written it.
 
     Attributes:
-        host: Host.
+        host: Name of the host.
         group: Stored step group.
         name: Name of the stored step.
         start_ps: Begin of the device's step, or of the marker around it.
-        duration_ps: Its length; the categories add up to it.
+        duration_ps: Length of the step; the categories add up to it.
         category_ps: The ten categories of the results.
     """
 
@@ -56,7 +56,7 @@ class CompatStep(Frozen, frozen=True, eq=True):
 def compat_steps(
     profile: ProfileData, hosts: Sequence[str]
 ) -> tuple[CompatStep, ...] | Unavailable:
-    """Every stored step of the hosts, swept as TensorFlow swept it.
+    """Sweep every stored step of the hosts as TensorFlow swept it.
 
     Returns:
         Steps in order of hosts and groups; `Unavailable` where the producer stored no
@@ -130,7 +130,7 @@ class _Sweep(Frozen, frozen=True):
         return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
 
     def _with_marker(self, group: int, start_ps: int, end_ps: int) -> tuple[int, int]:
-        """The marker's span where it includes the device's, as TensorFlow chose."""
+        """Return the marker's span if it includes the given one, else the given one."""
         events = self.on_host
         for row in np.flatnonzero(events.is_marker & (events.group == group)).tolist():
             begin = int(events.start_ps[row])
@@ -143,7 +143,7 @@ class _Sweep(Frozen, frozen=True):
 def _stored_spans(
     trace: TraceData, tables: Mapping[str, pl.DataFrame]
 ) -> dict[int, tuple[str, int, int]]:
-    """Group → name, begin and end of its longest stored step, else of its activity."""
+    """Map groups to name, begin and end of their longest stored step or activity."""
     tracks, events = tables["tracks"], tables["events"]
     found = rows_with_key(
         tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)

@@ -32,7 +32,7 @@ NOT_IN_COMPAT: Final = Unavailable(
     reason="TensorFlow's own results do not have this.",
     remedy="Use the tool without compat.",
 )
-#: Categories that are all device time under these rules.
+#: Categories that are device time by TensorFlow's rules.
 _ON_DEVICE: Final = (
     "device_compute_16",
     "device_compute_32",
@@ -43,7 +43,7 @@ _ON_DEVICE: Final = (
 
 
 def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
-    """The steps as a page shows them, and their means."""
+    """Return the steps as a page shows them, and their means."""
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )

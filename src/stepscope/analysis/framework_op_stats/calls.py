@@ -43,7 +43,7 @@ def call_rows(
     *,
     most: int | None,
 ) -> pl.DataFrame:
-    """The calls by their time on devices, then on hosts; columns `CALL_ROWS`.
+    """Return the calls by their time on devices, then on hosts; columns `CALL_ROWS`.
 
     Args:
         profile: The run.
@@ -76,7 +76,7 @@ def call_rows(
 
 
 def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
-    """The calls of one host with times in picoseconds."""
+    """Return the calls of one host with times in picoseconds."""
     count = len(work.calls)
     order = np.argsort(ints(work.calls, "start_ps"), kind="stable")
     number = np.empty(count, np.int64)
@@ -95,7 +95,7 @@ def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         )
     found = pl.DataFrame(_on_devices(profile, work))
     if "launches" in work.absent:
-        # Nothing tells what a call on the host put on a device.
+        # What a call on the host put on a device is not known.
         seen = pl.int_range(pl.len()) >= work.executions
         found = found.select(pl.when(seen).then(pl.all()))
     return calls.hstack(found)
@@ -109,7 +109,7 @@ def _launches(work: OpWork) -> pl.Series:
 
 
 def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
-    """Columns of `_ON_DEVICE`."""
+    """Return columns of `_ON_DEVICE`."""
     count = len(work.calls)
     activity = present(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
@@ -153,7 +153,7 @@ def _waits(
     device: NDArray[np.int32],
     end_ps: NDArray[np.int64],
 ) -> pl.Series:
-    """By call: idle time of its devices from its begin to its last activity there.
+    """Return by call the idle time of its devices from begin to last activity.
 
     Null where the begin is not known, and of calls without work on a device.
     """
@@ -191,7 +191,7 @@ def _copy_bytes(
 
 
 def _steps(profile: ProfileData, work: OpWork) -> pl.Series:
-    """The number of the step of each call; null where there is none.
+    """Return the number of the step of each call; null where there is none.
 
     The step of its device work where that is known, else the step during which it
     began on the host.

@@ -90,23 +90,31 @@ _NO_TIME: Final = Unavailable(
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time of the op on the devices goes; the parts add up to the total.
 
-    Parts that cannot be told from `unknown_us` are at least so much, and null where
-    that is nothing.
+    Where kernels are in `unknown_us`, each part that could hold them is a lower bound,
+    and null where that bound is zero.
 
     Attributes:
-        dominant: `transfer`, `utilisation` or `compute`: the one that is more than
-            half of the total; `mixed` where none is; null where that cannot be told.
-        transfer_percent: Copies, memsets and collectives, of the total.
-        utilisation_percent: Waiting, small grids and low occupancy, of the total.
-        compute_percent: Kernels that fill the device, of the total.
-        total_us: All parts together, over all devices; null where waiting is unknown.
-        transfer_us: Copies, memsets and collectives that no kernel of the op hides.
-        waiting_us: From the begin of a call to its last activity, the device idle.
-        small_grid_us: Kernels of fewer blocks than the device has multiprocessors.
-        low_occupancy_us: Kernels below the limit of occupancy; matrix products, whose
-            threads hide latency by themselves, are never counted here.
-        compute_us: All other kernels.
-        unknown_us: Kernels of which neither blocks nor occupancy can be judged.
+        dominant: The part that is more than half of the total: `transfer`,
+            `utilisation` or `compute`; `mixed` where none is, null where that cannot be
+            decided.
+        transfer_percent: Share of the total in copies, memsets and collectives; null
+            where unknown.
+        utilisation_percent: Share of the total in waiting, small grids and low
+            occupancy; null where unknown.
+        compute_percent: Share of the total in kernels that fill the device; null where
+            unknown.
+        total_us: Time of all parts together, over all devices; null where waiting is
+            unknown.
+        transfer_us: Time of copies, memsets and collectives that no kernel of the op
+            hides.
+        waiting_us: Time in which the device idled between the begin of a call and its
+            last activity; null where unknown.
+        small_grid_us: Time of kernels with fewer blocks than the device has
+            multiprocessors.
+        low_occupancy_us: Time of kernels below the limit of occupancy; matrix products,
+            whose threads hide latency by themselves, are never counted here.
+        compute_us: Time of all kernels that fill the device.
+        unknown_us: Time of kernels of which neither blocks nor occupancy is known.
         untested_us: The part of `compute_us` whose occupancy is unknown.
     """
 
@@ -140,7 +148,7 @@ class Parts:
 
 
 def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
-    """How each class of kernels can fill its device.
+    """Find how well each class of kernels can fill its device.
 
     Args:
         kernels: Rows of the derivation of that name.
@@ -148,7 +156,7 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         The rows with `blocks`, `multiprocessors`, `fill` (full, small_grid,
-        low_occupancy, unknown) and `untested` (full as far as the grid tells; the
+        low_occupancy, unknown) and `untested` (full judging by the grid; the
         occupancy is unknown).
     """
     matrix = pl.col("uses_tensor_core") | pl.col("tensor_core_eligible")
@@ -189,7 +197,7 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blocks(bound: Literal["least", "most"]) -> pl.Expr:
-    """Fewest and most blocks that a grid can stand for.
+    """Return the fewest or the most blocks that a recorded grid can mean.
 
     Some launch calls of AMD's runtime count a grid in threads, others in blocks, and
     the recording does not say which of them it was.
@@ -250,7 +258,7 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
 def _part_of_class(
     count: int, fills: pl.DataFrame | None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """By class of activities: the place in `_PARTS`, and whether it was not tested."""
+    """Return by class of activities the place in `_PARTS`, and whether untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)
     if fills is not None and len(fills):
@@ -265,7 +273,7 @@ def _part_of_class(
 
 
 def _waits(work: OpWork, mine: NDArray[np.bool_], end_ps: NDArray[np.int64]) -> Spans:
-    """From the begin of each call to the end of its last activity on one device."""
+    """Return the spans from each call's begin to its last activity on one device."""
     calls = np.unique(work.call[mine])
     last = np.full(len(work.calls), np.iinfo(np.int64).min)
     np.maximum.at(last, work.call[mine], end_ps[mine])
@@ -288,7 +296,7 @@ def cause_of(
     """Add up the hosts and say what dominates.
 
     Args:
-        parts: Of every host whose calls put work on a device.
+        parts: Parts of every host whose calls put work on a device.
         absent: Why there is none, where no device could be looked at.
     """
     if not parts:
@@ -327,7 +335,7 @@ def cause_of(
 
 
 def _known(ps: dict[str, int], untested: int) -> dict[str, int | None]:
-    """The parts without the zeros that only say that nobody could look.
+    """Return the parts, with None for zeros that may be unknown time.
 
     What is not zero is at least so much.
     """
@@ -347,7 +355,7 @@ def _range(low: float, more: float) -> tuple[float, float]:
 def _dominant(
     shares: dict[str, tuple[float, float]],
 ) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
-    """What is more than half whatever the unknown part is; None where that decides."""
+    """Return the part above half whatever is unknown; None where that decides."""
     half = LIMITS["dominates_percent"].value / 100.0
     names: tuple[Literal["transfer", "utilisation", "compute"], ...]
     names = ("transfer", "utilisation", "compute")
@@ -364,7 +372,7 @@ def _us(ps: int | None) -> float | None:
 
 
 def _missing(cause: Cause) -> list[Missing]:
-    """Why members of a cause are null."""
+    """Return why members of a cause are null."""
     of_whole = _NO_FILL
     if cause.waiting_us is None:
         of_whole = _NO_STARTS

@@ -37,7 +37,7 @@ __all__ = [
 
 _NO_WORK: Final = "its operations or bytes are not known"
 
-#: (docs/tools/framework_op_stats.md#how-each-number-is-defined)
+#: Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 OP_ROWS: Final = TableSchema(
     "rows",
     "an op on the hosts or on the devices",
@@ -58,16 +58,17 @@ OP_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             NEVER,
-            "Host: executions. Device: executions on the host that launched its work, "
-            "else runs of its most frequent kernel, program by program.",
+            "On a host: executions. On a device: executions on the host that "
+            "launched the op's work, else runs of the op's most frequent kernel, "
+            "program by program.",
         ),
         Column(
             "total_time_us",
             pl.Float64(),
             "us",
             NEVER,
-            "With inner ops, of recursive calls the outermost only. Device ops do not "
-            "nest: total is self.",
+            "Time of the op with inner ops; of recursive calls the outermost only. "
+            "Device ops do not nest: their total time is their self time.",
         ),
         Column("avg_time_us", pl.Float64(), "us", NEVER, "Total time of an execution."),
         Column(
@@ -75,8 +76,8 @@ OP_ROWS: Final = TableSchema(
             pl.Float64(),
             "us",
             NEVER,
-            "Time in which no other op ran inside it. On a host thread self times add "
-            "up to the union of its ops, to the picosecond.",
+            "Time of the op in which no other op ran inside it. On a host thread "
+            "self times add up to the time covered by ops, to the picosecond.",
         ),
         Column(
             "avg_self_time_us", pl.Float64(), "us", NEVER, "Self time of an execution."
@@ -94,7 +95,7 @@ OP_ROWS: Final = TableSchema(
             pl.Float64(),
             "percent",
             "the side took no time",
-            "Running sum in order of rank.",
+            "Running sum of device_self_percent in order of rank.",
         ),
         Column(
             "host_self_percent",
@@ -108,7 +109,7 @@ OP_ROWS: Final = TableSchema(
             pl.Float64(),
             "percent",
             "the side took no time",
-            "Running sum in order of rank.",
+            "Running sum of host_self_percent in order of rank.",
         ),
         Column(
             "measured_flop_rate",
@@ -116,15 +117,16 @@ OP_ROWS: Final = TableSchema(
             "GFLOP/s",
             _NO_WORK,
             "Operations of all executions over their total time: those of the "
-            "compiled program's instructions, else what the compiler recorded, else "
-            "what the recorded operands tell; never of a hardware counter.",
+            "compiled program's instructions, else what the compiler recorded, else"
+            " what follows from the recorded operands; never of a hardware counter.",
         ),
         Column(
             "model_flop_rate",
             pl.Float64(),
             "GFLOP/s",
             _NO_WORK,
-            "The same with the operations of the program before a compiler changed it.",
+            "Operations of the program before a compiler changed it, over the total"
+            " time of the executions.",
         ),
         Column(
             "measured_memory_bw",
@@ -146,7 +148,8 @@ OP_ROWS: Final = TableSchema(
             pl.Float64(),
             "percent",
             "a host op, or a kernel's name says nothing",
-            "Share of its kernel time in kernels whose names show matrix instructions.",
+            "Share of the op's kernel time in kernels whose names show matrix "
+            "instructions.",
         ),
         Column(
             "bound_by",
@@ -154,19 +157,23 @@ OP_ROWS: Final = TableSchema(
             "",
             "its work or the device's peaks are not known, or more was moved than the "
             "memory can",
-            "Compute or HBM: what is used most of what it could give in that time; "
-            "Latency where neither is used for 1 %.",
+            "Compute or HBM: the one of which the op uses the larger share of the "
+            "peak; Latency where it uses less than 1 % of either.",
         ),
-        Column("eager", pl.String(), "", "nothing tells", "Eager, Function or Mixed."),
+        Column("eager", pl.String(), "", "not known", "Eager, Function or Mixed."),
         Column(
             "exposed_time_us",
             pl.Float64(),
             "us",
             "a host op",
-            "Time in which no other op ran on that device.",
+            "Time of the op in which no other op ran on that device.",
         ),
         Column(
-            "module", pl.String(), "", "of no compiled program", "Its compiled program."
+            "module",
+            pl.String(),
+            "",
+            "of no compiled program",
+            "Compiled program that the op belongs to.",
         ),
         HOSTS,
         Column(
@@ -196,7 +203,7 @@ OP_ROWS: Final = TableSchema(
             pl.String(),
             "",
             "of no compiled program",
-            "The framework's op that its instruction came from.",
+            "The framework's op that the device op's instruction came from.",
         ),
         Column(
             "source", pl.String(), "", "not recorded", "Line of the program: file:line."
@@ -209,13 +216,15 @@ PIE_ROWS: Final = TableSchema(
     "the largest first, other last",
     (
         Column("name", pl.String(), "", NEVER, "Op or type; other for the rest."),
-        Column("self_time_us", pl.Float64(), "us", NEVER, "Its self time."),
+        Column(
+            "self_time_us", pl.Float64(), "us", NEVER, "Self time of the op or type."
+        ),
         Column(
             "percent",
             pl.Float64(),
             "percent",
             "the whole took no time",
-            "Share of the whole.",
+            "Share of the self time of all slices.",
         ),
     ),
 )
@@ -234,14 +243,15 @@ KERNEL_ROWS: Final = TableSchema(
             pl.Float64(),
             "percent",
             "they took no time",
-            "Share of the time of these kernels.",
+            "Share of the time of all kernels in this table.",
         ),
         Column(
             "fill",
             pl.String(),
             "",
             "a collective",
-            "How it can fill the device: full, small_grid, low_occupancy or unknown.",
+            "How the kernel can fill the device: full, small_grid, low_occupancy or"
+            " unknown.",
         ),
         GRID_DIM,
         BLOCK_DIM,
@@ -277,19 +287,23 @@ COPY_ROWS: Final = TableSchema(
         Column(
             "kind", pl.String(), "", NEVER, "h2d, d2h, p2p_copy, local_copy or memset."
         ),
-        Column("name", pl.String(), "", NEVER, "As recorded."),
+        Column(
+            "name", pl.String(), "", NEVER, "Name of the copy or memset, as recorded."
+        ),
         OP_NAME,
         KERNEL_TIMES[0],
         KERNEL_TIMES[1],
         KERNEL_TIMES[2],
         KERNEL_TIMES[4],
-        Column("bytes", pl.Int64(), "bytes", COPIED_BYTES, "What they moved or set."),
+        Column(
+            "bytes", pl.Int64(), "bytes", COPIED_BYTES, "Bytes that were moved or set."
+        ),
         Column(
             "gib_per_s",
             pl.Float64(),
             "GiB/s",
             COPIED_BYTES,
-            "The bytes over the total time.",
+            "Bytes of the copies over their total time.",
         ),
         HOSTS,
         DEVICES,
@@ -302,7 +316,7 @@ LAUNCH_ROWS: Final = TableSchema(
     (
         RANK,
         Column("name", pl.String(), "", NEVER, "Name of the driver's function."),
-        Column("calls", pl.Int64(), "", NEVER, "How often it was called."),
+        Column("calls", pl.Int64(), "", NEVER, "Number of calls of the function."),
         *(KERNEL_TIMES[1], KERNEL_TIMES[2], KERNEL_TIMES[4]),
         Column(
             "activities",
@@ -316,14 +330,15 @@ LAUNCH_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             NEVER,
-            "Activities that found the device idle.",
+            "Activities started by these launches that found the device idle.",
         ),
         Column(
             "median_wait_us",
             pl.Float64(),
             "us",
             "no activity found the device idle",
-            "Of those, from the end of the launch call to their begin.",
+            "Median time from the end of the launch call to the begin of the "
+            "activity, of activities that found the device idle.",
         ),
     ),
 )
@@ -339,84 +354,95 @@ CALL_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             NEVER,
-            "Its number on this host, from 1, in order of time.",
+            "Number of the call on this host, from 1, in order of time.",
         ),
         Column("op", pl.String(), "", NEVER, "Name of the op."),
         Column("type", pl.String(), "", "not recorded", "Type of the op."),
-        Column("step", pl.Int64(), "", "in no step", "Number of its step."),
+        Column(
+            "step",
+            pl.Int64(),
+            "",
+            "in no step",
+            "Number of the step that the call belongs to.",
+        ),
         Column(
             "start_ms",
             pl.Float64(),
             "ms",
             "not known",
-            "Begin on the host, else of its device work; since the start of the "
-            "profile.",
+            "Begin of the call on the host, else of its device work; since the "
+            "start of the profile.",
         ),
         Column(
             "host_us",
             pl.Float64(),
             "us",
             "no host event is the call",
-            "Its time on the host, inner ops included.",
+            "Time of the call on the host, inner ops included.",
         ),
         Column(
             "host_self_us",
             pl.Float64(),
             "us",
             "no host event is the call",
-            "The same without inner ops.",
+            "Time of the call on the host, without inner ops.",
         ),
         Column(
             "device_us",
             pl.Float64(),
             "us",
             "no device, or its launches are not known",
-            "Time of all that was launched inside it, added up.",
+            "Time of all activities launched inside the call, added up.",
         ),
         Column(
             "waiting_us",
             pl.Float64(),
             "us",
             "it launched nothing, or its launches are not known",
-            "The device idle, from its begin to its last activity.",
+            "Time in which the device idled between the begin of the call and its "
+            "last activity.",
         ),
         Column(
             "kernels",
             pl.Int64(),
             "",
             "no device, or its launches are not known",
-            "Kernels that it launched.",
+            "Number of kernels that the call launched.",
         ),
         Column(
             "collectives",
             pl.Int64(),
             "",
             "no device, or its launches are not known",
-            "Collectives that it launched.",
+            "Number of collectives that the call launched.",
         ),
         Column(
             "copies",
             pl.Int64(),
             "",
             "no device, or its launches are not known",
-            "Copies and memsets that it launched.",
+            "Number of copies and memsets that the call launched.",
         ),
         Column(
-            "copy_bytes", pl.Int64(), "bytes", COPIED_BYTES, "What they moved or set."
+            "copy_bytes",
+            pl.Int64(),
+            "bytes",
+            COPIED_BYTES,
+            "Bytes that the call's copies and memsets moved or set.",
         ),
         Column(
             "launches",
             pl.Int64(),
             "",
             "launch calls were not recorded",
-            "Launch calls made inside it.",
+            "Number of launch calls made inside the call.",
         ),
         Column(
             "shape",
             pl.String(),
             "",
             "not recorded",
-            "Shapes of its operands, as recorded.",
+            "Shapes of the call's operands, as recorded.",
         ),
         DEVICES,
     ),
@@ -442,14 +468,14 @@ SHAPE_ROWS: Final = TableSchema(
             pl.Float64(),
             "us",
             "no host event is a call with this shape",
-            "Their time on hosts, added up.",
+            "Time of the calls on hosts, added up.",
         ),
         Column(
             "device_us",
             pl.Float64(),
             "us",
             "no device was looked at",
-            "Their time on devices, added up.",
+            "Time of the calls on devices, added up.",
         ),
     ),
 )

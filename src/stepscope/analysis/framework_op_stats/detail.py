@@ -88,16 +88,19 @@ _NO_IDLE_LAUNCH: Final = Unavailable(
 
 
 class StepShare(msgspec.Struct, frozen=True, kw_only=True):
-    """What part of the step the op takes; of closed steps where there are any.
+    """Share of the step that the op takes; of closed steps where there are any.
 
     Attributes:
-        steps: Steps of all hosts that this is of.
-        device_percent: Time in which any work of its calls ran, of the step, averaged
-            over the devices that have activity; overlapping work counts once.
-        exposed_percent: The same, as long as nothing else ran on that device: what
-            the step could lose if the op took no time.
-        host_percent: Time in which any thread was inside a call, of the step,
-            averaged over the hosts.
+        steps: Number of steps, of all hosts, that the shares are of; null without
+            steps.
+        device_percent: Share of the step in which any work of the op's calls ran on the
+            device, averaged over the devices that have activity; overlapping work
+            counts once. Null where unknown.
+        exposed_percent: Share of the step in which work of the op's calls ran and
+            nothing else ran on that device: what the step could lose if the op took no
+            time. Null where unknown.
+        host_percent: Share of the step in which any thread was inside a call of the op,
+            averaged over the hosts; null where unknown.
     """
 
     steps: int | None
@@ -113,15 +116,19 @@ class OpDetailResult(FrameworkOpStatsResult, frozen=True, kw_only=True):
 
     Attributes:
         selected: `op NAME` or `scope PREFIX`.
-        call_count: How many calls there are, listed or not; null where none could be
-            looked at.
+        call_count: Number of calls, listed or not; null where none could be looked at.
         calls: The calls with most time on devices, then on hosts.
-        kernels: Kernels and collectives; null where no device could be looked at.
-        copies: Copies and memsets; null likewise.
-        launches: Calls of the driver; null where they are not known.
-        shapes: Shapes of operands; null where none was recorded.
-        share: Of the step.
-        cause: Whether transfer, utilisation or compute dominates.
+        kernels: Kernels and collectives that the calls launched; null where no device
+            could be looked at.
+        copies: Copies and memsets that the calls launched; null where no device could
+            be looked at.
+        launches: Calls of the driver made inside the calls; null where launch calls are
+            not known.
+        shapes: Calls by op and shape of their operands; null where no shape was
+            recorded.
+        share: Share of the step that the chosen ops take.
+        cause: What dominates the device time of the op: transfer, utilisation or
+            compute.
     """
 
     selected: str
@@ -187,7 +194,7 @@ def _reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 
 
 def _fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Kernels of a host and how they can fill their devices."""
+    """Return kernels of a host and how they can fill their devices."""
     launched = present(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
@@ -234,7 +241,7 @@ def _share(
 def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
-    """Lengths over devices: of the steps, of the op's work in them, of it alone."""
+    """Add up over devices: the steps, the op's work in them, and its work alone."""
     steps = _measured(windows)
     activity = present(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)
@@ -256,7 +263,7 @@ def _device_share(
 
 
 def _host_percent(works: Sequence[OpWork], stepped: dict[str, Windows]) -> float | None:
-    """Share of the steps in which some thread is inside a call that a host event is."""
+    """Return the share of the steps in which some thread is inside a host call."""
     whole, inside = 0, 0
     for work in works:
         if work.host not in stepped:
@@ -278,7 +285,7 @@ def _measured(windows: Windows) -> Spans:
 def _missing(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
-    """Why tables are null, and columns of those that are not."""
+    """Return why tables are null, and columns of those that are not."""
     no_device = _reason(works, "device_activity") or _NO_HOST_EVENT
     no_launches = _reason(works, "launches") or no_device
     no_event = _reason(works, "host_op_events") or _NO_HOST_EVENT

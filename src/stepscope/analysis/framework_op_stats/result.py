@@ -18,7 +18,7 @@ class Pie(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         without_idle: The ten largest slices and `other`.
-        with_idle: The same with idle time among them.
+        with_idle: The ten largest slices and `other`, with idle time among them.
     """
 
     without_idle: Annotated[pl.DataFrame, PIE_ROWS]
@@ -40,12 +40,14 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rows: Device ops by self time, then host ops. Percentages are of all ops of
             the side, shown or not.
-        pies: The four distributions.
-        device_idle_us: Added up over devices; null without device activity.
-        host_idle_us: Added up over hosts; null without host ops.
-        launch_latency_us: What small ops are measured against.
+        pies: Distributions of self time: by op and by op type, of the hosts and of the
+            devices.
+        device_idle_us: Idle time added up over devices; null without device activity.
+        host_idle_us: Idle time added up over hosts; null without host ops.
+        launch_latency_us: Typical wait of an activity for its launch; small ops are
+            those whose runs are short beside it.
         missing: Columns, sides and hosts that could not be looked at.
-        inputs: Host → host and device op executions that were read.
+        inputs: Host → number of host and device op executions that were read.
     """
 
     rows: Annotated[pl.DataFrame, OP_ROWS]

@@ -32,7 +32,7 @@ _TYPES: Final = (StatKey.INPUT_TYPE, StatKey.TYPES)
 
 
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
-    """The shape of each call of one host, null where nothing recorded it.
+    """Return the shape of each call of one host, null where nothing recorded it.
 
     What the device event of the first activity says, else what the host event says.
     """
@@ -56,7 +56,7 @@ _NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
 def _by_device(profile: ProfileData, work: OpWork) -> _Found:
-    """Calls, codes and texts from the device activity."""
+    """Return calls, codes and texts from the device activity."""
     if not len(work.activity):
         return _NOTHING
     activity = present(profile.table(work.host, "device_activity"))
@@ -69,7 +69,7 @@ def _by_device(profile: ProfileData, work: OpWork) -> _Found:
 
 
 def _by_host(profile: ProfileData, work: OpWork) -> _Found:
-    """Calls, codes and texts from the values of the host events."""
+    """Return calls, codes and texts from the values of the host events."""
     stats = profile.table(work.host, "stats")
     if not work.executions or isinstance(stats, Unavailable):
         return _NOTHING
@@ -105,7 +105,7 @@ def _by_host(profile: ProfileData, work: OpWork) -> _Found:
 def _texts(
     trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
-    """`event` and `text` under the first of the names that any of the events holds."""
+    """Return `event` and `text` of the first name that any of the events holds."""
     for name in names:
         handle = find_handle(trace.strings, name)
         found = values.only(values.key == handle)
@@ -122,7 +122,7 @@ def _texts(
 def shape_rows(
     profile: ProfileData, works: Sequence[OpWork], shapes: Sequence[pl.Series]
 ) -> pl.DataFrame:
-    """One row per op and shape, by time on devices, then on hosts.
+    """Return one row per op and shape, by time on devices, then on hosts.
 
     Args:
         profile: The run.
@@ -158,7 +158,7 @@ def shape_rows(
 
 
 def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
-    """Device time by call; null where no device was looked at."""
+    """Return the device time of each call; null where no device was looked at."""
     if "device_activity" in work.absent:
         return pl.Series("device_ps", [None] * len(work.calls), pl.Int64)
     activity = present(profile.table(work.host, "device_activity"))
@@ -166,5 +166,5 @@ def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:
     np.add.at(spent, work.call, ints(activity, "dur_ps")[work.activity])
     if "launches" not in work.absent:
         return pl.Series("device_ps", spent)
-    # Nothing tells what a call on the host put on a device.
+    # What a call on the host put on a device is not known.
     return nullable("device_ps", spent, np.arange(len(spent)) >= work.executions)

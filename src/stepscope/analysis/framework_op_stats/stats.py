@@ -54,18 +54,18 @@ _IDLE: Final = "IDLE"
 
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="no execution tells whether it ran eagerly or as part of a function.",
+    reason="no execution shows whether it ran eagerly or as part of a function.",
     remedy="Record with host tracer level 2.",
 )
 _NO_PROGRAM: Final = Unavailable(
     code="NO_HLO",
-    reason="modules, source lines and what an instruction came from stand in the HLO "
-    "of compiled programs, and the profile holds none.",
+    reason="modules, source lines and what an instruction came from are part of "
+    "the HLO of compiled programs, and the profile holds none.",
     remedy="Compile the step (`jit_compile=True`, `jax.jit`) to see source lines.",
 )
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="the names of the kernels do not tell whether they use Tensor Cores.",
+    reason="the names of the kernels do not show whether they use Tensor Cores.",
     remedy=COUNT_MATRIX_INSTRUCTIONS,
 )
 
@@ -120,7 +120,7 @@ def analyse(
 def _rows(
     side: Side, name: str, costs: pl.DataFrame, *, idle: bool, latency_ps: float
 ) -> pl.DataFrame:
-    """The rows of one side in rank order, without the rank."""
+    """Return the rows of one side in rank order, without the rank."""
     merged = side.rows.hstack(rates(side.rows, costs))
     whole = int(merged["self_ps"].sum())
     if idle:
@@ -168,18 +168,18 @@ def _rows(
     )
 
 
-#: Columns that the names of kernels tell.
+#: Columns that follow from the names of kernels.
 _TENSOR_CORES: Final = ("tensor_core_utilization_percent", "tensor_core_eligible")
 
 
 def _average(column: str) -> pl.Expr:
-    """Per execution, in µs; null without executions."""
+    """Return a mean per execution, in µs; null without executions."""
     ran = pl.col("occurrences") > 0
     return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
 
 
 def _utilization() -> pl.Expr:
-    """Share of the kernel time that uses matrix units; null where names are silent."""
+    """Return the share of kernel time on matrix units; null where names are silent."""
     known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
     return pl.when(known).then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
 
@@ -203,7 +203,7 @@ def _per_step(step_count: int | None) -> pl.Expr:
 
 
 def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
-    """Many short kernels per step; null on the host and without steps."""
+    """Mark ops with many short kernels per step; null on hosts and without steps."""
     if not step_count:
         return pl.lit(None, pl.Boolean)
     runs, latencies = (

@@ -50,7 +50,7 @@ _SHAPE: Final = (
 def kernel_rows(
     profile: ProfileData, works: Sequence[OpWork], fills: dict[str, pl.DataFrame]
 ) -> pl.DataFrame:
-    """One row per kernel, op and launch shape, by total time.
+    """Return one row per kernel, op and launch shape, by total time.
 
     Args:
         profile: The run.
@@ -91,7 +91,7 @@ def kernel_rows(
 def _class_sums(
     profile: ProfileData, work: OpWork, code: NDArray[np.int32], count: int
 ) -> pl.DataFrame:
-    """Sums by class of the activities that lasted, of the calls alone."""
+    """Add up by class the activities of the calls that took any time."""
     activity = present(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
     sums = totals_by(code[work.activity], dur_ps, count=count, where=dur_ps > 0)
@@ -108,7 +108,7 @@ def _class_sums(
 
 
 def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
-    """One row per direction, name and op, by total time: copies and memsets."""
+    """Return one row per direction, name and op, by total time: copies and memsets."""
     frames = []
     for work in works:
         activity = present(profile.table(work.host, "device_activity"))
@@ -169,7 +169,7 @@ def _ranked(
 
 
 def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
-    """One row per API call that put work on a device, by total time.
+    """Return one row per API call that put work on a device, by total time.
 
     Args:
         profile: The run.

@@ -45,7 +45,7 @@ class OpWork(Frozen, frozen=True):
     """The calls of the chosen ops on one host, in order of their starts.
 
     Attributes:
-        host: Its name.
+        host: Name of the host.
         calls: Columns `CALLS`. First every execution that a host event shows; then
             the device work of the ops that no such event launched: there the k-th run
             of each kernel of an op in a program on a device belongs to its k-th call.
@@ -177,7 +177,7 @@ def _mask(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_]:
 
 
 def _executed(events: HostOpEvents | None, chosen: NDArray[np.int64]) -> pl.DataFrame:
-    """The calls that host events show."""
+    """Return the calls that host events show."""
     if events is None or not len(chosen):
         return pl.DataFrame(schema=CALLS)
     return (
@@ -196,7 +196,7 @@ def _executed(events: HostOpEvents | None, chosen: NDArray[np.int64]) -> pl.Data
 def _calls_around(
     parent: NDArray[np.int32], event: NDArray[np.int32], wanted: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The innermost call around (or at) each wanted event, -1 for none."""
+    """Return the innermost call around (or at) each wanted event, -1 for none."""
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
     end = max(int(wanted.max(initial=-1)) + 1, int(event[0]))
@@ -209,15 +209,15 @@ def _calls_around(
 def _looked_up(
     launch_call: NDArray[np.int32], launch_of: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """The call of each activity by its launch, -1 for none."""
-    # The place behind the last launch, which -1 means, stands for none.
+    """Return the call of each activity by its launch, -1 for none."""
+    # -1 is the place after the last launch, which holds no call.
     return np.append(launch_call, np.int32(-1))[launch_of].astype(np.int64)
 
 
 def _by_kernel(
     activity: pl.DataFrame, ops: ActivityOps, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], pl.DataFrame]:
-    """Calls of activities that no execution launched: by the k-th run of each kernel.
+    """Find the calls of activities that no execution launched, by runs of kernels.
 
     What only the direction of a copy or nothing at all names has no kernel of its own:
     each activity is one call (as the op tables count executions).
@@ -235,7 +235,7 @@ def _by_kernel(
     program = ops.ops["program"].fill_null(-1).to_numpy()[ops.op[rows]]
     place = combined([device, group, program]).code
     key = combined([place, kernel]).code
-    # The how-manieth of its key each activity is, in order of time.
+    # Number of each activity among those of its key, in order of time.
     order = np.lexsort((start_ps, key))
     sorted_key = key[order]
     first = np.searchsorted(sorted_key, sorted_key, side="left")
@@ -264,7 +264,7 @@ def _starts(
     launch_of: NDArray[np.int32],
     rows: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """When each activity was launched, where that is known, else when it began."""
+    """Return when each activity was launched if that is known, else when it began."""
     start_ps = ints(activity, "start_ps")[rows].copy()
     launched = launch_of[rows] >= 0
     if launches is not None and launched.any():
@@ -292,7 +292,7 @@ def _with_launches_of(
     launch_of: NDArray[np.int32],
     call: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The launches inside calls, and those that started activities of other calls.
+    """Find launches inside calls, and those that started activities of other calls.
 
     A launch that started work of several calls belongs to the first of them.
     """

@@ -36,13 +36,14 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
     Typical is a request that is not slower than the median of its batch size.
 
     Attributes:
-        threshold_ms: 95th percentile of all; requests from here on are slow.
-        requests: How many there are.
-        latency_ms: Their mean.
-        typical_ms: Mean of typical requests of the same batch sizes.
-        breakdown_ms: Bucket → mean time of the slow ones.
-        excess_ms: Bucket → how much more that is than of the typical ones; they add up
-            to `latency_ms` - `typical_ms`.
+        threshold_ms: 95th percentile of all latencies; requests that take at least this
+            long are slow.
+        requests: Number of slow requests.
+        latency_ms: Mean latency of the slow requests.
+        typical_ms: Mean latency of typical requests of the same batch sizes.
+        breakdown_ms: Bucket → mean time of the slow requests.
+        excess_ms: Bucket → its mean time in slow requests less that in typical ones;
+            they add up to `latency_ms` - `typical_ms`.
         waited_for: The bucket with the largest excess; null where none has any.
     """
 
@@ -56,7 +57,7 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> list[str]:
-    """Buckets that can be shown, in their order.
+    """Return buckets that can be shown, in their order.
 
     A bucket is shown if it is known of every request. Where a part of its category was
     lost (not: where there is no device), it is shown only if it holds time, because a
@@ -86,7 +87,7 @@ def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> li
 def bucket_columns(
     rows: pl.DataFrame, missing: Mapping[str, Unavailable]
 ) -> pl.DataFrame:
-    """One column per bucket that can be shown, named after it; they add up exactly.
+    """Make a column per bucket that can be shown, named after it; they add up exactly.
 
     What only some requests know counts as unattributed.
 
@@ -101,7 +102,7 @@ def bucket_columns(
 
 
 def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
-    """One column per category that can be shown, in their order."""
+    """Return one column per category that can be shown, in their order."""
     parts = {
         category: [
             bucket.name
@@ -120,7 +121,7 @@ def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
 def left_out(
     buckets: pl.DataFrame, missing: Mapping[str, Unavailable]
 ) -> list[Missing]:
-    """Why categories and buckets are not shown."""
+    """Return why categories and buckets are not shown."""
     shown = category_columns(buckets).columns
     found = []
     for category in CATEGORIES:
@@ -137,7 +138,7 @@ def left_out(
 
 
 def means_ms(columns: pl.DataFrame) -> dict[str, float]:
-    """The mean of each column in ms, from exact sums."""
+    """Return the mean of each column in ms, from exact sums."""
     return {
         name: int(columns[name].sum()) / columns.height / PS_PER_MS
         for name in columns.columns

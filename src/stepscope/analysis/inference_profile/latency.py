@@ -21,14 +21,14 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         mean: Arithmetic mean.
         std: Sample standard deviation, with n - 1; null of one request.
-        min: Shortest.
-        p50: Median: the mean of the two middle ones of an even number.
-        p75: By nearest rank, as all that follow.
-        p90: …
-        p95: …
-        p99: …
-        p999: 99.9 %.
-        max: Longest.
+        min: Shortest latency.
+        p50: Median: of an even number of requests the mean of the two middle ones.
+        p75: 75th percentile, by nearest rank.
+        p90: 90th percentile, by nearest rank.
+        p95: 95th percentile, by nearest rank.
+        p99: 99th percentile, by nearest rank.
+        p999: 99.9th percentile, by nearest rank.
+        max: Longest latency.
     """
 
     mean: float
@@ -48,7 +48,7 @@ _RANKS: Final = {"p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 
 
 def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
-    """The smallest value that at least so many of all values do not exceed.
+    """Return the smallest value that at least so many of all values do not exceed.
 
     Args:
         ascending: At least one value.

@@ -55,11 +55,27 @@ REQUESTS: Final = TableSchema(
             "name", pl.String(), "", NEVER, "Name of the event that is the request."
         ),
         Column(
-            "start_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."
+            "start_ms",
+            pl.Float64(),
+            "ms",
+            NEVER,
+            "Start of the request, since the start of the profile.",
         ),
         Column("latency_ms", pl.Float64(), "ms", NEVER, "Duration of the event."),
-        Column("batch_size", pl.Int64(), "", "not recorded", "Items in its batch."),
-        Column("request_id", pl.String(), "", "not recorded", "As recorded."),
+        Column(
+            "batch_size",
+            pl.Int64(),
+            "",
+            "not recorded",
+            "Number of items in the request's batch.",
+        ),
+        Column(
+            "request_id",
+            pl.String(),
+            "",
+            "not recorded",
+            "Id of the request, as recorded.",
+        ),
         Column(
             "thread", pl.String(), "", "threads have no names", "Thread that served it."
         ),
@@ -89,9 +105,9 @@ class BatchSize(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of one batch size.
 
     Attributes:
-        batch_size: Items in each of them.
-        requests: How many there are.
-        latency_ms: Their latencies.
+        batch_size: Number of items in each of the requests.
+        requests: Number of requests of this batch size.
+        latency_ms: Latencies of the requests of this batch size.
         per_item_ms: Mean latency of an item; null of empty batches.
     """
 
@@ -105,12 +121,14 @@ class HostRequests(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of one host alone.
 
     Attributes:
-        host: Its name.
-        requests: How many there are.
-        threads: Threads that served them.
-        latency_ms: Their latencies.
-        throughput_per_s: As of the result.
-        concurrency: Likewise.
+        host: Name of the host.
+        requests: Number of requests that the host served.
+        threads: Number of threads that served the requests.
+        latency_ms: Latencies of the host's requests.
+        throughput_per_s: Requests per second, from the start of the host's first
+            request to the end of its last one; null where they take no time.
+        concurrency: Mean number of requests in service at a time; null where they take
+            no time.
     """
 
     host: str
@@ -125,22 +143,24 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of all selected hosts; nulls are in `missing`.
 
     Attributes:
-        requests: One row per request by host and start; beside these columns
-            `breakdown_ms`, the categories of that request.
-        request_count: How many there are.
-        latency_ms: All latencies.
-        by_batch_size: The same by batch size, of the requests that state one.
-        throughput_per_s: Requests in a second, from the first one's start to the last
-            one's end; hosts added up.
-        items_per_s: Items of their batches in a second, likewise.
-        concurrency: Requests in service at a time, on average and per host.
+        requests: One row per request by host and start; beside the declared columns,
+            `breakdown_ms` holds the categories of that request.
+        request_count: Number of requests.
+        latency_ms: Latencies of all requests.
+        by_batch_size: Latencies by batch size, of the requests that state one.
+        throughput_per_s: Requests per second, from the first one's start to the last
+            one's end; hosts added up. Null where they take no time.
+        items_per_s: Items of the requests' batches per second, from the first request's
+            start to the last one's end; hosts added up. Null where unknown.
+        concurrency: Mean number of requests in service at a time, per host; null where
+            they take no time.
         breakdown_ms: Category → mean time of a request; they add up to the mean
             latency. What could not be looked at is left out.
-        breakdown_detail_ms: Bucket → mean time.
-        slow: The slowest requests beside typical ones.
-        by_host: Each host alone.
+        breakdown_detail_ms: Bucket of a category → mean time of a request.
+        slow: The slowest requests beside typical ones; null where there are too few.
+        by_host: Requests of each host alone.
         missing: Null fields and left-out categories with their reasons.
-        inputs: Host → requests, threads and events that were read.
+        inputs: Host → number of requests, threads and events that were read.
     """
 
     requests: Annotated[pl.DataFrame, REQUESTS]
@@ -199,7 +219,7 @@ def analyse(
 def _found(
     run: ProfileData, name: str
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
-    """The requests of each host that has any, and why the others have none."""
+    """Return the requests of each host that has any, and why the others have none."""
     found: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
@@ -226,7 +246,7 @@ def _no_such_name(name: str) -> Unavailable:
 
 
 def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
-    """Why ids or sizes are null in every request."""
+    """Return why ids or sizes are null in every request."""
     lost = [
         asked.without_values
         for asked in (run.derived(host, requests) for host in run.hosts)
@@ -240,7 +260,7 @@ _REASONS: Final = {"batch_size": _NO_SIZE, "request_id": _NO_ID}
 
 
 def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """The requests of a host with the names of their threads."""
+    """Return the requests of a host with the names of their threads."""
     tracks = run.table(host, "tracks")
     threads = pl.Series("thread", [None] * rows.height, dtype=pl.String)
     if not isinstance(tracks, Unavailable):
@@ -251,7 +271,7 @@ def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFr
 def _buckets(
     run: ProfileData, found: Mapping[str, pl.DataFrame]
 ) -> tuple[pl.DataFrame | None, list[Missing]]:
-    """The time of every request by bucket, in the order of the requests."""
+    """Return the time of every request by bucket, in the order of the requests."""
     frames: list[pl.DataFrame] = []
     why: dict[str, Unavailable] = {}
     for host, rows in found.items():
@@ -326,7 +346,7 @@ def _alone(host: str, rows: pl.DataFrame) -> HostRequests:
 def _rates(
     rows: pl.DataFrame, hosts: tuple[HostRequests, ...]
 ) -> tuple[dict[str, float | None], list[Missing]]:
-    """Rates of all hosts, which serve side by side and need share no clock."""
+    """Return rates of all hosts, which serve side by side and need share no clock."""
     requests = [one.throughput_per_s for one in hosts if one.throughput_per_s]
     busy = [one.concurrency for one in hosts if one.concurrency is not None]
     if len(requests) < len(hosts):
@@ -361,7 +381,7 @@ def _slow(
 
 
 def _inputs(run: ProfileData, host: str, rows: pl.DataFrame) -> dict[str, int | None]:
-    """How many rows of which tables the numbers come from."""
+    """Return how many rows of which tables the numbers come from."""
     counts: dict[str, int | None] = {}
     for name in ("tracks", "events", "device_activity", "launches"):
         table = run.table(host, name)

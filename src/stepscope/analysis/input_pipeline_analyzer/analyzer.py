@@ -45,14 +45,23 @@ class HostInput(msgspec.Struct, frozen=True, kw_only=True):
     """One host alone.
 
     Attributes:
-        host: Its name.
-        verdict: As of the result.
-        input_percent: Likewise.
-        input_at_most_percent: Likewise.
-        input_wait_percent: Likewise.
-        input_transfer_percent: Likewise.
-        largest_category: Likewise.
-        step_count: Steps that the shares are of; 0 where there are none.
+        host: Name of the host.
+        verdict: `not_input_bound`, `moderately_input_bound` (from 5 %),
+            `highly_input_bound` (from 20 %) or `unknown`.
+        input_percent: Share of this host's device time that waits for input or
+            transfers it; at least so much where a part could not be looked at, null
+            where nothing is known.
+        input_at_most_percent: The largest share that input may have, counting all time
+            without a known cause where no request for a batch was recorded; null where
+            unknown.
+        input_wait_percent: Share of the device time that waits for input while the
+            device idles; null where unknown.
+        input_transfer_percent: Share of the device time taken by input transfers that
+            no other device work hides; null where unknown.
+        largest_category: The host-side input category with most time; null where none
+            is known.
+        step_count: Number of steps that the shares are of; 0 where no steps are known
+            and the shares are of the whole recording.
     """
 
     host: str
@@ -70,39 +79,51 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         verdict: `not_input_bound`, `moderately_input_bound` (from 5 %),
-            `highly_input_bound` (from 20 %) or `unknown`; of hosts that do not go in
-            lock step that of the most input-bound one.
+            `highly_input_bound` (from 20 %) or `unknown`. Where hosts do not run in
+            lock step, the verdict of the most input-bound host.
         text: The verdict in words.
         window: `steps`, or `profile` where there are none and the shares are of the
             whole recording.
-        compat: Whose rules the numbers follow; empty for ours.
-        compat_verdict: The word of that producer's page; null for ours.
-        input_percent: Device time spent waiting for input or transferring it: a ratio
-            of sums over the counted windows and their devices. At least so much where
-            a part could not be looked at.
-        input_at_most_percent: The most it may be, counting all time without a known
-            cause where the asking for a batch was not recorded.
-        input_wait_percent: Of it, waiting while the device idles.
-        input_transfer_percent: Of it, transfers that nothing hides.
-        largest_category: Host-side category with most time.
-        bottleneck_iterator: Slowest stage on the critical path of the input pipeline.
+        compat: Producer whose rules the numbers follow; empty for stepscope's own
+            rules.
+        compat_verdict: The verdict on that producer's own page; null where the numbers
+            follow stepscope's own rules.
+        input_percent: Share of the device time that waits for input or transfers it: a
+            ratio of sums over the counted windows and their devices. At least so much
+            where a part could not be looked at; null where nothing is known.
+        input_at_most_percent: The largest share that input may have, counting all time
+            without a known cause where no request for a batch was recorded; null where
+            unknown.
+        input_wait_percent: Share of the device time that waits for input while the
+            device idles; null where unknown.
+        input_transfer_percent: Share of the device time taken by input transfers that
+            no other device work hides; null where unknown.
+        largest_category: The host-side input category with most time; null where none
+            is known.
+        bottleneck_iterator: Slowest stage on the critical path of the input pipeline;
+            null where no pipeline was recorded.
         step_time_ms: Wall time of a step, to the begin of the next one.
-        device_step_time_ms: From the first to the last device activity of a step.
-        input_percent_stats: The share of input in each step.
+        device_step_time_ms: Time from the first to the last device activity of a step;
+            null without device activity.
+        input_percent_stats: Statistics of the share of input in each step.
         steps: Every step of every host with its input.
         devices: One row per host and device with its shares.
         host_breakdown_us: Host-side category → self time of its ops, threads added up:
             work, not delay.
-        host_breakdown_percent: The same as shares of all of it.
-        consumer_wait: How long the program waited for batches, exposed or hidden.
-        between_steps: Waiting that lies between the markers of the steps.
+        host_breakdown_percent: Host-side category → its share of the self time of all
+            input ops.
+        consumer_wait: How long the program waited for batches, exposed or hidden; null
+            where unknown.
+        between_steps: Waiting for input that lies between the markers of the steps;
+            null where the program does not mark its steps.
         input_ops: One row per host and input op.
         next_steps: What to try, the largest category first.
-        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
+        hosts_matched_by: How the steps of several hosts were matched: `step_num`,
+            `time` or `none`; `one_host` where there is nothing to match.
         by_host: Each host alone.
-        quality: Doubts that only a look at all hosts raises.
+        quality: Doubts that only a comparison of all hosts raises.
         missing: Null fields with their reasons.
-        inputs: Host → what was read, counted.
+        inputs: Host → how many rows of each table were read.
     """
 
     verdict: str
@@ -201,7 +222,7 @@ def _missing(
     between: BetweenSteps | Unavailable,
     by_host: Sequence[HostInput],
 ) -> tuple[Missing, ...]:
-    """Every null of the result with its reason, each once."""
+    """Return every null of the result with its reason, each once."""
     missing = [*steps.missing, *work.missing]
     missing += [
         why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()
@@ -225,7 +246,7 @@ def _missing(
 
 
 def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Why nothing about input could be looked at on any host; None where it could."""
+    """Return why input could be looked at on no host; None where it could."""
     reasons = []
     for host in hosts:
         missing = host.breakdown.missing
@@ -266,7 +287,7 @@ def _alone(
 
 
 def _inputs(run: ProfileData, host: HostSteps, work: HostSide) -> dict[str, int | None]:
-    """How many rows of which tables the numbers come from."""
+    """Return how many rows of which tables the numbers come from."""
     counts: dict[str, int | None] = {}
     for name in ("tracks", "events", "iterators", "device_activity", "launches"):
         table = run.table(host.host, name)

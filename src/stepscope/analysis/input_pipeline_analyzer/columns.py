@@ -26,31 +26,31 @@ DEVICE_ROWS: Final = TableSchema(
             "no device could be looked at",
             "The device.",
         ),
-        Column("steps", pl.Int64(), "", NEVER, "Its counted steps."),
+        Column("steps", pl.Int64(), "", NEVER, "Number of counted steps."),
         Column(
             "input_percent",
             pl.Float64(),
             "percent",
             _UNSEEN,
-            "Share of their time that waits for input or transfers it.",
+            "Share of the device's time that waits for input or transfers it.",
         ),
         Column(
             "input_wait_percent",
             pl.Float64(),
             "percent",
             _UNSEEN,
-            "Of it, waiting while the device idles.",
+            "Share of the device's time that waits for input while the device idles.",
         ),
         Column(
             "input_transfer_percent",
             pl.Float64(),
             "percent",
             _UNSEEN,
-            "Of it, transfers that nothing hides.",
+            "Share of the device's time taken by input transfers that nothing hides.",
         ),
     ),
 )
-#: (docs/tools/input_pipeline_analyzer.md)
+#: Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 INPUT_OPS: Final = TableSchema(
     "input_ops",
     "an input op of a host",
@@ -63,34 +63,35 @@ INPUT_OPS: Final = TableSchema(
             NEVER,
             "Name of the op: a stage of a pipeline, a loop over a loader, a copy, …",
         ),
-        Column("count", pl.Int64(), "", NEVER, "How often it ran."),
+        Column("count", pl.Int64(), "", NEVER, "Number of executions of the op."),
         Column(
             "total_time_us",
             pl.Float64(),
             "us",
             NEVER,
-            "Its time, of recursive calls the outermost only.",
+            "Time of the op, inner ops included; of recursive calls the outermost "
+            "only.",
         ),
         Column(
             "total_time_percent",
             pl.Float64(),
             "percent",
             "the ops take no time",
-            "The same as a share of the self times of all input ops of all hosts.",
+            "Total time as a share of the self times of all input ops of all hosts.",
         ),
         Column(
             "self_time_us",
             pl.Float64(),
             "us",
             NEVER,
-            "Its time without the input ops inside it on its thread.",
+            "Time of the op without the input ops inside it on its thread.",
         ),
         Column(
             "self_time_percent",
             pl.Float64(),
             "percent",
             "the ops take no time",
-            "The same as a share of the self times of all input ops of all hosts.",
+            "Self time as a share of the self times of all input ops of all hosts.",
         ),
         Column(
             "category",
@@ -107,7 +108,9 @@ INPUT_OPS: Final = TableSchema(
             "no stage of a pipeline",
             "Wall time of pipeline calls that the stage is charged with.",
         ),
-        Column("threads", pl.Int64(), "", NEVER, "Threads on which it ran."),
+        Column(
+            "threads", pl.Int64(), "", NEVER, "Number of threads on which the op ran."
+        ),
         HOST,
     ),
 )

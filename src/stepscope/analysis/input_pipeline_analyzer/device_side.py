@@ -1,4 +1,4 @@
-"""The device side of the input analysis as a whole: shares, and what lacks."""
+"""The device side of the input analysis as a whole: shares, and what is missing."""
 
 from __future__ import annotations
 
@@ -45,21 +45,25 @@ __all__ = ["PERCENTS", "STEP_TIMES", "DeviceSide", "device_side"]
 
 
 class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
-    """What waiting for input cost the steps; the fields are those of the result.
+    """What waiting for input cost the steps; `InputPipelineResult` defines the fields.
 
     Attributes:
-        verdict: As there, and so all others.
-        input_percent: …
-        input_at_most_percent: …
-        input_wait_percent: …
-        input_transfer_percent: …
-        step_time_ms: …
-        device_step_time_ms: …
-        input_percent_stats: …
-        steps: …
-        devices: …
-        consumer_wait: …
-        shares: Host → its share; none by rules that tell no parts of it.
+        verdict: Verdict on all hosts.
+        input_percent: Share of the time that is known to be input; null where unknown.
+        input_at_most_percent: The largest share that input may have; null where
+            unknown.
+        input_wait_percent: Share that waits for input while the device idles; null
+            where unknown.
+        input_transfer_percent: Share of input transfers that nothing hides; null where
+            unknown.
+        step_time_ms: Wall time of a step.
+        device_step_time_ms: Time from the first to the last device activity of a step.
+        input_percent_stats: Statistics of the share of input in each step.
+        steps: Every step of every host with its input.
+        devices: One row per host and device with its shares.
+        consumer_wait: How long the program waited for batches; null where unknown.
+        shares: Host → its share; empty where the rules followed do not divide it into
+            parts.
         missing: Why fields are null.
     """
 
@@ -78,7 +82,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
     def reasons(self, host: str) -> dict[str, Unavailable]:
-        """Why each share of a host is null, where it is."""
+        """Return why each share of a host is null, where it is."""
         share = self.shares[host]
         why = share.why_no_input or _UNSAID
         return {
@@ -91,25 +95,25 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
 
 _UNASKED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
-    reason="No event shows the program asking for its next batch, so waiting for input "
-    "cannot be told from other time without a known cause.",
+    reason="No event shows the program asking for its next batch, so waiting for "
+    "input cannot be distinguished from other time without a known cause.",
     remedy="Read the input through an instrumented pipeline, or put an annotation "
     "named `load_batch` around the code that fetches it.",
 )
 _NOT_OURS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="The numbers follow our rules, not those of another producer.",
+    reason="The numbers follow stepscope's own rules, not those of another producer.",
     remedy="Use the option compat.",
 )
 _UNSAID: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="What was recorded does not tell.",
+    reason="What was recorded does not show it.",
     remedy="Record again with the host tracer at level 2 and the device tracer on.",
 )
 
 
 def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> DeviceSide:
-    """The windows of all hosts, by our rules.
+    """Measure the windows of all hosts by stepscope's own rules.
 
     Definition: docs/tools/input_pipeline_analyzer.md#device-side.
     """
@@ -168,7 +172,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
 
 
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
-    """Where the host's step threads wait for input; None where unknown."""
+    """Return where the host's step threads wait for input; None where unknown."""
     classes = run.derived(host.host, host_classes)
     if isinstance(classes, Unavailable) or "host_wait" in host.breakdown.missing:
         return None
@@ -177,7 +181,7 @@ def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
 
 
 def _asks(run: ProfileData, host: str, waits: Spans | None) -> bool:
-    """Whether the recording shows how the program gets its data at all."""
+    """Return whether the recording shows how the program gets its data at all."""
     if waits is not None and len(waits):
         return True
     ops = run.derived(host, input_ops)
@@ -187,9 +191,9 @@ def _asks(run: ProfileData, host: str, waits: Spans | None) -> bool:
 def _together(
     shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
 ) -> dict[str, Any]:
-    """What is about all hosts together; shares where they go in lock step.
+    """Measure all hosts together; give shares where the hosts run in lock step.
 
-    Hosts that do not are as input-bound as the one that is most.
+    Hosts that do not run in lock step get the verdict of the most input-bound one.
     """
     if not matching.in_lock_step:
         verdicts = {share.verdict for share in shares.values()}
@@ -223,7 +227,7 @@ STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
 def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
-    """Why step times, and fields that all steps have, are null."""
+    """Return why step times, and fields that all steps have, are null."""
     found = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
     found += [
         msgspec.structs.replace(one, field=f"steps.{one.field}")
@@ -236,7 +240,7 @@ def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
 def _of_all_hosts(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
-    """Why numbers of all hosts together are null."""
+    """Return why numbers of all hosts together are null."""
     missing = _of_summary(of_summary)
     if matching.in_lock_step:
         return [*_of_shares(whole), *missing]
@@ -252,7 +256,7 @@ def _of_all_hosts(
 
 
 def _of_shares(whole: InputShare) -> list[Missing]:
-    """Why shares of all hosts together are null."""
+    """Return why shares of all hosts together are null."""
     no_input = whole.why_no_input or _UNSAID
     values = {
         "verdict": (None if whole.verdict == UNKNOWN else whole.verdict, no_input),
@@ -278,7 +282,7 @@ def _of_columns(
     devices: pl.DataFrame,
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
-    """Why fields of all steps and columns of devices are null."""
+    """Return why fields of all steps and columns of devices are null."""
     no_wait = whole.why_no_wait or _UNSAID
     no_transfer = whole.why_no_transfer or _UNSAID
     no_input = whole.why_no_input or _UNSAID

@@ -32,14 +32,15 @@ _NO_TIME: Final = Unavailable(
 
 
 class HostSide(msgspec.Struct, frozen=True, kw_only=True):
-    """Where host-side input time goes; the fields are those of the result.
+    """Where host-side input time goes; `InputPipelineResult` defines the fields.
 
     Attributes:
-        largest_category: As there, and so all others.
-        bottleneck_iterator: …
-        host_breakdown_us: …
-        host_breakdown_percent: …
-        input_ops: …
+        largest_category: Category with most time; null where none is known.
+        bottleneck_iterator: Slowest stage on the critical path; null where there is
+            none.
+        host_breakdown_us: Category → self time of its ops in µs; null where unknown.
+        host_breakdown_percent: Category → share of the self time of all input ops.
+        input_ops: One row per host and input op.
         largest_by_host: Host → its largest category.
         calls: Host → calls of input ops.
         why_no_category: Why no category is the largest, where none is.
@@ -68,7 +69,7 @@ def host_side(
 
     Args:
         run: The hosts.
-        rows_of: Rows of the input ops of a host by other rules than ours.
+        rows_of: Rows of the input ops of a host by other rules than stepscope's.
     """
     found: dict[str, pl.DataFrame] = {}
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
@@ -113,7 +114,7 @@ def host_side(
 
 
 def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailable:
-    """Of the slowest call of any host, the stage that it waited for most."""
+    """Return the stage that the slowest call of any host waited for most."""
     known = [path for path in paths.values() if isinstance(path, _Critical)]
     slowest = max(known, key=lambda path: path.latency_ps, default=None)
     if slowest is not None and slowest.bottleneck is not None:
@@ -174,7 +175,7 @@ def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
 
 
 def _critical_of(graph: PipelineGraph, calls: PipelineCalls) -> _Critical:
-    """A call of a device's pipeline contains calls of the host's: each counts once."""
+    """Charge each call once: a call of a device's pipeline contains host's calls."""
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),
@@ -205,7 +206,7 @@ def _input_op_rows(
     found: Mapping[str, pl.DataFrame],
     critical: Mapping[str, _Critical | Unavailable],
 ) -> pl.DataFrame:
-    """One row per host and op, by self time descending, then name, then host.
+    """Make a row per host and op, by self time descending, then name, then host.
 
     Both percentages are of the self times of all input ops of all hosts together,
     which is the whole time spent on input.
@@ -242,7 +243,7 @@ def _of_ops(
     absent: Sequence[Unavailable],
     critical: Mapping[str, _Critical | Unavailable],
 ) -> list[Missing]:
-    """Why the table of input ops or one of its columns is empty."""
+    """Return why the table of input ops or one of its columns is empty."""
     if not len(ops):
         return [why.for_field("input_ops") for why in absent[:1]]
     missing = []
@@ -262,7 +263,7 @@ def _of_ops(
 def _breakdown_us(
     found: Mapping[str, pl.DataFrame], doubts: Mapping[str, Sequence[Unavailable]]
 ) -> dict[str, float | None]:
-    """Self times by category; null where nothing was found and something was lost."""
+    """Add up self times by category; null where none was found and some was lost."""
     spent: dict[str, float | None] = {}
     for category in INPUT_CATEGORIES:
         total = sum(
@@ -279,7 +280,7 @@ def _of_categories(
     values: Mapping[str, float | None],
     doubts: Mapping[str, Sequence[Unavailable]],
 ) -> list[Missing]:
-    """Why categories are null, in one entry where that is so of all of them."""
+    """Return why categories are null, in one entry where that is so of all of them."""
     absent = {
         name: next(iter(doubts[name]), _NO_TIME)
         for name, value in values.items()
@@ -291,7 +292,7 @@ def _of_categories(
 
 
 def _largest(spent: Mapping[str, float | None]) -> str | None:
-    """The category with most time; None where no time is known."""
+    """Return the category with most time; None where no time is known."""
     known = {name: time for name, time in spent.items() if time}
     return max(known, key=lambda name: known[name]) if known else None
 

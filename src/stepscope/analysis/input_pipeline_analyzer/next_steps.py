@@ -42,8 +42,10 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         category: The host-side category that it shortens, or `outside_markers`.
-        self_time_us: Time spent there; null where that is no category.
-        self_time_percent: Its share of all host-side input time; null likewise.
+        self_time_us: Self time of the category's ops in µs; null for `outside_markers`,
+            which is no category.
+        self_time_percent: The category's share of the self time of all input ops; null
+            for `outside_markers`.
         advice: What to do.
     """
 
@@ -56,7 +58,7 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 def next_steps(
     spent_us: Mapping[str, float | None], *, outside_markers: bool
 ) -> tuple[NextStep, ...]:
-    """Advice for every category that took time, the largest first."""
+    """Give advice for every category that took time, the largest first."""
     known = {name: time for name, time in spent_us.items() if time}
     whole = sum(known.values())
     steps = [
@@ -86,7 +88,7 @@ def verdict_text(
     *,
     has_steps: bool,
 ) -> str:
-    """The verdict in one or two sentences.
+    """Write the verdict in one or two sentences.
 
     Args:
         verdict: One of the four.
@@ -118,7 +120,7 @@ _THEN: Final = {
     MODERATELY: "",
     NOT: " Work on the rest of the step.",
 }
-#: Of hosts that cannot be averaged.
+#: Verdict → its sentence for hosts that cannot be averaged.
 _BY_HOST: Final = {
     HIGHLY: "At least one host is highly input-bound; each is judged alone.",
     MODERATELY: "At least one host is moderately input-bound; each is judged alone.",

@@ -51,14 +51,20 @@ class InputStep(Step, frozen=True, kw_only=True):
     """One step of one host with its input.
 
     Attributes:
-        counted: The statistics use it.
-        input_ms: Waiting for input and transferring it; mean over the devices.
-        input_wait_ms: Waiting while the device idles.
-        input_transfer_ms: Transfers that nothing hides.
-        input_percent_avg: `input_ms` as a share of the step.
-        input_percent_min: The same of the device that waits least.
-        input_percent_max: The same of the device that waits most.
-        consumer_wait_ms: Waiting for input whether or not a device worked meanwhile.
+        counted: Whether the statistics use the step.
+        input_ms: Time spent waiting for input and transferring it, mean over the
+            devices; null where unknown.
+        input_wait_ms: Time in which the device idles and the host waits for input, mean
+            over the devices; null where unknown.
+        input_transfer_ms: Time of input transfers that no other device work hides, mean
+            over the devices; null where unknown.
+        input_percent_avg: `input_ms` as a share of the step; null where unknown.
+        input_percent_min: Share of the step that input takes on the device where it
+            takes least; null where unknown.
+        input_percent_max: Share of the step that input takes on the device where it
+            takes most; null where unknown.
+        consumer_wait_ms: Time in which the program waited for input, whether or not a
+            device worked meanwhile; null where unknown.
     """
 
     counted: bool
@@ -75,13 +81,15 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
     """How long the program waited for its next batch, over the counted steps.
 
     Attributes:
-        total_ms: All together, on the threads that drive the steps.
-        per_step_ms: Of a step.
-        exposed_ms: Part of the total in which the device idled; mean over devices.
-        hidden_ms: The rest, behind device work; null where there is no device.
-        waits: Uninterrupted stretches of waiting.
-        slow_waits: Those longer than 50 µs: the batch was not ready.
-        longest_ms: The longest.
+        total_ms: Time of all waits, on the threads that drive the steps.
+        per_step_ms: Mean waiting time of a step.
+        exposed_ms: Part of the waiting time in which the device idled; mean over
+            devices.
+        hidden_ms: Part of the waiting time in which the device worked; null where there
+            is no device.
+        waits: Number of uninterrupted stretches of waiting.
+        slow_waits: Number of waits longer than 50 µs: the batch was not ready.
+        longest_ms: Length of the longest wait.
     """
 
     total_ms: float
@@ -99,11 +107,11 @@ class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
     It counts as input of the step before it, because a step lasts until the next one.
 
     Attributes:
-        outside_markers: The iterator is called outside the markers: half of the gaps
-            or more hold waiting, and no marker does.
-        wait_ms: Waiting between markers, all together.
-        gaps: Gaps between markers.
-        gaps_with_wait: Those that hold waiting.
+        outside_markers: Whether the iterator is called outside the markers: half of the
+            gaps or more hold waiting, and no marker does.
+        wait_ms: Total time of waiting between markers.
+        gaps: Number of gaps between markers.
+        gaps_with_wait: Number of gaps between markers that hold waiting.
     """
 
     outside_markers: bool
@@ -118,7 +126,7 @@ def input_steps(
     excluded_flags: Sequence[str],
     waits: Spans | None,
 ) -> tuple[InputStep, ...]:
-    """Every window of a host with its input.
+    """Return every window of a host with its input.
 
     Args:
         host: The host.
@@ -163,9 +171,9 @@ def input_steps(
 
 
 def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataFrame:
-    """Waiting, transfers and both, per row; null where unknown.
+    """Return waiting, transfers and their sum, per row; null where unknown.
 
-    Both is at least the part that is known, if that is not zero.
+    The sum is at least the part that is known, if that is not zero.
     """
     wait = pl.col("host_wait_ps")
     if not wait_known:
@@ -196,7 +204,7 @@ def _waited(
 def device_rows(
     host: HostSteps, *, excluded_flags: Sequence[str], wait_known: bool
 ) -> pl.DataFrame:
-    """The share of each device's time that input takes, over the counted steps.
+    """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
         host: The host.
@@ -273,7 +281,7 @@ _HIDDEN: Final = "consumer_wait.hidden_ms"
 def between_steps(
     run: ProfileData, hosts: Sequence[HostSteps]
 ) -> BetweenSteps | Unavailable:
-    """Where the waiting lies relative to the markers, over all hosts that have any."""
+    """Locate waiting relative to the markers, over all hosts that have markers."""
     found: list[InputBetweenSteps] = []
     for host in hosts:
         one = run.derived(host.host, input_between_steps)

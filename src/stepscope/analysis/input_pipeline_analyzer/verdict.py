@@ -40,14 +40,14 @@ _NOT_SEEN: Final = Unavailable(
     reason="Not every host of this run could look at it.",
     remedy="Look at one host at a time (option host).",
 )
-#: Time that may hold the making of batches where nobody recorded the asking for one.
+#: Time that may hold the making of batches where no request for one was recorded.
 _UNTOLD: Final = ("between_steps_ps", "python_ps", "unattributed_ps")
 
 
 def verdict_of(
     input_percent: float | None, *, at_most_percent: float | None = None
 ) -> str:
-    """The verdict on a share of the step time.
+    """Return the verdict on a share of the step time.
 
     What was seen suffices to call a program input-bound. To clear it, even the most
     that input may have taken must stay below the threshold.
@@ -56,7 +56,8 @@ def verdict_of(
 
     Args:
         input_percent: Share that is known to be input; None where nothing is.
-        at_most_percent: The most it may be; the same where it is left out.
+        at_most_percent: The largest share that input may have; `input_percent` where it
+            is left out.
     """
     least = 0.0 if input_percent is None else input_percent
     most = input_percent if at_most_percent is None else at_most_percent
@@ -91,7 +92,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     @classmethod
     def together(cls, shares: Collection[InputShare]) -> InputShare:
-        """Several shares as one; a part is at least what is known of it.
+        """Add up several shares; a part is at least what is known of it.
 
         A part that some did not know and that is zero for the others is unknown.
         """
@@ -121,14 +122,14 @@ class InputShare(Frozen, frozen=True, eq=True):
         return None if not known or (lost and not total) else total
 
     def percent(self, part_ps: int | None) -> float | None:
-        """A part in percent of the windows; None where either is unknown."""
+        """Return a part in percent of the windows; None where either is unknown."""
         if part_ps is None or not self.window_ps:
             return None
         return 100.0 * part_ps / self.window_ps
 
     @property
     def why_no_input(self) -> Unavailable | None:
-        """Why nothing can be said of the input as a whole, or of a part of it."""
+        """Why the share of input is unknown as a whole, or a part of it is."""
         if not self.window_ps:
             return _NO_TIME
         return self.why_no_wait or self.why_no_transfer
@@ -163,7 +164,7 @@ def share_of_rows(
     Args:
         rows: Rows with the columns of the buckets.
         missing: Bucket → why it could not be looked at.
-        unasked: Why the asking for a batch left no trace; None where it did.
+        unasked: Why no request for a batch was recorded; None where one was.
     """
     window_ps = int(rows["window_ps"].sum())
     waits, copies = rows["host_wait_ps"], rows["h2d_ps"]

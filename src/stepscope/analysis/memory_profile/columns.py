@@ -27,7 +27,7 @@ _TYPE: Final = Column(
 _SHAPE: Final = Column(
     "tensor_shape", pl.String(), "", "not recorded", "Shape of the tensor, as recorded."
 )
-_UNTOLD: Final = "nothing tells the use of the memory"
+_UNKNOWN_USE: Final = "the use of the memory is not known"
 
 SUMMARY_ROWS: Final = TableSchema(
     "rows",
@@ -39,7 +39,7 @@ SUMMARY_ROWS: Final = TableSchema(
             pl.String(),
             "",
             NEVER,
-            "Its name; of several hosts the host stands before it.",
+            "Name of the memory; where there are several hosts, the host comes first.",
         ),
         HOST,
         Column(
@@ -47,20 +47,20 @@ SUMMARY_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             NEVER,
-            "All of the profile, whatever the timeline shows.",
+            "Number of allocations in the profile, whatever the timeline shows.",
         ),
         Column(
             "deallocations",
             pl.Int64(),
             "",
             NEVER,
-            "All of the profile, whatever the timeline shows.",
+            "Number of deallocations in the profile, whatever the timeline shows.",
         ),
         Column(
             "capacity_bytes",
             pl.Int64(),
             "bytes",
-            "neither recorded nor told by stack, heap and free memory",
+            "neither recorded nor known from stack, heap and free memory",
             "Size of the memory.",
         ),
         Column(
@@ -68,15 +68,15 @@ SUMMARY_ROWS: Final = TableSchema(
             pl.Int64(),
             "bytes",
             "not recorded",
-            "Greatest heap since the process began.",
+            "Greatest size of the heap since the process began.",
         ),
         Column(
             "peak_bytes",
             pl.Int64(),
             "bytes",
-            _UNTOLD,
-            "Stack and heap at the peak: the first event after which they are "
-            "greatest.",
+            _UNKNOWN_USE,
+            "Size of stack and heap at the peak: the first event after which they "
+            "are greatest.",
         ),
         Column(
             "peak_capacity_percent",
@@ -89,11 +89,15 @@ SUMMARY_ROWS: Final = TableSchema(
             "peak_time_ms",
             pl.Float64(),
             "ms",
-            _UNTOLD,
+            _UNKNOWN_USE,
             "Time of the peak, since the start of the profile.",
         ),
-        Column("peak_stack_bytes", pl.Int64(), "bytes", _UNTOLD, "Stack at the peak."),
-        Column("peak_heap_bytes", pl.Int64(), "bytes", _UNTOLD, "Heap at the peak."),
+        Column(
+            "peak_stack_bytes", pl.Int64(), "bytes", _UNKNOWN_USE, "Stack at the peak."
+        ),
+        Column(
+            "peak_heap_bytes", pl.Int64(), "bytes", _UNKNOWN_USE, "Heap at the peak."
+        ),
         Column(
             "peak_free_bytes",
             pl.Int64(),
@@ -113,14 +117,14 @@ SUMMARY_ROWS: Final = TableSchema(
             pl.Int64(),
             "",
             "no event carries an address",
-            "Frees of blocks that nobody saw allocated.",
+            "Number of deallocations of blocks whose allocation was not recorded.",
         ),
         Column(
             "address_reuse",
             pl.Int64(),
             "",
             "no event carries an address",
-            "Allocations at an address where a block was still alive.",
+            "Number of allocations at an address where a block was still alive.",
         ),
     ),
 )
@@ -129,11 +133,19 @@ TIMELINE_ROWS: Final = TableSchema(
     "an allocation or a deallocation",
     "by time; extremes of equal spans and the peak, or every event",
     (
-        Column("time_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."),
+        Column(
+            "time_ms",
+            pl.Float64(),
+            "ms",
+            NEVER,
+            "Time of the event, since the start of the profile.",
+        ),
         Column(
             "stack_bytes", pl.Int64(), "bytes", "not recorded", "Stack after the event."
         ),
-        Column("heap_bytes", pl.Int64(), "bytes", _UNTOLD, "Heap after the event."),
+        Column(
+            "heap_bytes", pl.Int64(), "bytes", _UNKNOWN_USE, "Heap after the event."
+        ),
         Column(
             "free_bytes",
             pl.Int64(),
@@ -154,7 +166,7 @@ TIMELINE_ROWS: Final = TableSchema(
             pl.Int64(),
             "bytes",
             "not recorded",
-            "What was asked for; negative of a deallocation.",
+            "Bytes that the allocation asked for; negative of a deallocation.",
         ),
         Column(
             "allocation_bytes",
@@ -179,7 +191,7 @@ TIMELINE_ROWS: Final = TableSchema(
             "memory_in_use_bytes",
             pl.Int64(),
             "bytes",
-            _UNTOLD,
+            _UNKNOWN_USE,
             "Stack and heap after the event.",
         ),
     ),
@@ -195,17 +207,17 @@ BREAKDOWN_ROWS: Final = TableSchema(
             pl.Int64(),
             "bytes",
             "not recorded",
-            "Their sizes added up.",
+            "Sizes of the blocks added up.",
         ),
         Column(
             "requested_bytes",
             pl.Int64(),
             "bytes",
             "not recorded, or no single allocation",
-            "What was asked for, added up.",
+            "Bytes that the blocks' allocations asked for, added up.",
         ),
         Column(
-            "occurrences", pl.Int64(), "", "no single allocation", "How many blocks."
+            "occurrences", pl.Int64(), "", "no single allocation", "Number of blocks."
         ),
         _REGION,
         _TYPE,
@@ -217,29 +229,65 @@ STEP_ROWS: Final = TableSchema(
     "a step",
     "by time",
     (
-        Column("step_id", pl.Int64(), "", "the step has no number", "Its number."),
-        Column("name", pl.String(), "", "the step has no name", "Its name."),
         Column(
-            "start_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."
+            "step_id", pl.Int64(), "", "the step has no number", "Number of the step."
         ),
-        Column("end_ms", pl.Float64(), "ms", NEVER, "Since the start of the profile."),
+        Column("name", pl.String(), "", "the step has no name", "Name of the step."),
+        Column(
+            "start_ms",
+            pl.Float64(),
+            "ms",
+            NEVER,
+            "Begin of the step, since the start of the profile.",
+        ),
+        Column(
+            "end_ms",
+            pl.Float64(),
+            "ms",
+            NEVER,
+            "End of the step, since the start of the profile.",
+        ),
         Column(
             "open_end",
             pl.Boolean(),
             "",
             NEVER,
-            "The last step: nothing shows where it ends.",
+            "Whether the step is the last one, whose end nothing shows.",
         ),
-        Column("start_bytes", pl.Int64(), "bytes", _UNTOLD, "In use when it began."),
-        Column("end_bytes", pl.Int64(), "bytes", _UNTOLD, "In use when it ended."),
+        Column(
+            "start_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNKNOWN_USE,
+            "Memory in use when the step began.",
+        ),
+        Column(
+            "end_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNKNOWN_USE,
+            "Memory in use when the step ended.",
+        ),
         Column(
             "growth_bytes",
             pl.Int64(),
             "bytes",
-            _UNTOLD,
-            "What it left behind: use at its end less that at its begin.",
+            _UNKNOWN_USE,
+            "Memory in use at the end of the step less that at its begin.",
         ),
-        Column("min_bytes", pl.Int64(), "bytes", _UNTOLD, "Least use in the step."),
-        Column("max_bytes", pl.Int64(), "bytes", _UNTOLD, "Greatest use in the step."),
+        Column(
+            "min_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNKNOWN_USE,
+            "Least memory in use in the step.",
+        ),
+        Column(
+            "max_bytes",
+            pl.Int64(),
+            "bytes",
+            _UNKNOWN_USE,
+            "Greatest memory in use in the step.",
+        ),
     ),
 )

@@ -21,26 +21,28 @@ if TYPE_CHECKING:
 
 __all__ = ["doubts_of", "growth_of", "missing_of", "missing_of_rows"]
 
-_RECORD_MORE: Final = "Record with a release of the framework whose allocator tells it."
+_RECORD_MORE: Final = (
+    "Record with a release of the framework whose allocator reports it."
+)
 _NOT_RECORDED: Final = {
     field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=_RECORD_MORE)
     for field, reason in {
-        "stack_bytes": "No event tells of a stack, which is set aside beside the heap.",
-        "heap_bytes": "The events tell neither the memory in use nor all sizes.",
-        "free_bytes": "No event tells how much is free.",
-        "fragmentation": "No event tells how the free memory is divided.",
-        "requested_bytes": "No event tells how much was asked for.",
-        "allocation_bytes": "No event tells the size of its block.",
+        "stack_bytes": "No event reports a stack, which is set aside beside the heap.",
+        "heap_bytes": "The events report neither the memory in use nor all sizes.",
+        "free_bytes": "No event reports how much is free.",
+        "fragmentation": "No event reports how the free memory is divided.",
+        "requested_bytes": "No event reports how much was asked for.",
+        "allocation_bytes": "No event reports the size of its block.",
         "op_name": "No allocation names the op that asked for it.",
-        "region_type": "No allocation tells what it is for.",
-        "data_type": "No allocation tells its data type.",
-        "tensor_shape": "No allocation tells its shape.",
+        "region_type": "No allocation reports what it is for.",
+        "data_type": "No allocation reports its data type.",
+        "tensor_shape": "No allocation reports its shape.",
         "capacity_bytes": "Neither the size of the memory is recorded nor all of its "
         "parts (stack, heap and free), which add up to it.",
-        "peak_heap_lifetime_bytes": "No event tells the greatest use since the process "
-        "began.",
-        "addresses": "No event carries an address, so nothing tells which allocation a "
-        "deallocation ends, or what was alive.",
+        "peak_heap_lifetime_bytes": "No event reports the greatest use since the "
+        "process began.",
+        "addresses": "No event carries an address, so it is not known which allocation "
+        "a deallocation ends, or what was alive.",
     }.items()
 }
 #: Columns that are levels of the memory in use.
@@ -56,7 +58,7 @@ _OLDER_UNCOUNTED: Final = Unavailable(
 )
 _NOT_AT_PEAK: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="The event of the peak does not tell it.",
+    reason="The event of the peak does not report it.",
     remedy="Look at the timeline, where other events may.",
 )
 _IN_NO_STEP: Final = Unavailable(
@@ -74,7 +76,7 @@ _NOTHING_FREE: Final = Unavailable(
 def growth_of(
     steps: pl.DataFrame, *, field: str
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Growth over the closed steps, over the open one where there is no other."""
+    """Return the growth over closed steps, else over the open one."""
     closed = steps.filter(~pl.col("open_end"))
     measured = closed if len(closed) else steps
     return statistics_of(measured["growth_bytes"].drop_nulls().to_numpy(), field=field)
@@ -83,7 +85,7 @@ def growth_of(
 def missing_of_rows(
     rows: pl.DataFrame, memories: Mapping[str, Memory]
 ) -> list[Missing]:
-    """Columns of the summary that no memory has a value for."""
+    """Return columns of the summary that no memory has a value for."""
     no_use, nowhere = _NOT_RECORDED["heap_bytes"], _NOT_RECORDED["addresses"]
     reasons = {
         "capacity_bytes": _NOT_RECORDED["capacity_bytes"],
@@ -112,7 +114,7 @@ def missing_of_rows(
 
 
 def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
-    """Every field of a memory that is null, and every column that is."""
+    """Return every field of a memory that is null, and every column that is."""
     path = f"memories.{name}"
     found = [
         _NOT_RECORDED[field].for_field(f"{path}.{field}")
@@ -136,7 +138,7 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
         found += growth_of(memory.steps, field=field)[1]
     found += _missing_at_peak(path, memory, reasons)
     reasons |= dict.fromkeys(_LEVELS, reasons["heap_bytes"])
-    # What is no single allocation was not asked for by anybody.
+    # A row that is no single allocation has no requested size.
     itemised = {"breakdown": pl.col("occurrences").is_not_null()}
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
         found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
@@ -175,7 +177,7 @@ def _missing_at_peak(
 def doubts_of(
     name: str, memory: Memory, view: MemoryView, facts: Facts
 ) -> list[QualityNote]:
-    """What is contradictory in the events of one memory."""
+    """Return what is contradictory in the events of one memory."""
     found = []
     least, greatest = facts.least_capacity, facts.capacity
     if least is not None and greatest is not None and least != greatest:
@@ -219,7 +221,7 @@ def doubts_of(
                 kind="memory_use_replayed",
                 severity="info",
                 scope=name,
-                message=f"The events of {name} do not tell the memory in use; it is "
+                message=f"The events of {name} do not report the memory in use; it is "
                 "what they add up to, so blocks older than the profile are only seen "
                 "where they are freed.",
             )

@@ -32,14 +32,16 @@ class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
     """The first event after which stack and heap together are greatest.
 
     Attributes:
-        time_ms: Since the start of its host's profile.
-        memory_in_use_bytes: Stack and heap.
-        stack_bytes: Reserved.
-        heap_bytes: In use.
-        free_bytes: Left.
-        fragmentation: 1 - largest free chunk / free, 0 to 1; None where nothing was
-            free.
-        step_id: Number of the step; null in no step, and where no step is known.
+        time_ms: Time of the peak, since the start of its host's profile.
+        memory_in_use_bytes: Size of stack and heap together.
+        stack_bytes: Size of the stack, which is reserved beside the heap; null where
+            unknown.
+        heap_bytes: Size of the heap in use.
+        free_bytes: Size of the free memory; null where not recorded.
+        fragmentation: 1 - largest free chunk / free memory, 0 to 1; null where nothing
+            was free or it was not recorded.
+        step_id: Number of the step at the peak; null in no step, and where no step is
+            known.
     """
 
     time_ms: float
@@ -59,8 +61,8 @@ class MemoryWarning(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: `fragmentation` or `near_capacity`.
         severity: `warning` or `critical`.
-        value: A share, 0 to 1.
-        threshold: The share from which on it is said.
+        value: Value that passes the threshold: a share, 0 to 1.
+        threshold: Threshold: the share from which on the warning is given.
     """
 
     kind: str
@@ -73,24 +75,30 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """One memory of one host; counts are of all its events.
 
     Attributes:
-        allocations: Allocations in the profile.
-        deallocations: Deallocations in the profile.
-        unmatched_deallocations: Those of blocks that nobody saw allocated, as a rule
-            because they are older than the profile; None without addresses.
-        address_reuse: Allocations at an address where a block was alive, so that its
-            deallocation is missing; None without addresses.
-        capacity_bytes: The size of the memory; where that is not recorded, stack, heap
-            and free together, the greatest if it changes.
-        peak_heap_lifetime_bytes: Greatest heap since the process began.
-        peak: The peak in the profile; None where no use is known.
-        level: `recorded`; `replayed` where events do not tell the memory in use, so
-            that it is what they add up to and older blocks are only partly seen;
-            `recorded_since_start` where the allocator counts no older blocks.
+        allocations: Number of allocations in the profile.
+        deallocations: Number of deallocations in the profile.
+        unmatched_deallocations: Number of deallocations of blocks whose allocation was
+            not recorded, as a rule because they are older than the profile; null
+            without addresses.
+        address_reuse: Number of allocations at an address where a block was alive, so
+            that its deallocation is missing; null without addresses.
+        capacity_bytes: Size of the memory; where that is not recorded, stack, heap and
+            free together, the greatest if it changes. Null where neither is known.
+        peak_heap_lifetime_bytes: Greatest size of the heap since the process began;
+            null where not recorded.
+        peak: The peak in the profile; null where no use is known.
+        level: How the memory in use is known: `recorded`; `replayed` where events do
+            not report it, so that it is the sum of the events and older blocks are only
+            partly seen; `recorded_since_start` where the allocator counts no older
+            blocks.
         timeline: Extremes and the peak, or every event.
-        breakdown: What was alive; it adds up to the memory in use then.
-        breakdown_time_ms: When: the peak, or what was asked for.
-        steps: Use at the boundaries of steps.
-        growth_bytes_per_step: Statistics over the closed steps.
+        breakdown: Blocks that were alive at `breakdown_time_ms`; they add up to the
+            memory in use then.
+        breakdown_time_ms: Time of the breakdown, since the start of the profile: the
+            peak, or the time that was asked for; null where neither is known.
+        steps: Memory in use at the boundaries of steps.
+        growth_bytes_per_step: Statistics of the growth of the memory in use over the
+            closed steps.
         warnings: Thresholds that are passed at the peak.
     """
 
@@ -114,11 +122,14 @@ class Facts(NamedTuple):
     """What takes all events of a memory to know.
 
     Attributes:
-        frees: Deallocations.
-        placed: Some event carries an address.
-        capacity: Greatest size, or sum of stack, heap and free; None where never known.
-        least_capacity: Least one.
-        lifetime_peak: Greatest heap since the process began; None if not recorded.
+        frees: Number of deallocations.
+        placed: Whether any event carries an address.
+        capacity: Greatest capacity, or sum of stack, heap and free; None where never
+            known.
+        least_capacity: Least capacity, or sum of stack, heap and free; None where never
+            known.
+        lifetime_peak: Greatest size of the heap since the process began; None if not
+            recorded.
     """
 
     frees: int
@@ -159,7 +170,7 @@ def _integer(value: object) -> int | None:
 def passed_thresholds(
     peak: MemoryPeak | None, capacity: int | None
 ) -> tuple[MemoryWarning, ...]:
-    """What is said of a peak.
+    """List the warnings about a peak.
 
     Definition: docs/tools/memory_profile.md#summary.
     """

@@ -55,11 +55,11 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rows: One row per memory, by host, fullest first.
-        memories: Id → memory, in the same order. The id is the allocator's name, with
-            the host before it where several hosts are selected.
+        memories: Id → memory, in the order of `rows`. The id is the allocator's name,
+            with the host before it where several hosts are selected.
         missing: What could not be looked at.
-        quality: What is contradictory in the events.
-        inputs: Host → allocator events and memories that were read.
+        quality: Contradictions in the events.
+        inputs: Host → number of allocator events and memories that were read.
     """
 
     rows: Annotated[pl.DataFrame, SUMMARY_ROWS]
@@ -126,7 +126,7 @@ def analyse(
 
 
 def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
-    """The memories of a host, fullest first."""
+    """Return the memories of a host, fullest first."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
         return allocations

@@ -76,7 +76,7 @@ class MemoryView(Frozen, frozen=True):
         return not self.memory.replayed and counted.eq(other=False).any()
 
     def use_after(self, place: int) -> tuple[int | None, int]:
-        """Heap and stack after the event at a place; before all events at -1.
+        """Return heap and stack after the event at a place; before all events at -1.
 
         The heap is None where it is not known; the stack counts as nothing then.
         """
@@ -94,7 +94,7 @@ class MemoryView(Frozen, frozen=True):
 
 
 def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
-    """The events at these places, columns `TIMELINE_ROWS`."""
+    """Return the events at these places, columns `TIMELINE_ROWS`."""
     memory = view.memory
     rows = memory.rows[places]
     source = view.replay.source[rows]
@@ -138,7 +138,7 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
 
 
 def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
-    """At most so many places in time order: extremes of equal spans, and the peak.
+    """Choose at most so many places in time order: extremes of spans, and the peak.
 
     Every span of time keeps its first least and its first greatest use. None keeps
     every event.
@@ -166,7 +166,7 @@ def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
 
 
 def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
-    """What is in use after the event at a place, columns `BREAKDOWN_ROWS`.
+    """Return what is in use after the event at a place, columns `BREAKDOWN_ROWS`.
 
     Live allocations, largest first, then what no event itemises; together exactly the
     memory in use where that is known.
@@ -227,7 +227,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
 def _rest_name(
     view: MemoryView, place: int, alive: NDArray[np.int64], rest: int | None
 ) -> str:
-    """What the difference between use and live allocations is, in words."""
+    """Return what the difference between use and live allocations is, in words."""
     if rest is not None and rest < 0:
         return LOST
     until = view.memory.rows[: place + 1]
@@ -241,7 +241,7 @@ def _rest_name(
 
 
 def step_rows(view: MemoryView) -> pl.DataFrame:
-    """Use at the begin and end of every step, columns `STEP_ROWS`.
+    """Return the use at the begin and end of every step, columns `STEP_ROWS`.
 
     An event at the very instant of a boundary belongs to the step that begins.
     """
@@ -286,9 +286,10 @@ def _extreme(
     before: NDArray[np.int64],
     last: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Least (sign 1) or greatest (-1) level from place `before` to `last`, without it.
+    """Return the least (sign 1) or greatest (-1) level between `before` and `last`.
 
-    The place before the first event is the last entry of `level`.
+    The range includes `before` and excludes `last`. The place before the first event is
+    the last entry of `level`.
     """
     highest = np.iinfo(np.int64).max
     signed = np.where(known, sign * level, highest)

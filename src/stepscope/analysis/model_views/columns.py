@@ -15,15 +15,15 @@ VIEW_ROWS: Final = TableSchema(
     "a node of the model",
     "depth first",
     (
-        Column("id", pl.Int64(), "", NEVER, "Its number in the order shown."),
+        Column("id", pl.Int64(), "", NEVER, "Number of the node in the order shown."),
         Column(
             "parent",
             pl.Int64(),
             "",
             "a root",
-            "Number of the nearest shown node above.",
+            "Number of the nearest shown node above this one.",
         ),
-        Column("depth", pl.Int64(), "", NEVER, "Nodes down to it; 1 is a root."),
+        Column("depth", pl.Int64(), "", NEVER, "Depth of the node; 1 is a root."),
         Column(
             "name",
             pl.String(),
@@ -36,32 +36,37 @@ VIEW_ROWS: Final = TableSchema(
             pl.String(),
             "",
             "a scope, or ops of several types",
-            "Type of its op.",
+            "Type of the node's op.",
         ),
         Column(
             "occurrences",
             pl.Int64(),
             "",
             NEVER,
-            "Executions in the node and beneath it; what a host and a device both "
-            "show of an op counts once.",
+            "Number of executions in the node and beneath it; an op that both a "
+            "host and a device show counts once.",
         ),
         Column(
             "total_us",
             pl.Float64(),
             "us",
             NEVER,
-            "Host self time and device time, with what is beneath.",
+            "Self time on hosts and time on devices, of the node and all nodes "
+            "beneath it.",
         ),
         Column(
-            "self_us", pl.Float64(), "us", NEVER, "The same without what is beneath."
+            "self_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Self time on hosts and time on devices, without the nodes beneath.",
         ),
         Column(
             "percent",
             pl.Float64(),
             "percent",
             "no time was recorded",
-            "Share of the time that is accounted.",
+            "Share of the total time that is accounted.",
         ),
         Column(
             "host_us",
@@ -96,29 +101,30 @@ VIEW_ROWS: Final = TableSchema(
             pl.Int64(),
             "FLOP",
             "known of no execution",
-            "Floating-point operations of the executions for which they are known, "
-            "with what is beneath.",
+            "Floating-point operations of the executions whose operations are "
+            "known, nodes beneath included.",
         ),
         Column(
             "self_flops",
             pl.Int64(),
             "FLOP",
             "known of no execution",
-            "The same without what is beneath.",
+            "Floating-point operations of the executions whose operations are "
+            "known, without the nodes beneath.",
         ),
         Column(
             "flops_known_percent",
             pl.Float64(),
             "percent",
             "the node took no time",
-            "Share of its total time that ops with known operations took; below 100 "
-            "flops is a lower bound.",
+            "Share of the node's total time taken by ops with known operations; "
+            "below 100 flops is a lower bound.",
         ),
         Column(
             "parameters",
             pl.Int64(),
             "elements",
-            "the view shows none, or nothing tells of variables",
+            "the view shows none, or no variables are known",
             "Elements of the model's variables as described, else of those that "
             "layers read; each counts once, where it is read first, and of several "
             "hosts that with most.",

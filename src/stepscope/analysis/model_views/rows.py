@@ -29,7 +29,7 @@ _ASCENDING: Final = frozenset({"name", "depth"})
 def view_rows(
     tree: Tree, settings: Settings, *, host: bool, device: bool
 ) -> pl.DataFrame:
-    """The nodes to show, depth first, columns `VIEW_ROWS` as far as selected.
+    """List the nodes to show, depth first, columns `VIEW_ROWS` as far as selected.
 
     Args:
         tree: All nodes.
@@ -60,7 +60,7 @@ def view_rows(
 
 
 def _started(tree: Tree, settings: Settings) -> tuple[list[int], NDArray[np.int64]]:
-    """The outermost nodes to start from, and depths below them; 0 is left out."""
+    """Return the nodes to start from, and depths below them; 0 is left out."""
     depth = np.zeros(len(tree.parent), np.int64)
     roots = []
     started = _named(tree, settings.start_name_regexes)
@@ -80,7 +80,7 @@ def _started(tree: Tree, settings: Settings) -> tuple[list[int], NDArray[np.int6
 def _wanted(
     tree: Tree, settings: Settings, depth: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Nodes that reach every threshold and whose names are wanted, at any depth."""
+    """Find the nodes of any depth that reach every threshold and have a wanted name."""
     shown = tree.spent_ps(total=True) >= settings.min_micros * PS_PER_US
     for metric, least in (
         ("device_ps", settings.min_accelerator_micros * PS_PER_US),
@@ -110,14 +110,14 @@ def _named(tree: Tree, patterns: tuple[str, ...]) -> NDArray[np.bool_]:
 def _listed(
     tree: Tree, roots: list[int], shown: NDArray[np.bool_], settings: Settings
 ) -> tuple[list[int], dict[int, int]]:
-    """Shown nodes depth first, and the nearest shown node above each of them."""
+    """List shown nodes depth first, and the nearest shown node above each of them."""
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parent):
         children.setdefault(parent, []).append(node)
     key = _keys(tree, settings)
     order: list[int] = []
     above: dict[int, int] = {}
-    # What stands under a hidden node moves up, so a node's children are sorted only
+    # What is beneath a hidden node moves up, so a node's children are sorted only
     # with those of the hidden ones among them.
     stack = [
         (node, -1) for node in reversed(_sorted(_open(roots, children, shown), key))
@@ -134,7 +134,7 @@ def _listed(
 def _open(
     nodes: list[int], children: dict[int, list[int]], shown: NDArray[np.bool_]
 ) -> list[int]:
-    """The nodes that are shown, and in place of a hidden one what it has beneath it."""
+    """Replace each hidden node by the shown nodes beneath it."""
     found = []
     waiting = list(nodes)
     while waiting:
@@ -151,7 +151,7 @@ def _sorted(nodes: list[int], key: list[tuple[float, str]]) -> list[int]:
 
 
 def _keys(tree: Tree, settings: Settings) -> list[tuple[float, str]]:
-    """By node what to sort by; equal ones by name."""
+    """Return what to sort each node by; equal ones by name."""
     by = settings.order_by
     if by in _ASCENDING:
         return [(0.0, name) for name in tree.name]
@@ -172,7 +172,7 @@ def _keys(tree: Tree, settings: Settings) -> list[tuple[float, str]]:
 
 
 def _frame(tree: Tree, order: list[int], *, host: bool, device: bool) -> pl.DataFrame:
-    """The columns of the nodes in order; what was not recorded is null."""
+    """Return the columns of the nodes in order; what was not recorded is null."""
     at = np.array(order, np.int64)
     names = [
         *((f"own_{name}", tree.own[at, place]) for place, name in enumerate(METRICS)),

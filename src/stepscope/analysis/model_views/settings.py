@@ -30,8 +30,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`Options` with everything decided; the fields of the same names.
 
     Attributes:
-        trainable_only: Of the variables that the recording describes only those that
-            are trained, as one of the presets has it, and `show_trainable_variables`.
+        trainable_only: Whether only trained variables count, of those that the
+            recording describes, as one of the presets and `show_trainable_variables`
+            ask.
     """
 
     max_depth: int = 10_000

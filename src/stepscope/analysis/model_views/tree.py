@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Tree", "grown", "summed"]
 
-#: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges that tell the
-#: metric behind it: where there is none, the metric is unknown.
+#: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges for which
+#: the metric after it is known: where it is 0, the metric is unknown.
 METRICS: Final = (
     *("occurrences", "host_ps", "device_ps", "flops", "has_flops", "known_ps"),
     *("allocated_bytes", "has_allocated_bytes", "parameters", "has_parameters"),
@@ -54,14 +54,14 @@ class Tree(NamedTuple):
     total: NDArray[np.int64]
 
     def value(self, metric: str, *, total: bool) -> NDArray[np.int64]:
-        """One metric of all nodes."""
+        """Return one metric of all nodes."""
         found: NDArray[np.int64] = (self.total if total else self.own)[
             :, _COLUMN[metric]
         ]
         return found
 
     def spent_ps(self, *, total: bool) -> NDArray[np.int64]:
-        """Time of all nodes, on hosts and devices."""
+        """Return time of all nodes, on hosts and devices."""
         return self.value("host_ps", total=total) + self.value("device_ps", total=total)
 
 
@@ -77,7 +77,7 @@ class _Nodes:
         self._paths = paths
 
     def child(self, parent: int, label: str) -> int:
-        """The node with a label under a parent (-1: at the top), made if it is new."""
+        """Return the node with a label under a parent (-1: none), made if it is new."""
         number = self._number.setdefault((parent, label), len(self.parent))
         if number == len(self.parent):
             self.parent.append(parent)
@@ -91,7 +91,7 @@ class _Nodes:
 def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tree:
     """Hang the charges of all hosts into one tree.
 
-    Variables of the model stand on every host that trains it, so a node has as many
+    Variables of the model are on every host that trains it, so a node has as many
     as the host that shows most of them; everything else adds up.
 
     Args:
@@ -128,7 +128,7 @@ def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tr
 
 
 def summed(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each node with all beneath it; parents come before their children."""
+    """Return each node with all beneath it; parents come before their children."""
     total = own.copy()
     for node in range(len(parent) - 1, -1, -1):
         if parent[node] >= 0:
@@ -181,7 +181,7 @@ class _Placing:
 
 
 def _metrics(row: dict[str, object]) -> list[int]:
-    """The values of `METRICS` of one charge."""
+    """Return the values of `METRICS` of one charge."""
 
     def number(name: str) -> int:
         value = row[name]
@@ -189,7 +189,7 @@ def _metrics(row: dict[str, object]) -> list[int]:
 
     spent = number("host_ps") + number("device_ps")
     runs = number("occurrences")
-    # A charge that ran nowhere else has its time told by what is known of it.
+    # A charge that ran nowhere else takes its time from what is known of it.
     share = number("known") / runs if runs else float(row["flops"] is not None)
     return [
         runs,

@@ -34,21 +34,22 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Four views of the same costs, over all selected hosts and devices.
 
     Attributes:
-        view: The one to show first.
-        scope: By name scope, or by module of the model; columns as far as selected,
-            depth first. The roots' totals add up to all recorded time.
-        graph: By op, each beneath the op that called it.
-        op: By op type.
-        code: By line of the program.
+        view: Name of the view to show first.
+        scope: Costs by name scope, or by module of the model; columns as far as
+            selected, depth first. The roots' totals add up to all recorded time.
+        graph: Costs by op, each op beneath the op that called it.
+        op: Costs by op type.
+        code: Costs by line of the program.
         total_us: Time of everything that was accounted, on hosts and devices.
-        flops_known_percent: The share of it that ops with known operations took.
+        flops_known_percent: Share of the total time taken by ops with known operations;
+            null where no time was recorded.
         settings: The options as they were decided.
-        step: Number of the step that is shown; null for all of the recording, and
-            where several are asked for.
+        step: Number of the step that is shown; null for all of the recording, and where
+            several are asked for.
         steps: Numbers of the steps that are shown, by host; null for all of the
             recording.
         missing: Columns that hold nulls, with the reasons.
-        inputs: Host → executions and device activities that were read.
+        inputs: Host → number of executions and device activities that were read.
     """
 
     view: str
@@ -138,7 +139,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     )
 
 
-#: Column that may be unknown of a whole tree → the metric that tells.
+#: Column that may be unknown of a whole tree → the metric that decides it.
 _TOLD_BY: Final = {
     "flops": "flops",
     "self_flops": "flops",
@@ -153,12 +154,12 @@ _NO_SHAPES: Final = Unavailable(
 )
 _NO_VARIABLES: Final = Unavailable(
     code="NO_SHAPES",
-    reason="nothing tells the sizes of the variables that these nodes read: that takes "
-    "the modules of the model and the sizes of operands.",
+    reason="the sizes of the variables that these nodes read are not known: that "
+    "takes the modules of the model and the sizes of operands.",
     remedy="Record modules and shapes with the profiler of the framework where it can "
     "(`with_modules=True`, `record_shapes=True`).",
 )
-#: Where described variables stand.
+#: Type of the nodes of described variables.
 _OF_TABLE: Final = frozenset({("scope", "parameters"), ("op", "parameters")})
 _NOT_HERE: Final = Unavailable(
     code="NO_SAMPLES",
@@ -180,8 +181,8 @@ _NO_BYTES: Final = Unavailable(
 )
 _NO_LINES: Final = Unavailable(
     code="HOST_LEVEL",
-    reason="for what stands under (no source line) neither a line of the program nor "
-    "the Python call around it was recorded.",
+    reason="for what is listed under (no source line) neither a line of the "
+    "program nor the Python call around it was recorded.",
     remedy="Record with the Python tracer on (`python_tracer_level=1`, "
     "`with_stack=True`), or compile the step (`jit_compile=True`, `jax.jit`).",
 )
@@ -193,7 +194,7 @@ _NO_TIME: Final = Unavailable(
 
 
 def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
-    """Why nothing is known to have run on a host."""
+    """Return why nothing is known to have run on a host."""
     why = profile.derived(host, host_ops)
     return why if isinstance(why, Unavailable) else NO_OPS
 
@@ -215,7 +216,7 @@ def _why_no_host(work: ModelWork, *, everything: bool) -> Unavailable:
 
 
 def _chosen(options: Options) -> bool:
-    """Only some steps are asked for."""
+    """Return whether only some steps are asked for."""
     wanted = (options.step, options.step_name, options.last_steps)
     return any(one is not None for one in wanted)
 
@@ -223,7 +224,7 @@ def _chosen(options: Options) -> bool:
 def _step_rows(
     profile: ProfileData, works: dict[str, ModelWork], options: Options
 ) -> dict[str, tuple[int, ...] | None] | Unavailable:
-    """By host: rows of the steps asked for; None for everything.
+    """Return by host the rows of the steps asked for; None for everything.
 
     Raises:
         BadUsage: No host has such a step.
@@ -274,7 +275,7 @@ def _marked(profile: ProfileData, host: str) -> list[tuple[int, str | None]]:
 def _numbers(
     works: dict[str, ModelWork], steps: dict[str, tuple[int, ...] | None]
 ) -> dict[str, tuple[int, ...]]:
-    """Numbers of the steps that were chosen, by host."""
+    """Return numbers of the steps that were chosen, by host."""
     return {
         name: tuple(works[name].step_numbers[row] for row in rows or ())
         for name, rows in steps.items()
@@ -291,7 +292,7 @@ def _missing(
     settings: Settings,
     everything: bool,
 ) -> list[Missing]:
-    """An entry for each column with nulls, and for each host that was left out."""
+    """Explain each column with nulls, and each host that was left out."""
     first = next(iter(works.values()))
     allocations = first.allocations
     reasons = {

@@ -68,18 +68,18 @@ _NO_PEAKS: Final = Unavailable(
 
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
-    """The reason why each of `RATES` can be null in all of these rows."""
+    """Return the reason why each of `RATES` can be null in all of these rows."""
     told = rows["operational_intensity"].count()
     return dict.fromkeys(RATES, NO_COSTS) | ({"bound_by": _NO_PEAKS} if told else {})
 
 
 def device_costs(profile: ProfileData) -> pl.DataFrame:
-    """Costs and peaks of device ops over all hosts and devices: `COSTS` by op."""
+    """Return `COSTS` by device op over all hosts and devices."""
     return _merged(profile, op_costs, device_ops)
 
 
 def host_costs(profile: ProfileData) -> pl.DataFrame:
-    """The same of host ops, where the hosts do the work themselves."""
+    """Return `COSTS` by host op, where the hosts do the work themselves."""
     return _merged(profile, host_op_costs, host_ops)
 
 
@@ -88,7 +88,7 @@ def _merged(
     costs: Callable[..., pl.DataFrame | Unavailable],
     ops: Callable[..., DeviceOps | HostOps | Unavailable],
 ) -> pl.DataFrame:
-    """Sums by op; what one host or device cannot tell, the sum cannot."""
+    """Sum by op; what is unknown on one host or device is unknown in the sum."""
     frames = [pl.DataFrame(schema=COSTS)]
     for host in profile.hosts:
         found, rows = profile.derived(host, costs), profile.derived(host, ops)
@@ -112,7 +112,7 @@ def _merged(
 
 
 def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
-    """The columns `RATES` by row.
+    """Return the columns `RATES` by row.
 
     `bound_by` is what is used most of what it could give in the time: the units that
     the op's kernels compute with (Compute), or the device's memory (HBM); Latency

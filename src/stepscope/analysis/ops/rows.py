@@ -61,7 +61,7 @@ _SUMS: Final = (
 )
 _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="nothing tells which step any device activity belongs to.",
+    reason="it is not known which step any device activity belongs to.",
     remedy=RECORD_LAUNCHES,
 )
 
@@ -150,7 +150,7 @@ NO_OPS: Final = Unavailable(
 
 
 def without_steps(profile: ProfileData) -> Unavailable:
-    """Why times per step are unknown where they are unknown as a whole."""
+    """Return why times per step are unknown where they are unknown as a whole."""
     for host in profile.hosts:
         for found in (profile.derived(host, steps), profile.derived(host, windows)):
             if isinstance(found, Unavailable):
@@ -159,7 +159,7 @@ def without_steps(profile: ProfileData) -> Unavailable:
 
 
 def launch_latency_ps(profile: ProfileData) -> float:
-    """The typical wait of an activity for its launch, where nothing else held it up.
+    """Return the typical wait of an activity for its launch, on an empty queue.
 
     The median from the end of the launch call to the begin of the activity, over
     launches that found an empty queue; 20 µs where there are too few of them.

@@ -37,7 +37,7 @@ class OpSelection(Frozen, frozen=True, eq=True):
     scope: str | None
 
     def matches(self, column: str) -> pl.Expr:
-        """True for the names in a column that are meant; False for null."""
+        """Match the names in a column that are meant; False for null."""
         name = pl.col(column)
         if self.op is not None:
             return (name == self.op).fill_null(value=False)
@@ -113,7 +113,7 @@ def _instead(nearest: list[str]) -> str:
 
 
 def _nearest(wanted: str, known: pl.Series) -> list[str]:
-    """Names that hold the text first, whatever their case; then those spelled alike."""
+    """List names that hold the text in any case first; then those spelled alike."""
     lowered = known.str.to_lowercase()
     inside = known.filter(lowered.str.contains(wanted.lower(), literal=True))
     holding = sorted(inside.to_list() if wanted else [], key=len)
@@ -124,7 +124,7 @@ def _nearest(wanted: str, known: pl.Series) -> list[str]:
 
 
 def _scopes(known: pl.Series) -> pl.Series:
-    """Every path that some name begins with."""
+    """Return every path that some name begins with."""
     found: set[str] = set()
     for separator in _SEPARATORS:
         # One round per level of the deepest names, over distinct names only.

@@ -1,1 +1,1 @@
-"""What can be asked of each tool: one Struct each, light to import."""
+"""Options of each tool: one Struct each, light to import."""

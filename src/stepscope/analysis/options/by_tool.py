@@ -1,4 +1,4 @@
-"""The options of every tool by its name, for who asks before any tool is loaded."""
+"""The options of every tool by its name, known before any tool is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `framework_op_stats`."""
+"""Options of `framework_op_stats`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepscope.analysis.options.values import Name, Prefix
 
 __all__ = ["Options"]
 
-#: Calls that are listed unless all are asked for; their number is always told.
+#: Calls that are listed unless all are asked for; their number is always given.
 _MOST_CALLS: Final = 1000
 
 
@@ -21,8 +21,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         include_idle: Give idle time rows of its own, and count it in percentages.
         op: Only the op with this name: its calls, kernels, copies, launches, share of
             the step, and what dominates.
-        scope: The same for all ops whose names begin with this path; not with `op`.
-        most_calls: How many calls of them to list at most; none for all.
+        scope: Only the ops whose names begin with this path: their calls, kernels,
+            copies, launches, share of the step, and what dominates; not with `op`.
+        most_calls: Largest number of calls to list; none for all.
     """
 
     include_idle: bool = False

@@ -1,4 +1,4 @@
-"""What can be asked of `inference_profile`."""
+"""Options of `inference_profile`."""
 
 from __future__ import annotations
 

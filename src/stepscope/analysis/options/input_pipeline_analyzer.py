@@ -1,4 +1,4 @@
-"""What can be asked of `input_pipeline_analyzer`."""
+"""Options of `input_pipeline_analyzer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `kernel_stats`."""
+"""Options of `kernel_stats`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `memory_profile`."""
+"""Options of `memory_profile`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `model_views`, with the names of the older profiler's API."""
+"""Options of `model_views`, with the names of the older profiler's API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Preset = Literal["time_and_memory", "trainable_variables_parameter", "float_oper
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show; None leaves it to the preset, and to the defaults behind it.
+    """What to show; None leaves it to the preset, and then to the defaults.
 
     A regular expression matches a whole name, or it does not match.
 

@@ -1,4 +1,4 @@
-"""What can be asked of `overview_page`."""
+"""Options of `overview_page`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         marker: Only the steps of this marker name (train, test, …).
         exclude_flags: Leave windows with one of these flags out of the statistics.
         parameters: Number of the model's parameters, for the expected time of an
-            all-reduce; left out, that of the recording's description of the model.
+            all-reduce; left out, the number in the recording's description of the
+            model.
         bandwidth_gib_per_s: Bandwidth between devices, for the expected time of an
             all-reduce.
     """

@@ -1,4 +1,4 @@
-"""What can be asked of `pod_viewer`."""
+"""Options of `pod_viewer`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What to show.
 
     Attributes:
-        hosts: Only the workers of these hosts; empty for all. What is said of them
-            still takes all hosts into account: whom they waited for, say.
+        hosts: Only the workers of these hosts; empty for all. The comparison still
+            takes all hosts into account: whom they waited for, say.
     """
 
     hosts: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What can be asked of `tf_data_bottleneck_analysis`."""
+"""Options of `tf_data_bottleneck_analysis`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of `trace_viewer`."""
+"""Options of `trace_viewer`."""
 
 from __future__ import annotations
 

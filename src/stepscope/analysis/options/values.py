@@ -1,7 +1,7 @@
 """Values of options that a help text calls by a name of their own.
 
 Every interface reads an option's type, default and sentence from its Struct; the title
-is what stands for the value in the help of the command line.
+is the placeholder of the value in the help of the command line.
 """
 
 from __future__ import annotations

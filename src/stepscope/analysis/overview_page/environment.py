@@ -28,14 +28,16 @@ class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One accelerator that a capture listed.
 
     Attributes:
-        host: Its host.
-        device: Its ordinal there.
-        type: What people call it; null where nothing identifies it.
-        cores: Multiprocessors.
-        compute_capability: Major and minor, `8.0`.
-        memory_bytes: Size of its memory.
-        memory_bandwidth_bytes_per_s: Peak rate.
-        used: It has recorded activity.
+        host: Host of the device.
+        device: Ordinal of the device on its host.
+        type: Product name of the device; null where nothing identifies it.
+        cores: Number of multiprocessors; null where not recorded.
+        compute_capability: Compute capability, major and minor, as in `8.0`; null where
+            not recorded.
+        memory_bytes: Size of the device's memory; null where not recorded.
+        memory_bandwidth_bytes_per_s: Peak rate of the device's memory; null where not
+            recorded.
+        used: Whether the device has recorded activity.
     """
 
     host: str
@@ -53,17 +55,21 @@ class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Name of the host in this profile.
-        hostname: As the file itself says.
-        file: Path that was read.
+        hostname: Name of the host as the file states it; null where it does not.
+        file: Path of the file that was read.
         format: Format of the file.
-        file_bytes: Its size.
-        start_unix_ns: Absolute time of the profile's 0.
-        duration_ms: From the first event to the last.
-        events: How many events it holds.
-        host_tracer_level: As in force while recording.
-        device_tracer_level: Likewise.
-        python_tracer_level: Likewise.
-        grouped: The producer stored step groups.
+        file_bytes: Size of the file.
+        start_unix_ns: Absolute time of the profile's time 0, in ns since 1970; null
+            where not recorded.
+        duration_ms: Time from the first event to the last; null without events.
+        events: Number of events that the file holds; null where unknown.
+        host_tracer_level: Level of the host tracer in force while recording; null where
+            not recorded.
+        device_tracer_level: Level of the device tracer in force while recording; null
+            where not recorded.
+        python_tracer_level: Level of the Python tracer in force while recording; null
+            where not recorded.
+        grouped: Whether the producer stored step groups.
     """
 
     host: str
@@ -84,16 +90,17 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The run's hosts and devices.
 
     Attributes:
-        hosts: Number of hosts used.
-        tasks: Number of files read.
+        hosts: Number of hosts that were looked at.
+        tasks: Number of files that were read.
         hostnames: Names of the hosts.
-        device_type: Of all devices; `CPU` where no device is listed; null where it is
-            not known.
-        device_count: Devices listed; 0 on CPU.
-        used_device_count: Devices with recorded activity.
+        device_type: Type that all devices share; `CPU` where no device is listed; null
+            where it is not known.
+        device_count: Number of devices listed; 0 on CPU, null where unknown.
+        used_device_count: Number of devices with recorded activity; null where unknown.
         devices: One entry per device.
         captures: One entry per file.
-        dropped_events: Events that the tracer says it lost; null where it does not.
+        dropped_events: Number of events that the tracer reports as lost; null where it
+            reports no number.
     """
 
     hosts: int
@@ -146,7 +153,7 @@ def run_environment(
     ), tuple(missing)
 
 
-#: What is not known where the table of devices is not.
+#: Fields that are unknown where the table of devices is absent.
 _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
 _NAMELESS: Final = Unavailable(
     code="NOT_RECORDED",
@@ -220,7 +227,7 @@ def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
 
 
 def _dropped(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Lost events as far as the tracers count them."""
+    """Count lost events as far as the tracers report them."""
     notes: list[QualityNote] = []
     for host in hosts:
         notes += profile.trace(host).quality_notes()

@@ -54,18 +54,20 @@ class TopOp(msgspec.Struct, frozen=True, kw_only=True):
     """One of the ops that take most time.
 
     Attributes:
-        rank: 1 is the longest.
+        rank: Place by self time; 1 is the longest.
         host_or_device: The side whose ops are listed.
         name: Name of the op.
-        category: Its type.
-        self_time_us: Its time, all hosts and devices added up.
-        self_time_percent: Of all named ops of the side.
-        cumulative_percent: With those of better rank.
-        occurrences: Executions.
-        flop_rate_gflops: Operations per time; null where its work is not known.
-        tensor_core_eligible: Null on a host and where nothing tells.
-        tensor_core_used: Likewise.
-        hosts: Where it ran.
+        category: Type of the op; null where unknown.
+        self_time_us: Self time of the op, all hosts and devices added up.
+        self_time_percent: Share of the self time of all named ops of the side.
+        cumulative_percent: Share of this op and of those of better rank together.
+        occurrences: Number of executions; null where unknown.
+        flop_rate_gflops: Operations per time; null where the op's work is not known.
+        tensor_core_eligible: Whether the op could run on Tensor Cores; null on a host
+            and where nothing shows it.
+        tensor_core_used: Whether the op ran on Tensor Cores; null on a host and where
+            nothing shows it.
+        hosts: Hosts on which the op ran.
     """
 
     rank: int
@@ -86,13 +88,16 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
     """How wide the kernels compute, by their time; copies and collectives apart.
 
     Attributes:
-        compute_16bit_percent: 16 bits or fewer.
-        compute_32bit_percent: 32 bits or more.
-        tf32_percent: 32-bit operands on Tensor Cores.
-        fp64_percent: 64 bits.
-        default_evidence_percent: Time of kernels of which nothing told the width.
-        kernels_16bit_count: How many kernels compute with 16 bits.
-        kernels_total_count: How many compute at all.
+        compute_16bit_percent: Share of the kernel time that computes in 16 bits or
+            fewer.
+        compute_32bit_percent: Share of the kernel time that computes in 32 bits or
+            more.
+        tf32_percent: Share of the kernel time with 32-bit operands on Tensor Cores.
+        fp64_percent: Share of the kernel time that computes in 64 bits.
+        default_evidence_percent: Share of the kernel time whose width nothing shows and
+            that counts as 32 bits.
+        kernels_16bit_count: Number of kernels that compute in 16 bits or fewer.
+        kernels_total_count: Number of kernels that compute.
     """
 
     compute_16bit_percent: float
@@ -108,13 +113,20 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """On which side ops ran; input pipeline ops are a third number.
 
     Attributes:
-        host_op_percent: Executions that put no work on a device.
-        device_op_percent: Executions that did.
-        host_self_time_percent: Share of the self time of both sides.
-        device_self_time_percent: Likewise.
-        host_executions: Counted.
-        device_executions: Counted.
-        dataset_executions: Counted; in neither share.
+        host_op_percent: Share of the op executions that put no work on a device; null
+            where unknown.
+        device_op_percent: Share of the op executions that put work on a device; null
+            where unknown.
+        host_self_time_percent: Self time of ops on hosts as a share of that on hosts
+            and devices; null where unknown.
+        device_self_time_percent: Self time of ops on devices as a share of that on
+            hosts and devices; null where unknown.
+        host_executions: Number of op executions that put no work on a device; null
+            where unknown.
+        device_executions: Number of op executions that put work on a device; null where
+            unknown.
+        dataset_executions: Number of executions of input pipeline ops, which are in
+            neither share; null where unknown.
     """
 
     host_op_percent: float | None
@@ -134,13 +146,13 @@ class Eager(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(NamedTuple):
-    """What op placement tells of a run.
+    """What is known of where the ops of a run ran.
 
     Attributes:
         placement: On which side ops ran.
         eager: How much ran eagerly.
-        is_training: Gradients or updates of parameters were seen.
-        missing: Why fields of them are null.
+        is_training: Whether gradients or updates of parameters were seen.
+        missing: Why fields of placement and eager are null.
     """
 
     placement: Placement | None
@@ -153,12 +165,15 @@ class FunctionMode(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of one graph function that were served in one way.
 
     Attributes:
-        name: The function.
-        mode: As recorded: concrete, traced-xla, notTraced-nonXla, eager, …
-        calls: How many.
-        self_time_us: Without calls of functions inside.
-        percent: Of the self time of all such calls.
-        tracing_count: How often it was traced since the program began.
+        name: Name of the graph function.
+        mode: Way in which the calls were served, as recorded: concrete, traced-xla,
+            notTraced-nonXla, eager, …
+        calls: Number of calls.
+        self_time_us: Time of the calls without calls of functions inside them.
+        percent: Share of the self time of all calls of graph functions; null where they
+            took no time.
+        tracing_count: How often the function was traced since the program began; null
+            where not recorded.
     """
 
     name: str
@@ -173,8 +188,9 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of graph functions.
 
     Attributes:
-        expensive_percent: Self time of calls that traced or ran eagerly.
-        calls: By function and mode, the longest first.
+        expensive_percent: Share of the self time of all calls that traced or ran
+            eagerly; null where they took no time.
+        calls: Calls by function and mode, the longest first.
     """
 
     expensive_percent: float | None
@@ -185,16 +201,17 @@ class Collective(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of exchange between devices.
 
     Attributes:
-        kind: all-reduce, all-gather, …
-        count: All of them.
-        count_per_step: On each device; null without steps.
+        kind: Kind of collective: all-reduce, all-gather, …
+        count: Number of collectives of this kind.
+        count_per_step: Number per step on each device; null without steps.
         mean_us: Mean duration.
         min_over_devices_us: Mean duration on the device where it is shortest, which
             waits least for the others.
-        exposed_us: Time in which nothing else ran on the device, added up.
-        bytes: Null: sizes stand in shapes, which were not recorded.
-        gib_per_s: Null likewise.
-        expected_us: Parameters × 4 bytes / bandwidth, where both were given.
+        exposed_us: Total time in which nothing else ran on the device.
+        bytes: Always null: sizes are part of shapes, which were not recorded.
+        gib_per_s: Always null: the bytes exchanged were not recorded.
+        expected_us: Expected time of an all-reduce: parameters × 4 bytes / bandwidth;
+            null unless both are known.
     """
 
     kind: str
@@ -215,7 +232,7 @@ def _percent(part: float, whole: float) -> float | None:
 def top_ops_of(
     profile: ProfileData,
 ) -> tuple[tuple[TopOp, ...] | None, tuple[Missing, ...]]:
-    """The ten longest named ops of the devices, or of the hosts without any device."""
+    """List the ten longest named ops of the devices, or of hosts without any device."""
     device = device_side(profile)
     evidence = [int(code) for code in PROGRAM_EVIDENCE]
     rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
@@ -288,7 +305,7 @@ def _uses_matrix_units(row: dict[str, int | None]) -> bool | None:
 def precision_of(
     profile: ProfileData, hosts: Sequence[str]
 ) -> PrecisionShares | Unavailable:
-    """Kernel time by width over all hosts that have devices."""
+    """Return kernel time by width over all hosts that have devices."""
     time = dict.fromkeys(("all", "16", "tf32", "fp64", "default"), 0)
     narrow = total = 0
     why: Unavailable | None = None
@@ -336,7 +353,7 @@ _NO_KERNELS: Final = Unavailable(
 
 
 def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
-    """Executions and self times by side, eager shares, and whether it is training."""
+    """Measure executions and self times by side, eager shares, and training."""
     found: list[OpPlacement] = []
     why = _NO_NAMES
     for host in hosts:
@@ -408,7 +425,7 @@ def _placement_missing(
     placement: Placement,
     eager: Eager,
 ) -> tuple[Missing, ...]:
-    """One entry per null: the absent side where one is, else that nothing tells."""
+    """List an entry per null: why a side is absent, else that nothing shows it."""
     absent: dict[str, Unavailable] = {}
     for host in hosts:
         for name, value in (
@@ -434,13 +451,13 @@ def _placement_missing(
 
 _NOT_TOLD: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="No execution of an op tells whether it ran eagerly or on which side.",
+    reason="No execution of an op shows whether it ran eagerly or on which side.",
     remedy="Record with host tracer level 2.",
 )
 
 
 def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unavailable:
-    """Calls of graph functions of all hosts."""
+    """Return calls of graph functions of all hosts."""
     frames, why = [], _NO_NAMES
     for host in hosts:
         calls = profile.derived(host, function_calls)
@@ -476,7 +493,7 @@ def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unav
 
 
 def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Elements of all variables that are trained; None where nobody described them.
+    """Count elements of all trained variables; None where nobody described them.
 
     Every host trains the same model: the first that describes it is asked. A variable
     of unknown shape makes the sum unknown.
@@ -499,13 +516,14 @@ def collectives_of(
     parameters: int | None,
     gib_per_s: float | None,
 ) -> tuple[Collective, ...] | Unavailable:
-    """Exchanges by kind; an empty tuple where devices exchanged nothing.
+    """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
 
     Args:
         profile: The run.
-        hosts: Those looked at.
+        hosts: Hosts that are looked at.
         step_count: Steps in which they were counted; None without steps.
-        parameters: Of the model, where the user or the recording tells.
+        parameters: Number of the model's parameters, where the user or the recording
+            gives it.
         gib_per_s: Bandwidth between devices, where the user gave it.
     """
     frames, why = [], None

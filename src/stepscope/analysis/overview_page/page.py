@@ -68,14 +68,14 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: `marker`, `device_line`, `launch` or `period`.
-        what: What repeats.
-        n: How many steps it gives.
-        period_ms: Median distance; null of fewer than two.
-        coverage: Share of the activity inside equal steps; null of markers.
-        cv: Spread of the work of the steps; null of markers.
-        confidence: 0 to 1.
-        accepted: Steps may be based on it.
-        why_not: Why not; empty where it is accepted.
+        what: Name of the marker, op or launch that repeats.
+        n: Number of steps that the candidate gives.
+        period_ms: Median time from one step to the next; null of fewer than two steps.
+        coverage: Share of the activity that lies inside equal steps; null of markers.
+        cv: Coefficient of variation of the work of the steps; null of markers.
+        confidence: Confidence in the candidate, 0 to 1.
+        accepted: Whether steps may be based on the candidate.
+        why_not: Why the candidate was not accepted; empty where it was.
     """
 
     source: str
@@ -93,11 +93,14 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
     """Where the steps come from, and how surely.
 
     Attributes:
-        source: As of the accepted candidate; null where there are no steps.
-        confidence: Likewise.
-        inferred: The program did not announce its steps; they were recognised.
-        anchor: Whose times begin the windows: `host`, `device` or `profile`.
-        candidates: What was tried, the preferred one first.
+        source: What the steps were found by: `marker`, `device_line`, `launch` or
+            `period`; null where there are no steps.
+        confidence: Confidence in the steps, 0 to 1; null where there are no steps.
+        inferred: Whether the steps were inferred from repetition, because the program
+            did not announce them.
+        anchor: Source of the times at which the windows begin: `host`, `device` or
+            `profile`.
+        candidates: Every way of finding steps that was tried, the preferred one first.
     """
 
     source: str | None
@@ -111,9 +114,9 @@ class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of one host alone.
 
     Attributes:
-        host: Its name.
-        step_detection: Where its steps come from.
-        summary: Its numbers.
+        host: Name of the host.
+        step_detection: Where the host's steps come from.
+        summary: Means and shares of the host.
     """
 
     host: str
@@ -127,40 +130,51 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         window: `steps`, or `profile` where there are none and everything is about the
             whole recording.
-        compat: Whose rules the step times and categories follow; empty for ours.
+        compat: Producer whose rules the step times and categories follow; empty for
+            stepscope's own rules.
         steps: Every step of every host.
-        step_count: Windows that the statistics use.
+        step_count: Number of windows that the statistics use.
         step_time_ms: Wall time of a step, to the begin of the next one.
-        batch_time_ms: Wall time of a batch, where a step may stand for several
-            (`steps_per_execution`).
-        device_step_time_ms: From the first to the last device activity of a step.
+        batch_time_ms: Wall time of a batch, where one step may run several
+            (`steps_per_execution`); null where unknown.
+        device_step_time_ms: Time from the first to the last device activity of a step;
+            null without device activity.
         breakdown_ms: Category → mean time; they add up to the mean step time. What
             could not be looked at is left out.
-        breakdown_std_ms: Category → standard deviation.
-        breakdown_percent: Category → share.
-        breakdown_detail_ms: Sub-bucket → mean time.
-        overlapped_ms: Kind of device work → time that other device work hid; not part
-            of the breakdown.
-        device_execution_percent: Share of the time in which a device worked.
-        kernel_launch_percent: Share in which a device waited for the host to launch.
-        input_percent: Share of waiting for input and transferring it.
-        any_device: The same with the devices taken as one.
-        step_detection: Where the steps come from; of the least certain host.
-        precision: How wide the kernels compute.
+        breakdown_std_ms: Category → standard deviation of its time.
+        breakdown_percent: Category → share of the step time.
+        breakdown_detail_ms: Sub-bucket of a category → mean time.
+        overlapped_ms: Kind of device work → mean time that other device work hid; not
+            part of the breakdown.
+        device_execution_percent: Share of the step time in which a device worked; null
+            where unknown.
+        kernel_launch_percent: Share of the step time in which a device waited for the
+            host to launch; null where unknown.
+        input_percent: Share of the step time spent waiting for input and transferring
+            it; null where unknown.
+        any_device: Breakdown and device share with the devices of each host taken as
+            one; null where there is no device.
+        step_detection: Where the steps come from, on the host where this is least
+            certain.
+        precision: Width in which the kernels compute; null where unknown.
         top_ops: The ops that take most time.
-        phases_ms: Forward, loss, backward and optimizer time of a step.
+        phases_ms: Mean forward, loss, backward and optimizer time of a step; null where
+            no op shows a phase.
         environment: What ran where.
         op_placement: On which side ops ran.
-        eager: How much ran eagerly.
-        collectives: What devices exchanged.
+        eager: Share of op time that ran eagerly; null where unknown.
+        collectives: Data exchanged between devices, by kind of collective; null where
+            unknown.
         tf_function: Calls of graph functions.
-        is_training: Gradients or updates of parameters were seen.
-        bottleneck: `host`, `device`, `both` or `unknown`.
-        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
-        by_host: Each host alone.
-        quality: Doubts that only a look at all hosts raises.
+        is_training: Whether gradients or updates of parameters were seen; null where
+            unknown.
+        bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
+        hosts_matched_by: How the steps of several hosts were matched: `step_num`,
+            `time` or `none`; `one_host` where there is nothing to match.
+        by_host: Summary of each host alone.
+        quality: Doubts that only a comparison of all hosts raises.
         missing: Null fields and left-out categories with their reasons.
-        inputs: Host → what was read, counted.
+        inputs: Host → how many rows of each table were read.
     """
 
     window: str
@@ -304,7 +318,7 @@ class _Notes:
         self.missing = missing
 
     def present(self, field: str, value: _Value | Unavailable) -> _Value | None:
-        """The value; null where it is unavailable, whose reason is kept."""
+        """Return the value; null where it is unavailable, whose reason is kept."""
         if isinstance(value, Unavailable):
             self.missing.append(value.for_field(field))
             return None
@@ -363,7 +377,7 @@ def _summary(
 
 
 def _not_averaged(matching: StepMatching) -> Unavailable:
-    """Why there are no numbers of all hosts together."""
+    """Return why there are no numbers of all hosts together."""
     return Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
@@ -426,7 +440,7 @@ def _phases(
     note: _Notes,
     matching: StepMatching,
 ) -> dict[str, float | None] | None:
-    """Mean time of each phase over the rows; a phase that no op shows is unknown."""
+    """Return each phase's mean time over the rows; unknown where no op shows it."""
     if not matching.in_lock_step:
         return note.present("phases_ms", _not_averaged(matching))
     frames = []
@@ -461,7 +475,7 @@ _NO_SUCH_PHASE: Final = Unavailable(
 def _is_training(
     run: ProfileData, hosts: Sequence[HostSteps], *, placed: bool | None
 ) -> bool | None:
-    """What op names say, and what the phases add where names are instructions."""
+    """Judge by op names, and by the phases where names are instructions."""
     for host in hosts:
         found = run.derived(host.host, phases)
         if not isinstance(found, Unavailable) and found.seen & _TRAINING:
@@ -488,7 +502,7 @@ def _collectives(
 
 
 def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
-    """How many rows of which tables the numbers come from."""
+    """Return how many rows of which tables the numbers come from."""
     counts: dict[str, int | None] = {}
     for name in ("tracks", "events", "device_activity", "launches"):
         table = run.table(host.host, name)

@@ -1,4 +1,4 @@
-"""The collectives of all workers of a run: matched, on one clock, waits told."""
+"""The collectives of all workers of a run: matched, on one clock, with waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def worker_collectives(
     Args:
         run: The run.
         hosts: The hosts that are looked at.
-        slots: As of `joined_steps`.
+        slots: Rows that `joined_steps` returns.
     """
     frames = [pl.DataFrame(schema={**COLLECTIVE_CALLS, "window": pl.Int32()})]
     frames[0] = frames[0].with_columns(host=pl.lit("", pl.String)).clear()
@@ -94,7 +94,7 @@ def worker_collectives(
 
 
 def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls with the window that each belongs to; null for none."""
+    """Return the calls with the window that each belongs to; null for none."""
     rows = host.windows.rows.with_row_index("window").select(
         pl.col("window").cast(pl.Int32), "step_row"
     )
@@ -110,7 +110,7 @@ def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
 def _shared_steps(
     hosts: Sequence[HostSteps], slots: pl.DataFrame
 ) -> dict[str, dict[int, tuple[int, int]]]:
-    """Host → step that others may share → its start and length."""
+    """Map hosts to the steps that others may share, with start and length."""
     found = {}
     for host in hosts:
         windows = host.rows.unique("window", maintain_order=True)

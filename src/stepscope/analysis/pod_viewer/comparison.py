@@ -54,18 +54,22 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The workers of one step side by side; nulls where there is only one.
 
     Attributes:
-        start_skew_ms: Between the first and the last worker to begin to compute.
-        start_skew_doubt_ms: How far off that may be, because hosts have clocks of
-            their own; 0 on one host, null where nothing tells.
-        imbalance: Largest device work / median device work - 1, a fraction.
+        start_skew_ms: Time between the first and the last worker to begin to compute;
+            null where it is unknown or there is one worker.
+        start_skew_doubt_ms: Possible error of `start_skew_ms`, because hosts have
+            clocks of their own; 0 on one host, null where it is unknown.
+        imbalance: Largest device work / median device work - 1, a fraction; null where
+            unknown.
         concurrency: Host → busy time of its devices added up / time in which any of
             them was busy: their number where they run side by side, 1 where they take
             turns. Hosts with several devices only.
         slowest: The worker that held up the others; null where they differ by less than
             0.5 % of the step.
-        slowest_by: What shows it: `collectives` (the others waited for it most),
-            `device_work` (its device worked longest) or `step_time`.
-        fastest: The worker at the other end of the same scale.
+        slowest_by: What shows the slowest worker: `collectives` (the others waited for
+            it most), `device_work` (its device worked longest) or `step_time`; null
+            without a slowest one.
+        fastest: The worker that `slowest_by` shows to be the fastest; null without a
+            slowest one.
     """
 
     start_skew_ms: float | None
@@ -81,18 +85,19 @@ class SlowestWorker(msgspec.Struct, frozen=True, kw_only=True):
     """The worker that holds up the others over all steps that were compared.
 
     Attributes:
-        host: Its host.
-        device: Its device; null of a host without devices.
-        by: As `slowest_by` of a step.
-        steps: Steps in which it was the slowest.
-        of_steps: Steps that were compared.
-        waited_for_ms: What the others waited for it, added up over them and the
-            steps; null unless `by` is `collectives`.
-        cause: Where it spends more than the others: a category, or `late_start`; null
-            where it spends more in none.
-        excess_ms: Category or `late_start` → how much more it spends on it than the
-            median of the others, mean of the steps. Waiting in collectives is left
-            out.
+        host: Host of the worker.
+        device: Ordinal of the worker's device; null of a host without devices.
+        by: What shows that it is the slowest: `collectives` (the others waited for it
+            most), `device_work` (its device worked longest) or `step_time`.
+        steps: Number of steps in which it was the slowest.
+        of_steps: Number of steps that were compared.
+        waited_for_ms: Time that the others waited for the worker, added up over them
+            and the steps; null unless `by` is `collectives`.
+        cause: Where the worker spends more time than the others: a category, or
+            `late_start`; null where it spends more in none.
+        excess_ms: Category or `late_start` → how much more time the worker spends on it
+            than the median of the others, mean of the steps. Waiting in collectives is
+            left out.
     """
 
     host: str
@@ -113,7 +118,7 @@ def compare_steps(
     """Compare the workers of every step of the run.
 
     Args:
-        rows: As of `worker_rows`.
+        rows: Rows that `worker_rows` returns.
         clocks: Host → its clock.
         any_device: `host`, `window`, `united_ps`: the time in which any device of the
             host was busy.
@@ -141,7 +146,7 @@ def compare_steps(
 
 
 def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFrame:
-    """The rows with the doubt of their clocks, and whether these show a skew."""
+    """Add the doubt of each row's clock, and whether the clocks show a skew."""
     known = pl.DataFrame(
         [
             (clock.host, clock.doubt_ps, clock.source not in _NO_SKEW)
@@ -154,7 +159,7 @@ def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFr
 
 
 def _skew() -> list[pl.Expr]:
-    """From the first to the last begin; null where clocks cannot be compared."""
+    """Return the time from first to last begin; null for clocks of unknown offset."""
     begun = pl.col("begin_ps").is_not_null()
     begin = pl.col("begin_ps").filter(begun)
     one_host = pl.col("host").n_unique() == 1
@@ -178,7 +183,7 @@ def _imbalance() -> list[pl.Expr]:
 
 
 def _scales() -> list[pl.Expr]:
-    """The rows at both ends of each scale, and whether the ends are apart."""
+    """Return the rows at both ends of each scale, and whether the ends are apart."""
     alike = THRESHOLDS.worker_difference.value
     least = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
     # How long one other worker waited, on average, for the one waited for most.
@@ -200,7 +205,7 @@ def _scales() -> list[pl.Expr]:
 
 
 def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
-    """The row with the largest (or smallest) value; the first of equal ones."""
+    """Return the row with the largest (or smallest) value; the first of equal ones."""
     return (
         pl.col("row")
         .sort_by(column, descending=descending, nulls_last=True, maintain_order=True)
@@ -211,7 +216,7 @@ def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
 def _concurrency(
     rows: pl.DataFrame, any_device: pl.DataFrame
 ) -> dict[int, dict[str, float]]:
-    """Slot → host with several devices → how many of them work at a time."""
+    """Return by slot and host with several devices how many of them work at a time."""
     several = (
         rows.group_by("slot", "host", "window", maintain_order=True)
         .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
@@ -252,7 +257,7 @@ def slowest_of(
     *,
     on_one_clock: bool,
 ) -> SlowestWorker | Unavailable:
-    """The worker that holds up the others in all steps taken together.
+    """Return the worker that holds up the others in all steps taken together.
 
     Args:
         rows: Rows of `worker_rows` of the steps that were compared, with a column
@@ -301,7 +306,7 @@ def _excess(
     *,
     on_one_clock: bool,
 ) -> dict[str, float]:
-    """How much more a worker spends than the median of the others, in ms per step."""
+    """Return how much more a worker spends than the others' median, in ms per step."""
     waiting = pl.col("wait_ps").fill_null(0)
     spent = {
         category: pl.col(f"{category}_ps")

@@ -25,7 +25,7 @@ __all__ = ["gaps", "parts_of"]
 
 _NO_STEP_NUMBER: Final = Unavailable(
     code="NO_STEPS",
-    reason="Steps cannot be told apart; the one entry is the whole recording.",
+    reason="Steps cannot be distinguished; the one entry is the whole recording.",
     remedy="Mark each step with its number.",
 )
 _NO_DEVICE: Final = Unavailable(
@@ -35,8 +35,8 @@ _NO_DEVICE: Final = Unavailable(
 )
 _NO_PARTNER: Final = Unavailable(
     code="NO_SAMPLES",
-    reason="The same collectives were not found on another worker, so nothing tells "
-    "waiting from transfer.",
+    reason="The same collectives were not found on another worker, so waiting and "
+    "transfer cannot be distinguished.",
     remedy="Give the files of all workers of the run, recorded over the same steps.",
 )
 _NOT_TIED: Final = Unavailable(
@@ -47,14 +47,14 @@ _NOT_TIED: Final = Unavailable(
 )
 _TIED_BY_STEPS: Final = Unavailable(
     code="NO_CLOCK",
-    reason="Only the steps themselves tie the clocks of the hosts together, so nothing "
-    "tells how far apart they begin.",
+    reason="Only the steps themselves tie the clocks of the hosts together, so it "
+    "is not known how far apart they begin.",
     remedy="Record with a version that stores the start time of the profile.",
 )
 _NOT_CHECKED: Final = Unavailable(
     code="NO_CLOCK",
-    reason="The hosts recorded absolute times, but no collective tells how well their "
-    "clocks agree.",
+    reason="The hosts recorded absolute times, but no collective shows how well "
+    "their clocks agree.",
     remedy="Keep the clocks of the hosts synchronised, or record steps in which "
     "devices of all hosts communicate.",
 )
@@ -96,7 +96,7 @@ def gaps(
     slowest: SlowestWorker | Unavailable,
     why: WorkerCollectives,
 ) -> list[Missing]:
-    """Reasons of what is null or left out in a result.
+    """Return reasons of what is null or left out in a result.
 
     Args:
         result: What was found.
@@ -121,7 +121,7 @@ def gaps(
 
 
 def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
-    """Why no device could be looked at; None where some could."""
+    """Return why no device could be looked at; None where some could."""
     if any(host.has_device for host in hosts):
         return None
     known = (host.breakdown.missing.get("collective") for host in hosts)
@@ -131,7 +131,7 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
 def _of_workers(
     hosts: Sequence[HostSteps], why: WorkerCollectives
 ) -> dict[str, Unavailable]:
-    """Reasons for what is null of a worker, in its summary and in its steps."""
+    """Return reasons for what is null of a worker, in its summary and in its steps."""
     no_device = _no_device(hosts)
     of_waits = _NO_PARTNER if len(why.calls) else next(iter(why.absent.values()), None)
     waits = no_device or of_waits or _NO_PARTNER
@@ -155,7 +155,7 @@ def _of_steps(
     hosts: Sequence[HostSteps],
     slowest: SlowestWorker | Unavailable,
 ) -> dict[str, Unavailable]:
-    """Reasons for what is null of the comparison of a step's workers."""
+    """Return reasons for what is null of the comparison of a step's workers."""
     of_step = _of_step(result, slowest)
     of_skew, sources = of_step, {clock.source for clock in result.clocks}
     if result.in_lock_step and "none" in sources:
@@ -189,7 +189,7 @@ _NOWHERE_MORE: Final = Unavailable(
 
 
 def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
-    """The fields of a result; of all its steps one that is null where any of them is.
+    """List a result's fields; all steps become one, null where any of them is.
 
     There may be many thousands of steps and workers, of few fields each.
     """
@@ -206,7 +206,7 @@ def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
 
 
 def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
-    """Field → None if it is null in any row; of structs inside the same."""
+    """Return field → None if it is null in any row; nested structs field by field."""
     found: dict[str, object] = {}
     for name in rows[0].__struct_fields__ if rows else ():
         values = list(map(attrgetter(name), rows))
@@ -230,7 +230,7 @@ def _doubt(result: PodViewerResult) -> Unavailable:
 def _of_step(
     result: PodViewerResult, slowest: SlowestWorker | Unavailable
 ) -> Unavailable:
-    """Why workers of a step are not compared."""
+    """Return why workers of a step are not compared."""
     if not result.in_lock_step and isinstance(slowest, Unavailable):
         return slowest
     if len(result.workers) == 1 and isinstance(slowest, Unavailable):
@@ -239,7 +239,7 @@ def _of_step(
 
 
 def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
-    """Categories that no worker could look at, with the reason."""
+    """Return categories that no worker could look at, with the reason."""
     found: dict[str, Missing] = {}
     for host in hosts:
         shown, _ = present_categories(host.rows, host.breakdown.missing)

@@ -1,4 +1,4 @@
-"""Which windows of several hosts stand side by side as one step of the run."""
+"""Which windows of several hosts belong together as one step of the run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
 
 
 def _keyed(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
-    """Each window with whose step it is (-1: the run's) and its number there."""
+    """Give each window whose step it is (-1: the run's) and its number there."""
     windows = host.rows.unique("window", maintain_order=True).select("window", "step")
     alone = np.arange(len(windows), dtype=np.int64)
     joined = matching.in_lock_step and matching.by in ("step_num", "time")

@@ -16,9 +16,10 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
     """One of the ten categories.
 
     Attributes:
-        id: Its number in TensorBoard's pod viewer, which takes both precisions as one.
-        category: Its name in `breakdown_ms`.
-        name: The category of the guides that it is part of.
+        id: Number of the category in TensorBoard's pod viewer, which has one category
+            for both precisions.
+        category: Name of the category in `breakdown_ms`.
+        name: Category of TensorFlow's guides that this one is part of.
     """
 
     id: int
@@ -27,17 +28,21 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
-    """How surely the times of a host stand beside those of the others.
+    """How surely the times of a host can be compared with those of the others.
 
     Attributes:
-        host: Its name.
-        source: `reference` (the host that the others are laid over), `collectives`
-            (which all members leave together), `recorded` (both recorded absolute
-            times; nothing checks them), `steps` (which they share) or `none`.
-        offset_us: How far its recorded clock is ahead of the reference's.
-        doubt_us: How far off that is if the members of a collective leave it together.
-        bound_us: How far off it can be at most, whoever left when.
-        samples: Collectives or steps that it was taken from.
+        host: Name of the host.
+        source: What ties the host's clock to the others: `reference` (the host that the
+            others are aligned to), `collectives` (which all members leave together),
+            `recorded` (both hosts recorded absolute times; nothing checks them),
+            `steps` (which they share) or `none`.
+        offset_us: How far the host's recorded clock is ahead of the reference's, in µs;
+            null where unknown.
+        doubt_us: Error of the alignment if the members of a collective leave it
+            together, in µs; null where unknown.
+        bound_us: Largest error of the alignment, whenever members left, in µs; null
+            where unknown.
+        samples: Number of collectives or steps that the alignment was taken from.
     """
 
     host: str
@@ -52,12 +57,13 @@ class PodStep(StepComparison, frozen=True, kw_only=True):
     """One step of the run, on all workers.
 
     Attributes:
-        step: Its number; null for the whole profile.
-        name: Its name.
-        counted: Statistics use it.
-        complete: All hosts that run in lock step have it.
-        hosts: Its hosts. Steps of hosts that do not run in lock step stand alone.
-        workers: What each of them did.
+        step: Number of the step; null for the whole profile.
+        name: Name of the step; null where it has none.
+        counted: Whether statistics use the step.
+        complete: Whether all hosts that run in lock step have the step.
+        hosts: Hosts that ran the step. Steps of hosts that do not run in lock step have
+            one host.
+        workers: One entry per worker of the step.
     """
 
     step: int | None
@@ -74,21 +80,28 @@ class PodViewerResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         workers: Each worker alone: means of its steps.
         steps: Every step of the run, in order.
-        slowest: The worker that holds up the others.
-        imbalance: Median of the steps.
-        start_skew_ms: Median of the steps.
-        hosts_matched_by: `step_num`, `time`, `none` or `one_host`.
-        in_lock_step: The hosts take part in the same steps.
-        processes: Processes that take part in the run, as its files say.
-        clocks: How surely the hosts' times stand side by side.
-        collectives_matched: Calls of collectives that were found on other workers.
-        collectives_unmatched: Those that were not: waiting is not told apart there.
-        unused_devices: Host → devices that its recording lists and on which it saw
-            nothing run. They are no idle workers: other processes may use them.
-        categories: What the categories are called elsewhere.
-        quality: Doubts that only a look at all hosts raises.
+        slowest: The worker that holds up the others; null where none does.
+        imbalance: Median over the steps of largest device work / median device work -
+            1; null where unknown.
+        start_skew_ms: Median over the steps of the time between the first and the last
+            worker to begin to compute; null where unknown.
+        hosts_matched_by: How the steps of several hosts were matched: `step_num`,
+            `time` or `none`; `one_host` where there is nothing to match.
+        in_lock_step: Whether the hosts take part in the same steps.
+        processes: Number of processes that take part in the run, as its files state;
+            null where none does.
+        clocks: How surely the times of each host can be compared with those of the
+            others.
+        collectives_matched: Number of calls of collectives that were found on other
+            workers.
+        collectives_unmatched: Number of calls of collectives that were not found on
+            other workers, so that waiting in them is unknown.
+        unused_devices: Host → devices that its recording lists without any activity.
+            They are no idle workers: other processes may use them.
+        categories: Names of the categories here and in TensorBoard's pod viewer.
+        quality: Doubts that only a comparison of all hosts raises.
         missing: Null fields and left-out categories with their reasons.
-        inputs: Host → what was read, counted.
+        inputs: Host → how many rows of each table were read.
     """
 
     workers: tuple[WorkerSummary, ...]

@@ -39,9 +39,9 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "begin_ps": pl.Int64(),  # first compute, else the window's start; on that clock,
     # of a host that is not tied to it on its own
     "work_ps": pl.Int64(),  # what the device did by itself: no collectives
-    "wait_ps": pl.Int64(),  # part of the charged collectives: waiting for others
-    "transfer_ps": pl.Int64(),  # likewise: exchanging data
-    "untold_ps": pl.Int64(),  # likewise: which of the two is not known
+    "wait_ps": pl.Int64(),  # part of charged collectives: waiting for others
+    "transfer_ps": pl.Int64(),  # part of charged collectives: exchanging data
+    "untold_ps": pl.Int64(),  # part of charged collectives: either of them
     "waited_for_ps": pl.Int64(),  # what others waited for this worker, added up
 }
 #: Work that a device does by itself.
@@ -60,13 +60,13 @@ def worker_rows(
     slots: pl.DataFrame,
     collectives: WorkerCollectives,
 ) -> pl.DataFrame:
-    """Everything that is known of each worker in each step.
+    """Return everything that is known of each worker in each step.
 
     Args:
         run: The run.
         hosts: The hosts that are looked at.
-        slots: As of `joined_steps`.
-        collectives: Their collectives.
+        slots: Rows that `joined_steps` returns.
+        collectives: Collectives of the hosts.
 
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
@@ -99,7 +99,7 @@ def worker_rows(
 
 
 def _placed(host: HostSteps, slots: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their step of the run, and whether statistics use them."""
+    """Return the rows with their step of the run, and whether statistics use them."""
     counted = measured_rows(host.rows, ())["window"].unique()
     return host.rows.join(
         slots, on=["host", "window"], how="inner", maintain_order="left"
@@ -109,7 +109,7 @@ def _placed(host: HostSteps, slots: pl.DataFrame) -> pl.DataFrame:
 def _begun(
     run: ProfileData, host: HostSteps, rows: pl.DataFrame, *, clock: HostClock
 ) -> pl.DataFrame:
-    """When the step and its compute began, on the clock of the reference."""
+    """Find when the step and its compute began, on the clock of the reference."""
     # Devices of a host that nothing ties to others still share its own clock.
     shift = clock.shift_ps or 0
     started = rows.with_columns(
@@ -142,7 +142,7 @@ def _with_waits(
     rows: pl.DataFrame,
     calls: pl.DataFrame,
 ) -> pl.DataFrame:
-    """The charged collectives of each row, split; null where nothing can be told."""
+    """Split the charged collectives of each row; null where the parts are unknown."""
     if isinstance(sets, Unavailable) or not len(calls):
         return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _SPLIT)
     starts = ints(host.windows.rows, "start_ps")
@@ -180,7 +180,7 @@ def _split(
 
 
 def _waited_for(calls: pl.DataFrame) -> pl.DataFrame:
-    """How long others waited for each worker in each window; null where not matched."""
+    """Add up others' waits for each worker and window; null where not matched."""
     matched = pl.col("waited_for_ps")
     return (
         calls.filter(pl.col("window").is_not_null())

@@ -1,4 +1,4 @@
-"""`pod_viewer`: every step on every worker, the slowest named, waiting told apart."""
+"""`pod_viewer`: every step on every worker, the slowest named, waiting set apart."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "analyse"]
 
-#: Numbers of the categories in TensorBoard's pod viewer (docs/tools/pod_viewer.md#how-each-number-is-defined).
+#: Numbers of the categories in TensorBoard's pod viewer.
+#: Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.
 _INTERCHANGE: Final = {
     "device_compute_16": 1,
     "device_compute_32": 1,
@@ -118,7 +119,7 @@ def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavail
 
 
 def _any_device(hosts: Sequence[HostSteps]) -> pl.DataFrame:
-    """How long any device of each host was busy in each of its windows."""
+    """Return how long any device of each host was busy in each of its windows."""
     return pl.concat(
         host.any_device.select(
             "host", "window", pl.col("device_busy_ps").alias("united_ps")
@@ -200,7 +201,7 @@ def _not_together(matching: StepMatching) -> Unavailable:
 
 
 def _median(steps: Sequence[PodStep], field: str) -> float | None:
-    """The median of the counted steps that have a value."""
+    """Return the median of the counted steps that have a value."""
     values = pl.Series(
         [getattr(step, field) for step in steps if step.counted], dtype=pl.Float64
     )
@@ -209,7 +210,7 @@ def _median(steps: Sequence[PodStep], field: str) -> float | None:
 
 
 def _processes(run: ProfileData) -> int | None:
-    """How many processes the run has; None where no file says it."""
+    """Return how many processes the run has; None where no file says it."""
     tables = [run.table(host, "environment") for host in run.hosts]
     said = [
         table["processes"][0]

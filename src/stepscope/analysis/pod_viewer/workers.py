@@ -24,25 +24,33 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """One worker in one step.
 
     Attributes:
-        host: Its host.
-        device: Its device; null of a host without devices.
-        chip_id: The device, as TensorBoard's pod viewer calls it.
-        node_id: Number of its host among the hosts of the run.
+        host: Host of the worker.
+        device: Ordinal of the worker's device; null of a host without devices.
+        chip_id: Number of the device in TensorBoard's pod viewer; null of a host
+            without devices.
+        node_id: Number of the worker's host among the hosts of the run.
         step: Number of the step; null for the whole profile.
         total_ms: Length of the step on this worker, to the begin of the next one.
-        device_step_time_ms: From its first to its last device activity.
-        start_ms: Begin of the step, since the start of its host's recording.
-        aligned_start_ms: The same on the clock of the reference host.
+        device_step_time_ms: Time from the first to the last device activity of the
+            step; null without device activity.
+        start_ms: Begin of the step on the clock of its host, since the start of the
+            host's recording.
+        aligned_start_ms: Begin of the step on the clock of the reference host; null
+            where nothing ties the two clocks.
         flags: What is special about the step.
         breakdown_ms: Category → time; they add up to `total_ms`.
-        breakdown_detail_ms: Sub-bucket → time; likewise.
-        bottleneck: The largest category.
-        device_work_ms: Device work that is not a collective.
-        collective_wait_ms: Part of the collectives in `breakdown_ms` in which it
-            waited for other workers.
-        collective_transfer_ms: The part in which data was exchanged.
-        collective_untold_ms: The part of which nothing tells which of the two it was.
-        waited_for_ms: What the other workers waited for this one, added up over them.
+        breakdown_detail_ms: Sub-bucket of a category → time; they add up to `total_ms`.
+        bottleneck: The category with most time.
+        device_work_ms: Time of device work other than collectives; null without a
+            device.
+        collective_wait_ms: Part of the collectives in `breakdown_ms` in which the
+            worker waited for other workers; null where unknown.
+        collective_transfer_ms: Part of the collectives in `breakdown_ms` in which data
+            was exchanged; null where unknown.
+        collective_untold_ms: Part of the collectives in `breakdown_ms` that may be
+            waiting or exchange of data; null where unknown.
+        waited_for_ms: Time that the other workers waited for this one, added up over
+            them; null where unknown.
     """
 
     host: str
@@ -69,19 +77,26 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One worker over its counted steps; times are means of those that know them.
 
     Attributes:
-        host: Its host.
-        device: Its device; null of a host without devices.
-        steps: Counted steps; 0 where the whole recording is the one window.
-        slowest_in: Steps in which it was the slowest.
-        waited_for_ms: As of `Worker`.
-        collective_wait_ms: Likewise.
-        collective_transfer_ms: Likewise.
-        collective_untold_ms: Likewise.
-        total_ms: Likewise.
-        device_work_ms: Likewise.
-        device_step_time_ms: Likewise.
-        bottleneck: The largest category.
-        breakdown_ms: Category → time; they add up to `total_ms`.
+        host: Host of the worker.
+        device: Ordinal of the worker's device; null of a host without devices.
+        steps: Number of counted steps; 0 where the whole recording is the one window.
+        slowest_in: Number of steps in which the worker was the slowest.
+        waited_for_ms: Mean over the counted steps: time that the other workers waited
+            for this one, added up over them; null where unknown.
+        collective_wait_ms: Mean over the counted steps: part of the collectives in
+            `breakdown_ms` in which the worker waited for other workers; null where
+            unknown.
+        collective_transfer_ms: Mean over the counted steps: part of the collectives in
+            `breakdown_ms` in which data was exchanged; null where unknown.
+        collective_untold_ms: Mean over the counted steps: part of the collectives in
+            `breakdown_ms` that may be waiting or exchange of data; null where unknown.
+        total_ms: Mean length of a step on this worker, to the begin of the next one.
+        device_work_ms: Mean over the counted steps: time of device work other than
+            collectives; null without a device.
+        device_step_time_ms: Mean over the counted steps: time from the first to the
+            last device activity of the step; null without device activity.
+        bottleneck: The category with most time.
+        breakdown_ms: Category → mean time; they add up to `total_ms`.
     """
 
     host: str
@@ -115,10 +130,10 @@ _STARTS: Final = {"start_ms": "start_ps", "aligned_start_ms": "aligned_start_ps"
 def step_workers(
     rows: pl.DataFrame, hosts: Mapping[str, HostSteps]
 ) -> dict[int, list[Worker]]:
-    """Slot → its workers.
+    """Return the workers of each slot.
 
     Args:
-        rows: As of `worker_rows`.
+        rows: Rows that `worker_rows` returns.
         hosts: Host → its steps, in the order of the run.
     """
     node = {name: number for number, name in enumerate(hosts)}
@@ -165,10 +180,10 @@ def summaries(
     hosts: Sequence[HostSteps],
     compared: Mapping[int, StepComparison],
 ) -> tuple[WorkerSummary, ...]:
-    """Each worker over its counted steps.
+    """Summarise each worker over its counted steps.
 
     Args:
-        rows: As of `worker_rows`.
+        rows: Rows that `worker_rows` returns.
         hosts: The hosts to show.
         compared: Slot → its workers side by side.
     """
@@ -214,7 +229,7 @@ def _buckets(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
 
 
 def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
-    """The mean of each column in milliseconds; None where nothing is known."""
+    """Return the mean of each column in milliseconds; None where nothing is known."""
     sums = frame.select(pl.all().drop_nulls().sum()).row(0)
     counts = frame.select(pl.all().drop_nulls().len()).row(0)
     return {
@@ -224,7 +239,7 @@ def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
 
 
 def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
-    """The columns in milliseconds, their names without a suffix.
+    """Return the columns in milliseconds, their names without a suffix.
 
     Divided one by one: a frame divided by a number is off in the last digit, and 0.6
     would be written as 0.6000000000000001.
@@ -242,5 +257,5 @@ def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
 
 
 def _largest(parts: Mapping[str, float]) -> str:
-    """The category with most time; the first in their order where several have it."""
+    """Return the category with most time, the first one of several in order."""
     return max((name for name in CATEGORIES if name in parts), key=parts.__getitem__)

@@ -31,19 +31,19 @@ _NO_DETAILS: Final = "launch details were not recorded"
 RANK: Final = Column(
     "rank", pl.Int64(), "", NEVER, "Place in the order of the table; 1 is the first."
 )
-HOST: Final = Column("host", pl.String(), "", NEVER, "Its host.")
+HOST: Final = Column("host", pl.String(), "", NEVER, "Name of the host.")
 HOSTS: Final = Column(
-    "hosts", pl.List(pl.String()), "", NEVER, "Hosts on which it ran."
+    "hosts", pl.List(pl.String()), "", NEVER, "Hosts on which the op or kernel ran."
 )
 DEVICES: Final = Column(
     "devices",
     pl.List(pl.Int32()),
     "ordinal",
     "no device took part",
-    "Devices on which it ran.",
+    "Devices on which the op or kernel ran.",
 )
 KERNEL_NAME: Final = Column(
-    "kernel_name", pl.String(), "", NEVER, "Demangled, as recorded."
+    "kernel_name", pl.String(), "", NEVER, "Demangled name of the kernel, as recorded."
 )
 OP_NAME: Final = Column(
     "op_name",
@@ -55,8 +55,8 @@ OP_NAME: Final = Column(
 )
 #: How often activities of one kind ran, and for how long.
 KERNEL_TIMES: Final = (
-    Column("occurrences", pl.Int64(), "", NEVER, "How often it ran."),
-    Column("total_us", pl.Float64(), "us", NEVER, "The durations added up."),
+    Column("occurrences", pl.Int64(), "", NEVER, "Number of runs."),
+    Column("total_us", pl.Float64(), "us", NEVER, "Durations of all runs added up."),
     Column(
         "avg_us",
         pl.Float64(),
@@ -64,22 +64,22 @@ KERNEL_TIMES: Final = (
         NEVER,
         "Mean duration, not rounded to nanoseconds.",
     ),
-    Column("min_us", pl.Float64(), "us", NEVER, "The shortest."),
-    Column("max_us", pl.Float64(), "us", NEVER, "The longest."),
+    Column("min_us", pl.Float64(), "us", NEVER, "The shortest duration."),
+    Column("max_us", pl.Float64(), "us", NEVER, "The longest duration."),
 )
 REGISTERS: Final = Column(
     "registers",
     pl.Int32(),
     "",
     f"{_NO_DETAILS}, or no GPU can have so many",
-    "Of each thread, as recorded.",
+    "Registers of each thread, as recorded.",
 )
 SHARED_MEMORY: Final = Column(
     "shared_memory_bytes",
     pl.Int64(),
     "bytes",
     _NO_DETAILS,
-    "Of each block, static and dynamic.",
+    "Shared memory of each block, static and dynamic.",
 )
 BLOCK_DIM: Final = Column(
     "block_dim", pl.String(), "threads", _NO_DETAILS, "Shape of a block: x,y,z."
@@ -93,8 +93,9 @@ OCCUPANCY: Final = (
         pl.Float64(),
         "percent",
         f"{_NO_DETAILS}, or the device's limits are not known",
-        "As the tracer computed it, else from registers, shared memory, block and the "
-        "limits of the compute capability; of several devices the lowest.",
+        "Theoretical occupancy as the tracer computed it, else from registers, "
+        "shared memory, block and the limits of the compute capability; of "
+        "several devices the lowest.",
     ),
     Column(
         "occupancy_limiter",
@@ -111,15 +112,15 @@ TENSOR_CORES: Final = (
         pl.Boolean(),
         "",
         "nothing names the op, or the compute capability is not known",
-        "The device has Tensor Cores (7.0 or newer), and the op is a matrix product "
-        "or convolution or the kernel uses them.",
+        "Whether the device has Tensor Cores (7.0 or newer), and the op is a "
+        "matrix product or convolution or the kernel uses them.",
     ),
     Column(
         "uses_tensor_core",
         pl.Boolean(),
         "",
         "the name says nothing, or the device is no GPU",
-        "The kernel's name shows matrix instructions.",
+        "Whether the kernel's name shows matrix instructions.",
     ),
 )
 PRECISION: Final = Column(

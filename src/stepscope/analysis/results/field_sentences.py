@@ -9,7 +9,7 @@ __all__ = ["field_sentences"]
 
 
 def field_sentences(struct: type) -> dict[str, str]:
-    """Names and texts of the `Attributes:` of a class; none where it lists none."""
+    """Return names and texts of the `Attributes:` of a class; empty without any."""
     _, found, section = inspect.cleandoc(struct.__doc__ or "").partition(
         "Attributes:\n"
     )

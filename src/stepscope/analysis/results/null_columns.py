@@ -21,12 +21,12 @@ def missing_columns(
     prefix: str,
     where: pl.Expr | None = None,
 ) -> list[Missing]:
-    """One entry per column that is null in every row, if there is a row at all.
+    """Return one entry per column that is null in every row, if there is a row at all.
 
     Args:
         frame: The rows of a result.
         reasons: Column → why it can be null as a whole.
-        prefix: What stands before the column's name in the entry.
+        prefix: Text before the column's name in the entry.
         where: Rows that could hold a value; all where it is left out.
     """
     rows = frame if where is None else frame.filter(where)
@@ -42,7 +42,7 @@ def missing_columns(
 def other_slices(
     frame: pl.DataFrame, *, label: str, value: str, slices: int
 ) -> pl.DataFrame:
-    """The largest slices of a whole and one for the rest (`other`).
+    """Return the largest slices of a whole and one for the rest (`other`).
 
     Returns:
         Columns `name`, the value's, and `percent`; null where the whole is zero.
@@ -61,5 +61,5 @@ def other_slices(
 
 
 def share(part: pl.Expr, whole: float) -> pl.Expr:
-    """A part in percent of a whole; null of a whole that is zero."""
+    """Return a part in percent of a whole; null of a whole that is zero."""
     return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_RECORDED", "null_paths", "with_every_null"]
 
-#: What is said of a null for which no better reason is known.
+#: Reason of a null for which no better one is known.
 NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="This capture does not hold it.",
@@ -22,7 +22,7 @@ NOT_RECORDED: Final = Unavailable(
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
-    """Dotted names of the nulls of a result; members of a list share one name."""
+    """Yield dotted names of the nulls of a result; members of a list share one."""
     if value is None:
         yield path
     for name, inner in _inside(value):
@@ -32,7 +32,7 @@ def null_paths(value: object, path: str = "") -> Iterator[str]:
 
 
 def _inside(value: object) -> Iterable[tuple[str, object]]:
-    """What a value consists of, each with its name; members of a list have none."""
+    """Return the parts of a value by name; members of a list have no name."""
     if isinstance(value, msgspec.Struct):
         return [(name, getattr(value, name)) for name in value.__struct_fields__]
     if isinstance(value, dict):
@@ -74,7 +74,7 @@ def with_every_null(
 def _repeated(
     path: str, known: dict[str, Missing], repeats: Sequence[str]
 ) -> Missing | None:
-    """The entry of the field that this one repeats, under this one's name."""
+    """Return the entry of the field that this one repeats, under this one's name."""
     for prefix in repeats:
         if not path.startswith(f"{prefix}."):
             continue

@@ -1,7 +1,7 @@
 """Regular expressions that users give, matched in a time linear in the text.
 
 Python's own engine tries alternatives one after the other: `(.*)*X` keeps it busy for
-ever, and the interpreter with it. The engine behind polars has no look-around and no
+ever, and the interpreter with it. The engine that polars uses has no look-around and no
 references back, and so no such pattern.
 """
 
@@ -63,7 +63,7 @@ def check_pattern(pattern: str, what: str) -> None:
 
 
 def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
-    """By name: whether one of some patterns that were checked matches all of it."""
+    """Return by name whether one of the checked patterns matches all of it."""
     found = np.zeros(len(names), np.bool_)
     for pattern in patterns:
         # A comment of a pattern in the verbose mode ends with its line.
@@ -72,7 +72,7 @@ def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def holding(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
-    """By name: whether a pattern that was checked matches a part of it."""
+    """Return by name whether a checked pattern matches a part of it."""
     return _matches(names, pattern)
 
 
@@ -85,7 +85,7 @@ def _end_of(pattern: str) -> str:
 
 
 def _repeated(pattern: str) -> int:
-    """What all counts of a pattern multiply to, as if each stood inside the others."""
+    """Multiply all counts of a pattern, as if each were inside the others."""
     product = 1
     for least, most in _COUNTED.findall(pattern):
         product *= max(int(least), int(most or 0), 1)
@@ -95,7 +95,7 @@ def _repeated(pattern: str) -> int:
 
 
 def _told(error: Exception) -> str:
-    """What the engine says, without the picture that it draws."""
+    """Return what the engine says, without the picture that it draws."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = next(
         (line.removeprefix("error: ") for line in lines if line.startswith("error: ")),

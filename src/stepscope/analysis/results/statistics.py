@@ -34,11 +34,11 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         mean: Arithmetic mean.
-        std: Sample standard deviation, with n - 1.
+        std: Sample standard deviation, with n - 1; null of fewer than two values.
         min: Least value.
         max: Greatest value.
         median: Mean of the two middle values for an even number of them.
-        p95: By nearest rank.
+        p95: 95th percentile, by nearest rank.
     """
 
     mean: float | None = None
@@ -52,7 +52,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 def statistics_of(
     values: ArrayLike, *, field: str, scale: float = 1.0
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Statistics of values divided by `scale`, with what is missing in them.
+    """Compute statistics of values divided by `scale`, and list their nulls.
 
     Args:
         values: Integers or reals; integers are summed exactly.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tool"]
 
-#: Most tools are answered no differently by anybody else.
+#: Most tools have no answers by another producer's rules.
 _NOBODY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -24,13 +24,14 @@ class Tool(NamedTuple):
 
     Attributes:
         name: The contract name.
-        aliases: Short names accepted beside it.
+        aliases: Short names accepted beside `name`.
         title: What the guides call it.
         options: The Struct of its options, every field with a default.
         analyse: `(profile, options)` to a frozen result or `Unavailable`.
-        derivations: What it asks of each host for its default options, beside what
-            these need themselves; they are computed side by side before.
-        compat: Producer of profiles → the same with the numbers that it wrote itself.
+        derivations: Derivations that the tool asks of each host for its default
+            options; they are computed side by side beforehand.
+        compat: Producer of profiles → `analyse` with the numbers that the producer
+            wrote itself.
     """
 
     name: str

@@ -88,7 +88,7 @@ def _numbers(host: HostSteps) -> NDArray[np.int64]:
 
 
 def _per_window(host: HostSteps) -> pl.DataFrame:
-    """One row per window that is looked at, in time order."""
+    """Return one row per window that is looked at, in time order."""
     return host.rows.unique("window", maintain_order=True).with_columns(
         end_ps=pl.col("start_ps") + pl.col("window_ps")
     )
@@ -108,7 +108,7 @@ def _by_number(hosts: Sequence[HostSteps]) -> dict[str, NDArray[np.int64]]:
 def _by_time(
     hosts: Sequence[HostSteps], clocks: Sequence[int]
 ) -> dict[str, NDArray[np.int64]]:
-    """Offsets of largest overlap with the host of the shortest covered span."""
+    """Find offsets of largest overlap with the host of the shortest covered span."""
     origin = min(clocks)
     begins, ends = [], []
     for host, clock in zip(hosts, clocks, strict=True):
@@ -143,7 +143,7 @@ def _offset(
     other_begin: NDArray[np.int64],
     other_end: NDArray[np.int64],
 ) -> int:
-    """Index in the other host minus index here, for the largest total overlap."""
+    """Return index in the other host minus index here, for the largest overlap."""
     first = np.searchsorted(other_end, begin, side="right")
     last = np.searchsorted(other_begin, end, side="left")
     count = np.maximum(last - first, 0)

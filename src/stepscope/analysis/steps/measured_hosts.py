@@ -35,7 +35,7 @@ class MeasuredRun(Frozen, frozen=True):
 
     Attributes:
         run: The hosts that were chosen.
-        hosts: Those whose windows count; at least one.
+        hosts: The hosts whose windows count; at least one.
         absent: Host → why its windows do not count.
         matching: How the steps of these hosts belong together.
     """
@@ -72,7 +72,7 @@ def measured_run(
 def _measured_hosts(
     run: ProfileData, *, marker: str
 ) -> tuple[list[HostSteps], dict[str, Unavailable]]:
-    """The hosts whose windows count, and why each of the others does not.
+    """Return the hosts whose windows count, and why each of the others does not.
 
     A host without a device beside hosts with devices only coordinates them, and one
     without steps says nothing about steps.
@@ -109,7 +109,7 @@ def _measured_hosts(
 
 
 def measured_rows(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataFrame:
-    """The rows that statistics use: of the closed windows where there is one.
+    """Return the rows that statistics use: of the closed windows where there is one.
 
     Args:
         rows: Rows as of `HostSteps.rows`.
@@ -124,7 +124,7 @@ def measured_rows(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataF
 
 
 def start_unix_ns(run: ProfileData, host: str) -> int | None:
-    """Absolute time of a host's 0; None where it was not recorded."""
+    """Return absolute time of a host's 0; None where it was not recorded."""
     environment = run.table(host, "environment")
     if isinstance(environment, Unavailable):
         return None

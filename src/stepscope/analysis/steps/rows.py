@@ -44,15 +44,16 @@ class HostSteps(Frozen, frozen=True):
     """The windows of one host with their breakdown.
 
     Attributes:
-        host: Its name.
-        steps: The steps, or why there are none; the one window is then the profile.
-        windows: The windows.
-        breakdown: Their breakdown.
+        host: Name of the host.
+        steps: The steps, or why there are none; the only window is then the whole
+            profile.
+        windows: Windows of the host.
+        breakdown: Breakdown of the windows.
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `device`, `gap_ps`,
             `device_step_time_ps`, the buckets and the measures beside them. `step` is
             null where there are no steps.
-        any_device: The same with the devices taken as one.
+        any_device: Rows as in `rows`, with the devices taken as one.
     """
 
     host: str
@@ -71,7 +72,7 @@ class HostSteps(Frozen, frozen=True):
 def host_steps(
     profile: ProfileData, host: str, *, marker: str | None = None
 ) -> HostSteps | Unavailable:
-    """The rows of one host, or why there are none.
+    """Return the rows of one host, or why there are none.
 
     Args:
         profile: The run.
@@ -125,7 +126,7 @@ def _named_windows(
 def _joined(
     charged: pl.DataFrame, named: pl.DataFrame, spans: pl.DataFrame
 ) -> pl.DataFrame:
-    """Names and device step times beside the charged rows.
+    """Add names and device step times to the charged rows.
 
     Without a device of its own a row takes the longest time of its step.
     """
@@ -153,7 +154,7 @@ def _joined(
 def present_categories(
     rows: pl.DataFrame, why: Mapping[str, Unavailable]
 ) -> tuple[list[str], list[str]]:
-    """Categories and buckets that can be shown, in their order.
+    """Return categories and buckets that can be shown, in their order.
 
     A bucket is shown if every row could look at it. A category is shown if one of its
     buckets is; but where a part of it was lost (not: where the run has no device to
@@ -182,7 +183,7 @@ def present_categories(
 def category_columns(
     rows: pl.DataFrame, why: Mapping[str, Unavailable]
 ) -> pl.DataFrame:
-    """`<category>_ps` of every category that can be shown.
+    """Compute `<category>_ps` of every category that can be shown.
 
     What only some rows could look at counts as unattributed there, so that the
     categories of each row still add up to its window.
@@ -211,9 +212,9 @@ def category_columns(
 
 
 def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per (host, window): means over its devices that still add up exactly.
+    """Average over devices per (host, window); the means still add up exactly.
 
-    Beside the means stand `busy_least_ps` and `busy_most_ps`, the range of
+    Beside the means are `busy_least_ps` and `busy_most_ps`, the range of
     `device_busy_ps` over the devices.
     """
     keys = ["host", "window"]
@@ -238,7 +239,7 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sum(name: str) -> pl.Expr:
-    """The sum of a column, null where one of the values is."""
+    """Return the sum of a column, null where one of the values is."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum())
 
@@ -259,7 +260,7 @@ def _with_exact_means(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
-    """Bucket → why some host could not look at it."""
+    """Return by bucket why some host could not look at it."""
     found: dict[str, Unavailable] = {}
     for host in hosts:
         found = {**host.breakdown.missing, **found}

@@ -54,21 +54,28 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One step of one host; means over its devices where there are several.
 
     Attributes:
-        step: Its number; null for the whole profile.
-        name: Its name.
-        host: Its host.
-        batches: Batches that it stands for; null where nothing tells.
-        start_ms: Begin of its window, since the start of the profile.
-        duration_ms: Length of its window, to the begin of the next step.
-        device_step_time_ms: From first to last device activity, the longest device.
-        flags: What is special about it.
+        step: Number of the step; null for the whole profile.
+        name: Name of the step; null for the whole profile.
+        host: Host of the step.
+        batches: Number of batches that the step runs; null where not recorded.
+        start_ms: Begin of the step's window, since the start of the profile.
+        duration_ms: Length of the step's window, to the begin of the next step.
+        device_step_time_ms: Time from the first to the last device activity of the
+            step, on the device where it is longest; null without device activity.
+        flags: What is special about the step.
         breakdown_ms: Category → time; they add up to `duration_ms`.
-        device_working_ms: Device work without transfers of input.
-        idle_input_ms: Waiting for input and transferring it.
-        gap_ms: What is left after the step's marker and its last device activity.
-        device_busy_ms: Device work of any kind.
-        device_busy_least_ms: The device with the least.
-        device_busy_most_ms: The device with the most.
+        device_working_ms: Time of device work other than transfers of input; null where
+            unknown.
+        idle_input_ms: Time spent waiting for input and transferring it; null where
+            unknown.
+        gap_ms: Time that is left after the step's marker and its last device activity;
+            null where unknown.
+        device_busy_ms: Time in which a device did work of any kind, mean over devices;
+            null where unknown.
+        device_busy_least_ms: Time of device work of any kind on the least busy device;
+            null where unknown.
+        device_busy_most_ms: Time of device work of any kind on the busiest device; null
+            where unknown.
     """
 
     step: int | None
@@ -92,8 +99,9 @@ class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
     """The devices of each host taken as one: was any of them working?
 
     Attributes:
-        breakdown_ms: Means of the categories.
-        device_execution_percent: Share of the time in which any device worked.
+        breakdown_ms: Category → mean time, with the devices of each host taken as one.
+        device_execution_percent: Share of the time in which any device of the host
+            worked; null where unknown.
     """
 
     breakdown_ms: dict[str, float]
@@ -104,23 +112,30 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Means over rows (host, device, step); shares are ratios of sums.
 
     Attributes:
-        step_count: Windows counted; 0 where there are no steps and the whole
+        step_count: Number of windows counted; 0 where there are no steps and the whole
             recording is the one window.
-        row_count: Rows counted.
+        row_count: Number of rows (host, device, step) counted.
         step_time_ms: Wall time of the windows.
-        batch_time_ms: Wall time of a batch: that of the windows over their batches.
-        device_step_time_ms: Of the windows with device activity.
-        breakdown_ms: Category → mean.
-        breakdown_std_ms: Category → sample standard deviation over rows.
+        batch_time_ms: Wall time of a batch: that of the windows over their batches;
+            null where unknown.
+        device_step_time_ms: Time from the first to the last device activity, over the
+            windows that have any; null where none has.
+        breakdown_ms: Category → mean time; they add up to the mean step time.
+        breakdown_std_ms: Category → sample standard deviation of its time over rows.
         breakdown_percent: Category → share of the time.
-        breakdown_detail_ms: Sub-bucket → mean.
+        breakdown_detail_ms: Sub-bucket of a category → mean time.
         overlapped_ms: Kind of device work → mean time that other device work hid.
-        device_execution_percent: Share of the time in which a device worked.
-        kernel_launch_percent: Share in which a device waited for a launch.
-        input_percent: Share that waits for input or transfers it.
-        idle_percent: Share in which a device did nothing.
-        any_device: The devices taken as one.
-        bottleneck: `host`, `device`, `both` or `unknown`.
+        device_execution_percent: Share of the time in which a device worked; null where
+            unknown.
+        kernel_launch_percent: Share of the time in which a device waited for a launch;
+            null where unknown.
+        input_percent: Share of the time spent waiting for input or transferring it;
+            null where unknown.
+        idle_percent: Share of the time in which a device did nothing; null where
+            unknown.
+        any_device: Means with the devices of each host taken as one; null where there
+            is no device.
+        bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 
     step_count: int
@@ -146,8 +161,8 @@ class StepTimes(NamedTuple):
 
     Attributes:
         steps: Every step of every host.
-        summary: Of all of them.
-        missing: Why fields of either are null.
+        summary: Means over all steps.
+        missing: Why fields of steps or summary are null.
     """
 
     steps: tuple[Step, ...]
@@ -156,7 +171,7 @@ class StepTimes(NamedTuple):
 
 
 def step_list(host: HostSteps) -> tuple[Step, ...]:
-    """Every window of a host, the open one too."""
+    """Return every window of a host, the open one too."""
     means = mean_over_devices(host.rows)
     categories = category_columns(means, host.breakdown.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]
@@ -249,7 +264,7 @@ def summary_of(
 def _step_time(
     walls: pl.Series, no_steps: Sequence[Steps | Unavailable]
 ) -> tuple[Statistics, tuple[Missing, ...]]:
-    """Wall times of steps; the window of a whole recording is no step."""
+    """Summarise wall times of steps; the window of a whole recording is no step."""
     for why in no_steps:
         if isinstance(why, Unavailable):
             return Statistics(), (why.for_field("step_time_ms"),)
@@ -257,7 +272,7 @@ def _step_time(
 
 
 def _batch_time_ms(walls: pl.DataFrame) -> float | None:
-    """Σ wall time / Σ batches; None where a step does not say for how many it stands.
+    """Divide Σ wall time by Σ batches; None where a step does not state its batches.
 
     Markers state at least one batch, so that nothing is divided by none.
     """
@@ -278,7 +293,7 @@ def _device_step_time(
 
 
 def empty_summary() -> StepSummary:
-    """A summary of nothing, for hosts that cannot be averaged."""
+    """Return a summary of nothing, for hosts that cannot be averaged."""
     return StepSummary(
         step_count=0,
         row_count=0,
@@ -307,7 +322,7 @@ _NO_TIME: Final = Unavailable(
 
 
 def bottleneck_of(input_percent: float | None) -> str:
-    """Which side to work on.
+    """Return which side to work on.
 
     Definition: docs/tools/overview_page.md#other-fields.
     """
@@ -321,7 +336,7 @@ def bottleneck_of(input_percent: float | None) -> str:
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
-    """Every category and sub-bucket that is left out, with its reason."""
+    """Return every category and sub-bucket that is left out, with its reason."""
     why = reasons_of(hosts)
     categories, buckets = present_categories(rows, why)
     found = []
@@ -374,7 +389,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
 
 _NO_BATCHES: Final = Unavailable(
     code="NO_STEPS",
-    reason="Nothing says for how many batches a step stands.",
+    reason="The recording does not state how many batches a step runs.",
     remedy="State it where the steps are marked: `Trace(name, step_num=i, n_steps=n, "
     "_r=1)`.",
 )

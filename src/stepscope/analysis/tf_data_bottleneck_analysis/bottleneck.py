@@ -55,7 +55,8 @@ __all__ = [
 ]
 
 
-#: A call that lasts longer did not find its element ready (docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined).
+#: A call that lasts longer did not find its element ready.
+#: Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _SLOW_PS: Final = THRESHOLDS.slow_fetch.value
 
 #: Verdict → what it means.
@@ -84,7 +85,7 @@ _ONLY_TRANSPARENT: Final = Unavailable(
 )
 _NO_PARAMETERS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="the stages say nothing of their parallelism and buffers.",
+    reason="the stages do not report their parallelism and buffers.",
     remedy="Record with a newer release of the framework, at host tracer level 2.",
 )
 
@@ -94,9 +95,9 @@ class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         type: The transformation, without index and version.
-        long_name: All stages from the last one up to this one.
-        self_us: Its self time in the call.
-        critical_time_us: What of the call's wall time it is charged with.
+        long_name: Long name of the stage: all stages from the last one up to this one.
+        self_us: Self time of the stage in the call.
+        critical_time_us: Part of the call's wall time that is charged to the stage.
     """
 
     type: str
@@ -109,20 +110,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict over all hosts.
 
     Attributes:
-        verdict: `slow`, `slow_but_hidden`, `slow_unweighed` (how long steps wait is
-            not known), `not_slow` or `unknown`.
-        text: What that means.
-        input_bound: The slowest call of a host pipeline lasts longer than 50 µs.
-        host: The most input-bound host: that of this call.
-        pipeline: Its pipeline.
-        max_latency_us: How long it lasts.
-        bottleneck: Of this call.
-        suggestion_kind: Stable name of the suggestion.
-        suggestion: What to do about that transformation.
-        exposed_wait_ms_per_step: How long a step of this host waits for input while
-            nothing else keeps it busy.
-        exposed_wait_percent: The same as a share of the steps' time.
-        limits_steps: That share is at least 5 %.
+        verdict: `slow`, `slow_but_hidden`, `slow_unweighed` (how long steps wait is not
+            known), `not_slow` or `unknown`.
+        text: The verdict in words.
+        input_bound: Whether the slowest call of any host pipeline lasts longer than 50
+            µs; null without a call.
+        host: Host of the slowest call, the most input-bound one; null without a call.
+        pipeline: Pipeline of the slowest call; null without a call.
+        max_latency_us: Duration of the slowest call; null without a call.
+        bottleneck: Bottleneck of the slowest call; null where there is none.
+        suggestion_kind: Stable name of the suggestion; null where there is none.
+        suggestion: What to do about the bottleneck of the slowest call; null where
+            there is none.
+        exposed_wait_ms_per_step: Time that a step of this host waits for input while
+            nothing else keeps it busy; null where unknown.
+        exposed_wait_percent: Time that the steps wait for input while nothing else
+            keeps them busy, as a share of the steps' time; null where unknown.
+        limits_steps: Whether `exposed_wait_percent` is at least 5 %; null where it is
+            unknown.
     """
 
     verdict: str
@@ -143,13 +148,15 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """One call of one pipeline.
 
     Attributes:
-        host: Its host.
-        pipeline: Its pipeline.
-        rank: Among the calls of its pipeline, 0 for the slowest.
-        start_us: Since the start of the profile.
-        latency_us: The `critical_time_us` of its nodes add up to this.
+        host: Host of the call.
+        pipeline: Name of the call's pipeline.
+        rank: Place of the call among those of its pipeline, 0 for the slowest.
+        start_us: Start of the call, since the start of the profile.
+        latency_us: Duration of the call; the `critical_time_us` of its nodes add up to
+            it.
         suggestion_kind: Stable name of the suggestion; null without a bottleneck.
-        suggestion: What to do about the bottleneck of this call.
+        suggestion: What to do about the bottleneck of this call; null without a
+            bottleneck.
         nodes: The stages, those nearest to the consumer first.
         edges: Which stage called which.
     """
@@ -169,14 +176,13 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
     """The input pipelines of all selected hosts.
 
     Attributes:
-        summary: The verdict.
-        bottlenecks: The slowest call of each host pipeline, by its
-            latency.
+        summary: The verdict over all hosts.
+        bottlenecks: The slowest call of each host pipeline, ordered by latency.
         pipelines: All pipelines, by host and appearance.
-        waits: What the steps of each host wait for input.
+        waits: How long the steps of each host wait for input.
         graphs: One call of each selected pipeline; host pipelines by their greatest
             latency, then those of devices.
-        stages: The nodes of these graphs as one table.
+        stages: The stages of all calls in `graphs`, as one table.
         quality: Doubts about the pipelines.
         missing: Null fields and hosts that could not be looked at.
         inputs: Host → executions, stages and calls that were read.
@@ -210,7 +216,7 @@ class _Pipeline(NamedTuple):
     calls: pl.DataFrame
 
     def call(self, rank: int) -> dict[str, Any]:
-        """One of its calls by rank, columns `CALLS` and `call`."""
+        """Return a call of the pipeline by rank, columns `CALLS` and `call`."""
         return self.calls.row(rank, named=True)
 
 
@@ -288,7 +294,7 @@ def _slowest(pipeline: _Pipeline) -> int:
 
 
 def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
-    """The verdict on the slowest call of any host pipeline."""
+    """Return the verdict on the slowest call of any host pipeline."""
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
@@ -336,7 +342,7 @@ def _verdict(*, slow: bool, limits: bool | None) -> str:
 
 
 def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
-    """Of one call; None where nothing but transparent stages was recorded."""
+    """Return a call's bottleneck; None where all recorded stages are transparent."""
     call = pipeline.call(rank)
     stage = call["bottleneck"]
     if stage is None:
@@ -353,7 +359,7 @@ def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
 
 
 def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
-    """What to do about the bottleneck of one call, if it is slow."""
+    """Return what to do about the bottleneck of one call, if it is slow."""
     call = pipeline.call(rank)
     stage = call["bottleneck"]
     if call["latency_ps"] <= _SLOW_PS:
@@ -375,7 +381,7 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
 
 
 def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
-    """The pipelines whose graph is asked for."""
+    """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
         known = dict.fromkeys(one.name for one in ranked)

@@ -12,7 +12,7 @@ from stepscope.trace.schema import NEVER, Column, TableSchema
 __all__ = ["BOTTLENECK_ROWS", "PIPELINE_ROWS", "STAGE_ROWS", "WAIT_ROWS"]
 
 _PIPELINE: Final = Column(
-    "pipeline", pl.String(), "", NEVER, "Its pipeline: Host:0, Device:1, …"
+    "pipeline", pl.String(), "", NEVER, "Name of the pipeline: Host:0, Device:1, …"
 )
 _TRANSPARENT: Final = "the call holds no stage but transparent ones"
 
@@ -29,7 +29,7 @@ BOTTLENECK_ROWS: Final = TableSchema(
             pl.Boolean(),
             "",
             NEVER,
-            "It lasts longer than 50 µs: the element was not ready.",
+            "Whether the call lasts longer than 50 µs: the element was not ready.",
         ),
         Column(
             "bottleneck_type",
@@ -43,21 +43,21 @@ BOTTLENECK_ROWS: Final = TableSchema(
             pl.String(),
             "",
             _TRANSPARENT,
-            "All stages from the last one up to this one.",
+            "Long name: all stages from the last one up to this one.",
         ),
         Column(
             "bottleneck_self_us",
             pl.Float64(),
             "us",
             _TRANSPARENT,
-            "Its self time in the call.",
+            "Self time of the bottleneck in the call.",
         ),
         Column(
             "bottleneck_calls",
             pl.Int64(),
             "",
             _TRANSPARENT,
-            "Its executions in the call.",
+            "Number of executions of the bottleneck in the call.",
         ),
         Column(
             "suggestion_kind",
@@ -66,7 +66,13 @@ BOTTLENECK_ROWS: Final = TableSchema(
             _TRANSPARENT,
             "Stable name of the suggestion.",
         ),
-        Column("suggestion", pl.String(), "", _TRANSPARENT, "What to do about it."),
+        Column(
+            "suggestion",
+            pl.String(),
+            "",
+            _TRANSPARENT,
+            "What to do about the bottleneck.",
+        ),
     ),
 )
 PIPELINE_ROWS: Final = TableSchema(
@@ -76,10 +82,26 @@ PIPELINE_ROWS: Final = TableSchema(
     (
         HOST,
         _PIPELINE,
-        Column("kind", pl.String(), "", NEVER, "Whether it feeds a host or a device."),
-        Column("long_name", pl.String(), "", NEVER, "Its last stage."),
         Column(
-            "calls", pl.Int64(), "", NEVER, "How often it was asked for an element."
+            "kind",
+            pl.String(),
+            "",
+            NEVER,
+            "Whether the pipeline feeds a host or a device.",
+        ),
+        Column(
+            "long_name",
+            pl.String(),
+            "",
+            NEVER,
+            "Long name of the pipeline's last stage.",
+        ),
+        Column(
+            "calls",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Number of calls that asked the pipeline for an element.",
         ),
         Column(
             "min_latency_us",
@@ -132,21 +154,24 @@ STAGE_ROWS: Final = TableSchema(
             pl.Float64(),
             "us",
             NEVER,
-            "Of its first execution, since the start of the profile.",
+            "Start of the stage's first execution in the call, since the start of "
+            "the profile.",
         ),
         Column(
             "total_us",
             pl.Float64(),
             "us",
             NEVER,
-            "Its executions added up; it may exceed the call's latency.",
+            "Time of the stage's executions added up; it may exceed the call's "
+            "latency.",
         ),
         Column(
             "self_us",
             pl.Float64(),
             "us",
             NEVER,
-            "The same without what its immediate children overlap.",
+            "Time of the stage's executions without what its immediate children "
+            "overlap.",
         ),
         Column("calls", pl.Int64(), "", NEVER, "Executions in this call."),
         Column(
@@ -154,35 +179,36 @@ STAGE_ROWS: Final = TableSchema(
             pl.Boolean(),
             "",
             NEVER,
-            "The call waited for it: it lies on the critical path.",
+            "Whether the call waited for the stage: it lies on the critical path.",
         ),
         Column(
             "bottleneck",
             pl.Boolean(),
             "",
             NEVER,
-            "It has the longest self time on that path.",
+            "Whether the stage has the longest self time on the critical path.",
         ),
         Column(
             "critical_time_us",
             pl.Float64(),
             "us",
             NEVER,
-            "What of the call's wall time it is charged with.",
+            "Part of the call's wall time that is charged to the stage.",
         ),
         Column(
             "asynchronous",
             pl.Boolean(),
             "",
             NEVER,
-            "It fetches its elements on threads of its own.",
+            "Whether the stage fetches its elements on threads of its own.",
         ),
         Column(
             "id",
             pl.String(),
             "",
             NEVER,
-            "As recorded, in decimal; the long name where no id was recorded.",
+            "Id of the stage as recorded, in decimal; the long name where no id was"
+            " recorded.",
         ),
     ),
 )
@@ -198,14 +224,15 @@ WAIT_ROWS: Final = TableSchema(
             pl.Float64(),
             "ms",
             "not known",
-            "How long a step waits for input while nothing else keeps it busy.",
+            "Time that a step waits for input while nothing else keeps it busy.",
         ),
         Column(
             "exposed_wait_percent",
             pl.Float64(),
             "percent",
             "not known",
-            "The same as a share of the steps' time.",
+            "Time that a step waits for input while nothing else keeps it busy, as "
+            "a share of the steps' time.",
         ),
     ),
 )

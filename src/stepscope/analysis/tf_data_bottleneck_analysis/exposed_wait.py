@@ -28,9 +28,9 @@ class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting for input, averaged over the devices of a host where it has some.
 
     Attributes:
-        steps: Steps that were looked at: those whose end is known.
-        ms_per_step: Mean of their waiting.
-        percent: Of their time, all together.
+        steps: Number of steps that were looked at: those whose end is known.
+        ms_per_step: Mean time that a step waits.
+        percent: Waiting as a share of the time of all these steps.
     """
 
     steps: int
@@ -39,7 +39,7 @@ class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
-    """The waiting of one host's steps, or why it cannot be told."""
+    """Return the waiting of one host's steps, or why it is unknown."""
     step_windows = profile.derived(host, windows)
     charged = profile.derived(host, breakdown)
     if isinstance(step_windows, Unavailable):

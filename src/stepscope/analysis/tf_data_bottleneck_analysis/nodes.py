@@ -32,20 +32,24 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 
     Attributes:
-        id: As recorded, in decimal; the long name where no id was recorded.
-        name: The long name.
+        id: Id of the stage as recorded, in decimal; the long name where no id was
+            recorded.
+        name: Long name: all stages from the last one up to this one.
         type: The transformation, without index and version.
-        start_us: Of its first execution, since the start of the profile.
-        total_us: Its executions added up; it may exceed the call's latency, as
-            elements are made ahead and by several threads.
-        self_us: The same without what its immediate children overlap.
-        calls: Executions in this call.
-        critical: It lies on the critical path: the call waited for it.
-        bottleneck: It has the longest self time on that path.
-        critical_time_us: What of the call's wall time it is charged with.
-        transparent: It hands everything through and cannot be the bottleneck.
-        asynchronous: It fetches its elements on threads of its own.
-        parameters: What it said of itself at its first execution (parallelism,
+        start_us: Start of the stage's first execution in the call, since the start of
+            the profile.
+        total_us: Time of the stage's executions added up; it may exceed the call's
+            latency, as elements are made ahead and by several threads.
+        self_us: Time of the stage's executions without what its immediate children
+            overlap.
+        calls: Number of executions of the stage in this call.
+        critical: Whether the stage lies on the critical path: the call waited for it.
+        bottleneck: Whether the stage has the longest self time on the critical path.
+        critical_time_us: Part of the call's wall time that is charged to the stage.
+        transparent: Whether the stage passes every element on unchanged and cannot be
+            the bottleneck.
+        asynchronous: Whether the stage fetches its elements on threads of its own.
+        parameters: Values that the stage reported at its first execution (parallelism,
             buffer limit, …); `buffered_elements` is the mean over its executions.
     """
 
@@ -79,7 +83,7 @@ def nodes_of(
     *,
     call: int,
 ) -> tuple[Node, ...]:
-    """The stages of one call, those nearest to the consumer first."""
+    """Return the stages of one call, those nearest to the consumer first."""
     said = _said(trace, stats, graph, calls.executions_of(call))
     bottleneck = calls.calls["bottleneck"][call]
     nodes = []
@@ -107,7 +111,7 @@ def nodes_of(
 def edges_of(
     graph: PipelineGraph, calls: PipelineCalls, *, call: int
 ) -> tuple[Edge, ...]:
-    """Which stage of one call called which, each pair once."""
+    """Return which stage of one call called which, each pair once."""
     mine = calls.executions_of(call)
     first = np.searchsorted(graph.parent, mine, side="left")
     last = np.searchsorted(graph.parent, mine, side="right")
@@ -138,7 +142,7 @@ def _said(
     graph: PipelineGraph,
     executions: NDArray[np.int64],
 ) -> dict[int, dict[str, Parameter]]:
-    """What the stages of a call said of themselves, by stage."""
+    """Return the parameters that the stages of a call reported, by stage."""
     if stats is None:
         return {}
     by_start = executions[np.argsort(graph.start_ps[executions], kind="stable")]

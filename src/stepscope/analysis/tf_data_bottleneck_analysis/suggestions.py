@@ -14,7 +14,7 @@ class Upstream:
     WAITED: Final = "waited"
     #: What it handed out had been made before it was asked.
     READY: Final = "ready"
-    #: Nothing tells where its elements came from.
+    #: Where its elements came from is not known.
     UNSEEN: Final = "unseen"
     #: The stage fetches nothing ahead.
     NONE: Final = ""
@@ -145,7 +145,7 @@ NOT_SLOW: Final = Suggestion(
 
 
 def suggestion_for(stage_type: str, *, upstream: str, on_device: bool) -> Suggestion:
-    """The advice for a bottleneck.
+    """Choose the advice for a bottleneck.
 
     Args:
         stage_type: The transformation, without index and version.

@@ -33,10 +33,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         grid: Blocks along x, y and z.
         block: Threads along x, y and z.
-        registers: Per thread.
-        static_shared_memory_bytes: Per block.
-        dynamic_shared_memory_bytes: Per block.
-        shared_memory_bytes: Static and dynamic, per block.
+        registers: Registers of each thread.
+        static_shared_memory_bytes: Static shared memory of each block.
+        dynamic_shared_memory_bytes: Dynamic shared memory of each block.
+        shared_memory_bytes: Static and dynamic shared memory of each block.
         occupancy_percent: Theoretical occupancy as recorded.
     """
 
@@ -53,16 +53,18 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """What a device did.
 
     Attributes:
-        kind: kernel, collective, h2d, d2h, p2p_copy, local_copy or memset.
-        device: Ordinal.
-        stream: Its id.
-        bytes: Size of a copy; null where not recorded.
+        kind: Kind of activity: kernel, collective, h2d, d2h, p2p_copy, local_copy or
+            memset.
+        device: Ordinal of the device.
+        stream: Id of the stream.
+        bytes: Bytes of a copy; null where not recorded.
         bytes_per_s: Size over duration; null where the size is unknown or no time
             passed.
-        op: The op it belongs to; null where nothing names one.
-        op_type: The op's type; null where unknown.
-        op_evidence: What told the op: hlo, hlo_name, annotation, copy, launch, none.
-        launch: Null where nothing of it was recorded.
+        op: Op that the activity belongs to; null where nothing names one.
+        op_type: Type of the op; null where unknown.
+        op_evidence: Source of the op's name: hlo, hlo_name, annotation, copy, launch,
+            none.
+        launch: Launch shape and resources; null where none of them was recorded.
     """
 
     kind: str
@@ -100,7 +102,7 @@ _KERNELS: Final = ("kernel", "collective")
 
 
 def gaps(activity: Activity) -> tuple[Missing, ...]:
-    """Which fields of an activity are null for want of data, and why."""
+    """Return which fields of an activity are null for want of data, and why."""
     found: list[Missing] = []
     if activity.op is None:
         found.append(_NO_OP.for_field("activity.op"))
@@ -124,7 +126,7 @@ def gaps(activity: Activity) -> tuple[Missing, ...]:
 
 
 def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
-    """The row of device_activity that is shown by a row of events; None for none."""
+    """Return the row of device_activity that a row of events shows; None for none."""
     table = profile.table(host, "device_activity")
     if isinstance(table, Unavailable):
         return None
@@ -133,7 +135,7 @@ def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
 
 
 def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
-    """The activity that a row of events shows; None of what is no activity."""
+    """Return the activity that a row of events shows; None of what is no activity."""
     table = profile.table(host, "device_activity")
     row = row_of_activity(profile, host, event)
     if row is None or isinstance(table, Unavailable):

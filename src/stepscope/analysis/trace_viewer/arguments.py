@@ -1,4 +1,4 @@
-"""What is told of the events of an exported trace: their values, steps and ops."""
+"""Values that an exported trace gives its events: recorded ones, steps and ops."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ REAL: Final = 2
 TEXT: Final = 3
 
 _KIND_OF_STAT: Final = {INT: INTEGER, UINT: UNSIGNED, DOUBLE: REAL}
-#: Bookkeeping of the recorder between its own events (docs/tools/trace_viewer.md#the-json).
+#: Values by which the recorder connects its own events; an export leaves them out.
+#: Definition: docs/tools/trace_viewer.md#the-json.
 _INTERNAL: Final = (
     *(StatKey.PRODUCER_TYPE, StatKey.PRODUCER, StatKey.CONSUMER_TYPE),
     *(StatKey.CONSUMER, StatKey.ROOT_LEVEL, StatKey.FLOW),
 )
-#: Some recorders left whatever was in memory there in their launch calls (docs/formats/xplane.md#device-activity).
+#: Values that only device events hold truly: some recorders leave uninitialised memory
+#: in those of their launch calls (docs/formats/xplane.md#device-activity).
 _OF_DEVICES: Final = StatKey.KERNEL_DETAILS
 _FIRST_KEY: Final = StatKey.GROUP_ID
 
@@ -91,12 +93,13 @@ class ArgumentSource(Frozen, frozen=True):
     """Where the values of one host's events are found.
 
     Attributes:
-        trace: Its tables.
-        owner: int32 by row of `stats`: the event.
-        stats: The table; None where there is none.
-        type_stats: Likewise.
-        left_out: By handle of strings: not told.
-        of_devices: Handle of what only device events tell truly; -1 where unused.
+        trace: Tables of the host.
+        owner: int32 by row of `stats`: the event that holds the value.
+        stats: The table of the events' values; None where there is none.
+        type_stats: The table of the event types' values; None where there is none.
+        left_out: By handle of strings: whether an export leaves the name out.
+        of_devices: Handle of the values that only device events hold truly; -1 where
+            unused.
     """
 
     trace: TraceData
@@ -113,15 +116,15 @@ class ArgumentSource(Frozen, frozen=True):
         on_host: NDArray[np.bool_],
         told: Sequence[Told],
     ) -> Arguments:
-        """The values of consecutive events.
+        """Return the values of consecutive events.
 
-        An event's own value wins over that of its type, and both over what is told.
+        An event's own value wins over that of its type, and both over derived ones.
 
         Args:
             begin: Row of the first event.
             types: Their types.
             on_host: True for those that did not happen on a device.
-            told: What follows from them; places count from `begin`.
+            told: Derived values; places count from `begin`.
         """
         end = begin + len(types)
         parts = []
@@ -171,7 +174,7 @@ def gathered(
         trace: Whose texts the rows refer to.
         rows: Recorded values; owners are places of spans. Of several values of one
             name of one span the last one counts.
-        told: What follows from them; a recorded value of the same name wins.
+        told: Derived values; a recorded value of the same name wins.
     """
     texts: list[str] = []
     frames = [
@@ -181,7 +184,7 @@ def gathered(
     names = [each.name for each in told]
     if not frames:
         return _arguments(pl.DataFrame(schema=_FRAME), [], texts)
-    # What is told stands first, so that a recorded value of the name replaces it.
+    # Derived values come first, so that a recorded value of the name replaces them.
     used = frames[-1]["key"].unique().to_list() if rows is not None else []
     recorded = {trace.strings[handle]: handle for handle in used}
     same = {
@@ -214,7 +217,7 @@ def gathered(
     return _arguments(numbered, words, texts)
 
 
-#: Values on their way; keys are handles of strings, or -1, -2, … for what is told.
+#: Values on their way; keys are handles of strings, or -1, -2, … for derived values.
 _FRAME: Final[dict[str, pl.DataType]] = {
     "span": pl.Int32(),
     "key": pl.Int32(),
@@ -308,7 +311,7 @@ def _own(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
 
 
 def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
-    """The values that types hold for all their events, by event."""
+    """Return by event the values that its type holds."""
     distinct = dense(types)
     of_type = types[distinct.first]
     begin = np.searchsorted(shared.owner, of_type, side="left")

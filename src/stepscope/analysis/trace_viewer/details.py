@@ -51,11 +51,11 @@ class Partner(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         track: Row of the timeline's tracks.
         item: Row of `events`.
-        row: Place in the track, 0 at the top.
-        name: Its name.
-        start_ps: Its start.
-        dur_ps: Its duration.
-        correlation: The id that both ends carry.
+        row: Row inside the track, 0 at the top.
+        name: Name of the other event.
+        start_ps: Start of the other event.
+        dur_ps: Duration of the other event.
+        correlation: Correlation id that both ends carry.
     """
 
     track: int
@@ -73,9 +73,10 @@ class SameName(msgspec.Struct, frozen=True, kw_only=True):
     A name on the threads of a host, on a device and on derived tracks are names apart.
 
     Attributes:
-        count: How many there are, itself included.
-        total_ps: Their durations added up, nested ones included.
-        percentile: Share of them that last no longer, 0 to 100.
+        count: Number of spans of this name, this one included.
+        total_ps: Durations of all spans of this name added up, nested ones included.
+        percentile: Share of the spans of this name that last no longer than this one, 0
+            to 100.
     """
 
     count: int
@@ -87,26 +88,27 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     """One span.
 
     Attributes:
-        host: Its host.
-        section: Name of the section that it stands in.
+        host: Host of the span.
+        section: Name of the section that holds the track.
         track: Row of the timeline's tracks.
         track_name: Name of the track.
         item: Row of `events` where the track was recorded, else of `slices`.
-        row: Place in the track, 0 at the top.
-        name: As displayed.
-        full_name: As recorded.
-        category: One of the ten of the step breakdown.
-        start_ps: Since the start of the profile.
-        dur_ps: Its duration.
-        self_ps: Less the time of what it encloses; null for a derived span.
+        row: Row inside the track, 0 at the top.
+        name: Name as displayed.
+        full_name: Name as recorded.
+        category: Category of the span, one of the ten of the step breakdown.
+        start_ps: Start of the span, since the start of the profile.
+        dur_ps: Duration of the span.
+        self_ps: Duration less the time of enclosed spans; null for a derived span.
         parent: Item of the span that encloses it; null for none.
-        step: Number of the step that it belongs to; null for none.
-        arguments: What the producer attached, by name; wiring is left out.
-        activity: Null unless a device did it.
-        launched_by: The call that put it on the device; null for none.
-        launched: What this call put on a device, the first 100.
-        launched_count: How many it put there.
-        same_name: How it compares.
+        step: Number of the step that the span belongs to; null for none.
+        arguments: Values that the producer attached, by name; those that only connect
+            events are left out.
+        activity: Device activity that the span shows; null where it shows none.
+        launched_by: Launch call that put the activity on the device; null for none.
+        launched: Device activities that this call launched, the first 100.
+        launched_count: Number of device activities that this call launched.
+        same_name: How the span compares with all spans of its name.
         missing: Fields that could not be looked at.
     """
 
@@ -186,7 +188,7 @@ def details(
 def _looked_up(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:
-    """What tables say of a span; an `Unavailable` where one is absent."""
+    """Return what tables say of a span; an `Unavailable` where one is absent."""
     event = int(shown.events_of(track, np.array([item]))[0])
     arguments = _arguments(profile, host, shown, event) if event >= 0 else {}
     line = shown.timeline.line(track)
@@ -265,7 +267,7 @@ _DERIVED_SPAN: Final = Unavailable(
 def _partners(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> dict[str, Any]:
-    """Both ends of the arrows at an event."""
+    """Return both ends of the arrows at an event."""
     matched = profile.derived(host, correlation)
     if isinstance(matched, Unavailable):
         return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)
@@ -309,7 +311,7 @@ def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable
 def _step_of_event(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> int | Unavailable | None:
-    """The step of the activity, or in whose time a host event began."""
+    """Return the step of the activity, or in whose time a host event began."""
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return found

@@ -47,7 +47,7 @@ _MOVING: Final = [
     for number, kind in enumerate(ACTIVITY_KINDS.categories)
     if kind in {"h2d", "d2h", "p2p_copy", "local_copy", "memset"}
 ]
-#: Views whose spans stand for steps.
+#: Views whose spans are steps.
 _STEP_VIEWS: Final = ("steps", "step_windows", "launch_stats")
 _NO_OP: Final = [int(OpEvidence.COPY), int(OpEvidence.NONE)]
 
@@ -63,7 +63,7 @@ class SpanPiece(NamedTuple):
         name: int32; code of `HostSpans.names`.
         category: int16; a place in `HostSpans.categories`, -1 for none.
         counter: True for samples of counters.
-        arguments: What is told of them.
+        arguments: Values that the export gives the spans.
         leaves: Places of launch calls, and the numbers of the flows that leave them.
         arrives: Places of device activities, and the numbers of their flows.
     """
@@ -97,7 +97,7 @@ class HostSpans(NamedTuple):
 def all_spans(
     profile: ProfileData, *, piece_spans: int = PIECE_SPANS
 ) -> Iterator[HostSpans]:
-    """Host by host: every event of the recording, then the spans of derived lines.
+    """Yield host by host every event of the recording, then the spans of derived lines.
 
     Args:
         profile: The run.
@@ -153,7 +153,7 @@ class _Host:
             yield self._derived(begin, min(begin + piece_spans, count))
 
     def _ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
-        """Rows of events, so many at a time that their values are not too many."""
+        """Yield ranges of events whose values are not too many."""
         count, owner, begin = len(self._start_ps), self._source.owner, 0
         while begin < count:
             end = min(begin + piece_spans, count)
@@ -219,7 +219,7 @@ class _Host:
         )
 
     def _names(self, code: NDArray[np.int32]) -> list[Told]:
-        """Full names, where what is shown is a shorter one."""
+        """Return full names where a shorter one is shown."""
         full = self._trace.timeline.full_names.gather(code)
         span = np.flatnonzero(full.is_not_null().to_numpy())
         if not len(span):
@@ -251,7 +251,7 @@ class _Host:
         return [each for each in told if len(each.span)]
 
     def _of_steps(self, steps: Steps, begin: int, end: int) -> list[Told]:
-        """Numbers and groups of the spans that stand for steps."""
+        """Return numbers and groups of the spans that are steps."""
         timeline, part = self._trace.timeline, slice(begin, end)
         view = timeline.tracks["view"].is_in(_STEP_VIEWS).fill_null(value=False)
         is_step = view.to_numpy()[timeline.slices.track[part]]

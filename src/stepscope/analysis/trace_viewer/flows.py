@@ -41,11 +41,11 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
     """The arrows that are seen in a window.
 
     Attributes:
-        host: Its host.
-        begin_ps: Of the window.
-        end_ps: Of the window.
-        count: How many arrows begin or end in the window.
-        left_out: How many of them are not in `flows`.
+        host: Host of the timeline.
+        begin_ps: Begin of the window.
+        end_ps: End of the window.
+        count: Number of arrows that begin or end in the window.
+        left_out: Number of these arrows that are not in `flows`.
         flows: Columns `FLOW_COLUMNS`, by row of the device event; of too many those
             that waited longest between the end of the call and the start on the
             device.
@@ -62,7 +62,7 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
 def flows(
     profile: ProfileData, host: str, *, begin_ps: int, end_ps: int
 ) -> TrackFlows | Unavailable:
-    """Arrows whose call ends, or whose device activity starts, in [begin_ps, end_ps).
+    """List arrows whose call ends or whose activity starts in [begin_ps, end_ps).
 
     Unavailable where calls and activity cannot be tied together at all.
     """

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HostTrace", "clock_offsets", "host_traces"]
 
-#: First process number by kind of section (docs/tools/trace_viewer.md#the-json); a device with an
-#: ordinal has its number, from 1 up.
+#: First process number by kind of section; a device with an ordinal has its number,
+#: from 1 up. Definition: docs/tools/trace_viewer.md#the-json.
 _FIRST: Final = {"device": 501, "host": 701, "other": 801}
 #: Hosts of a run are this far apart, where there are several.
 _PER_HOST: Final = 1000
@@ -38,7 +38,7 @@ class HostTrace(Frozen, frozen=True):
     """One host's timeline with the numbers that an exported trace gives it.
 
     Attributes:
-        host: Its name.
+        host: Name of the host.
         timeline: What is shown of it.
         process: int32 by row of sections.
         threads: By lane, in the order of `timeline.lanes`: `track`, `lane`,
@@ -56,7 +56,7 @@ class HostTrace(Frozen, frozen=True):
     def places(
         self, track: NDArray[np.int32], row: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Process and thread of spans by their track and the row inside it."""
+        """Return process and thread of spans by their track and the row inside it."""
         width = np.int64(2**32)
         lanes = ints(self.threads, "track") * width + ints(self.threads, "first_row")
         wanted = track.astype(np.int64) * width + row
@@ -69,7 +69,7 @@ class HostTrace(Frozen, frozen=True):
 def host_traces(
     profile: ProfileData,
 ) -> tuple[list[HostTrace], dict[str, Unavailable]]:
-    """The hosts that have a timeline, and why the others have none."""
+    """Return the hosts that have a timeline, and why the others have none."""
     offsets = clock_offsets(profile)
     found: list[HostTrace] = []
     absent: dict[str, Unavailable] = {}
@@ -88,7 +88,7 @@ def host_traces(
 
 
 def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
-    """By host: its time 0 after that of the earliest host, in ps.
+    """Return by host how long its time 0 is after the earliest host's, in ps.
 
     Unavailable where there are several hosts and one of them recorded no clock.
     """
@@ -131,7 +131,7 @@ def _processes(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
 
 
 def _threads(timeline: TraceTimeline, process: NDArray[np.int32]) -> pl.DataFrame:
-    """Lanes are numbered in display order within their process, from 1."""
+    """Number the lanes in display order within their process, from 1."""
     tracks, lanes = timeline.tracks, timeline.lanes
     of_lane = lanes["track"]
     suffix = lanes["kind"].replace_strict(_LANE_NAMES)

@@ -38,11 +38,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         track: Row of the timeline's tracks.
-        item: Row of `events` or of the timeline's `slices`.
-        row: Place in the track, 0 at the top.
-        name: Its name.
-        start_ps: Its start.
-        dur_ps: Its duration.
+        item: Row of `events` where the track was recorded, else of the timeline's
+            `slices`.
+        row: Row inside the track, 0 at the top.
+        name: Name of the span.
+        start_ps: Start of the span.
+        dur_ps: Duration of the span.
     """
 
     track: int
@@ -57,12 +58,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """How often a text occurs.
 
     Attributes:
-        host: Whose timeline was searched.
-        text: What was looked for.
-        count: Spans whose name has it.
+        host: Host whose timeline was searched.
+        text: Text that was looked for.
+        count: Number of spans whose name contains the text.
         tracks: `track`, `count` and `total_ps` of the tracks that have any, in
             display order; `total_ps` adds up durations, nested ones included.
-        names: `name`, `count` of the names that have it, the most frequent first.
+        names: `name` and `count` of the names that contain the text, the most frequent
+            first.
     """
 
     host: str
@@ -121,7 +123,7 @@ def find(
     after: tuple[int, int] | None = None,
     direction: Direction = Direction.NEXT,
 ) -> Place | Unavailable | None:
-    """The next or previous span whose name has a text; None where there is no more.
+    """Find the next or previous span whose name has a text; None for no more.
 
     Spans follow each other by start, then by track, then by item.
 
@@ -179,7 +181,7 @@ def _tracks(shown: HostTimeline) -> Iterator[_Spans]:
 
 
 def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
-    """By name code: whether the name is looked for."""
+    """Return by name code whether the name is looked for."""
     if not text:
         raise BadUsage("there is no text to look for")
     pattern = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "/" else None
@@ -203,7 +205,7 @@ def _nearest(
     after: tuple[int, int] | None,
     forward: bool,
 ) -> int | None:
-    """The place among a track's spans of the nearest one, as `find` orders them."""
+    """Return the place of a track's nearest span, as `find` orders spans."""
     low = int(np.searchsorted(spans.start_ps, from_ps, side="left"))
     high = int(np.searchsorted(spans.start_ps, from_ps, side="right"))
     edge = low if forward else high

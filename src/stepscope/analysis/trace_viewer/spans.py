@@ -35,7 +35,7 @@ class HostTimeline(Frozen, frozen=True):
     Attributes:
         events: The table.
         timeline: Sections, tracks and derived lines.
-        lanes: By track, where each span stands.
+        lanes: By track, the row of each span.
         category: uint8 by row of events.
     """
 
@@ -45,7 +45,7 @@ class HostTimeline(Frozen, frozen=True):
     category: NDArray[np.uint8]
 
     def index(self, track: int) -> LaneIndex:
-        """The spans of a track by its rows, the top one first.
+        """Return the spans of a track by its rows, the top one first.
 
         Raises:
             BadUsage: There is no such track.
@@ -56,7 +56,7 @@ class HostTimeline(Frozen, frozen=True):
         return self.lanes[track]
 
     def rows_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The row inside the track of each item; -1 for what is not on the track."""
+        """Return the row inside the track of each item; -1 where it is not on it."""
         begin, end = self.timeline.tracks.select("begin", "end").row(track)
         inside = (items >= begin) & (items < end)
         line = self.timeline.line(track)
@@ -66,7 +66,7 @@ class HostTimeline(Frozen, frozen=True):
         return found
 
     def events_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of events with which each item begins; -1 for none."""
+        """Return the row of events with which each item begins; -1 for none."""
         line = self.timeline.line(track)
         if line is None:
             return items
@@ -74,20 +74,20 @@ class HostTimeline(Frozen, frozen=True):
         return line.spans.event[at].astype(np.int64)
 
     def name_codes(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The name of each item, a place in `timeline.names`."""
+        """Return the name of each item, a place in `timeline.names`."""
         line = self.timeline.line(track)
         if line is None:
             return handles(self.events, "type")[items]
         return line.spans.name[items - self.lanes[track].first_item]
 
     def names(self, code: NDArray[np.int32]) -> pl.Series:
-        """The displayed name of each code."""
+        """Return the displayed name of each code."""
         # Gathering among the few that occur is cheaper than among all.
         used, at = np.unique(code, return_inverse=True)
         return self.timeline.names.gather(used).gather(at)
 
     def categories(self, track: int, items: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """A place in `CATEGORIES` for each item."""
+        """Return the place in `CATEGORIES` of each item."""
         event = self.events_of(track, items)
         found = np.full(len(items), OTHER, np.uint8)
         known = event >= 0
@@ -95,7 +95,7 @@ class HostTimeline(Frozen, frozen=True):
         return found
 
     def track_of_events(self, event: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The track that shows each row of events; -1 for none."""
+        """Return the track that shows each row of events; -1 for none."""
         recorded = np.flatnonzero(
             self.timeline.tracks["source"].is_not_null().to_numpy()
         )
@@ -111,7 +111,7 @@ class HostTimeline(Frozen, frozen=True):
 
 
 def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable:
-    """The timeline of one host, or why it has none."""
+    """Return the timeline of one host, or why it has none."""
     profile.prepare((trace_lanes, event_categories), hosts=(host,))
     lanes = profile.derived(host, trace_lanes)
     if isinstance(lanes, Unavailable):

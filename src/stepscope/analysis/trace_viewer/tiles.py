@@ -73,19 +73,19 @@ class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
     """What one track shows in a window.
 
     Attributes:
-        host: Its host.
+        host: Host of the timeline.
         track: Row of the timeline's tracks.
-        begin_ps: Of the window.
-        end_ps: Of the window.
-        bucket_ps: What is shorter than this is folded; 0 where nothing is.
+        begin_ps: Begin of the window.
+        end_ps: End of the window.
+        bucket_ps: Width of a bucket: shorter spans are folded; 0 where nothing is.
         slices: Columns `SLICE_COLUMNS`, by row and then by time. `row` is the place in
-            the track, 0 at the top; `count` how many spans the slice stands for, which
+            the track, 0 at the top; `count` how many spans the slice represents, which
             last `busy_ps` together; `item` the span that lasts longest, a row of
             `events` where the track was recorded and of the timeline's `slices` where
             it was derived; `first` what `unfold` wants; `name` and `category` (a place
             in `categories`) are those of the item. A slice that begins before the
             window belongs to an earlier one, too.
-        categories: Category by number.
+        categories: Names of the categories by number.
     """
 
     host: str
@@ -102,13 +102,13 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Whose timeline it is.
-        begin_ps: First start of anything drawn or not; null without any span.
-        end_ps: Last end of anything; null without any span.
-        coarsest_level: The lowest level at which one tile is as wide as all of it.
-        tile_buckets: Buckets of a tile.
-        sections: As the timeline has them.
-        tracks: As the timeline has them, and `spans`, how many a track holds.
-        categories: Category by number.
+        begin_ps: Start of the first span, whether drawn or not; null without any span.
+        end_ps: End of the last span; null without any span.
+        coarsest_level: The lowest level at which one tile covers the whole timeline.
+        tile_buckets: Number of buckets in a tile.
+        sections: Sections of the timeline.
+        tracks: Tracks of the timeline with `spans`, the number of spans on each.
+        categories: Names of the categories by number.
     """
 
     host: str
@@ -122,7 +122,7 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
-    """Sections, tracks, and the extent of a host's timeline."""
+    """Return sections, tracks, and the extent of a host's timeline."""
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
@@ -154,7 +154,7 @@ def tile(
     index: int,
     rows: Rows = Rows.DRAWN,
 ) -> TrackSlices | Unavailable:
-    """One tile of one track.
+    """Return one tile of one track.
 
     Args:
         profile: The run.
@@ -194,7 +194,7 @@ def window(
     bucket_ps: int = 0,
     rows: Rows = Rows.DRAWN,
 ) -> TrackSlices | Unavailable:
-    """What one track shows in [begin_ps, end_ps); without a bucket every span of it.
+    """Return what a track shows in [begin_ps, end_ps); without a bucket every span.
 
     Raises:
         BadUsage: There is no such track, or no such bucket.
@@ -219,14 +219,14 @@ def window(
 def unfold(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
 ) -> TrackSlices | Unavailable:
-    """The spans that one slice stands for, at most `MOST_UNFOLDED` of them.
+    """List the spans that one slice represents, at most `MOST_UNFOLDED` of them.
 
     Args:
         profile: The run.
         host: One of its hosts.
         track: Row of the timeline's tracks.
-        first: Of the slice, or more, where what comes first is known.
-        count: Of the slice, less what is known.
+        first: `first` of the slice, or a later place where the first spans are known.
+        count: `count` of the slice, less the spans that are known.
 
     Raises:
         BadUsage: The track has no such spans in one row.

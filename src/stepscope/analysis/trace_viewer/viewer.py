@@ -38,20 +38,21 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         tracks: One row per track.
         sections: One row per processing element.
-        events: Recorded events: drawn, folded and hidden ones.
-        drawn: Events that are shown.
-        folded: Bookkeeping that is shown on request.
-        hidden: Events that are no work: allocations, hand-overs between threads.
-        derived_spans: Spans of derived lines, beside the events.
-        flows: Arrows from launch calls to device activity; null where launch calls
-            were not recorded.
-        without_time: Events that the recorder only counted; they have no place in a
-            timeline.
-        one_clock: All hosts are shown on one clock; null where they cannot be.
-        start_ms: Start of the first span.
-        end_ms: End of the last one.
+        events: Number of recorded events: drawn, folded and hidden ones.
+        drawn: Number of events that are shown.
+        folded: Number of events of bookkeeping, which are shown on request.
+        hidden: Number of events that are no work: allocations, hand-overs between
+            threads.
+        derived_spans: Number of spans on derived tracks, beside the events.
+        flows: Number of arrows from launch calls to device activity; null where launch
+            calls were not recorded.
+        without_time: Number of events that the recorder only counted; they have no
+            place in a timeline.
+        one_clock: Whether all hosts are shown on one clock; null where they cannot be.
+        start_ms: Start of the first span; null without any span.
+        end_ms: End of the last span; null without any span.
         missing: What could not be looked at, with the reason.
-        inputs: Host → tracks, events and derived spans.
+        inputs: Host → number of tracks, events and derived spans.
     """
 
     tracks: Annotated[pl.DataFrame, TRACE_TRACKS]
@@ -202,7 +203,7 @@ _TOGETHER: Final = 1 << 16
 
 
 def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
-    """The greatest end of some spans, which are at least one."""
+    """Return the greatest end of some spans, which are at least one."""
     parts = range(0, len(starts), _TOGETHER)
     return max(
         int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
@@ -211,7 +212,7 @@ def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
 
 
 def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
-    """By track: numbers of drawn, folded and hidden events.
+    """Count drawn, folded and hidden events by track.
 
     A folded track folds what it has. Spans of derived lines are no events.
     """
@@ -238,7 +239,7 @@ def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
 def _flows(
     profile: ProfileData, found: list[HostTrace]
 ) -> tuple[int | None, list[Missing]]:
-    """Arrows of the hosts whose launch calls are known, and why there are no others."""
+    """Count arrows of hosts with known launch calls, and say why others have none."""
     reasons: list[Missing] = []
     count = None
     for trace in found:
@@ -262,7 +263,7 @@ def _flows(
 
 
 def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]:
-    """Why there is no line of steps, or no device section."""
+    """Return why there is no line of steps, or no device section."""
     reasons = []
     for trace in found:
         where = "" if len(found) == 1 else f"{trace.host}."
