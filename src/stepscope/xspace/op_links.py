@@ -56,7 +56,7 @@ def innermost_around(
 def _parents(
     start: NDArray[np.int64], dur: NDArray[np.int64], track: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The event that holds each one directly, track by track; -1 for none."""
+    """Return the event that holds each one directly, track by track; -1 for none."""
     parent = np.empty(len(start), np.int32)
     if not len(start):
         return parent

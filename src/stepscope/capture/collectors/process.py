@@ -148,7 +148,7 @@ class ProcessCollector:
 def _rates(
     totals: Mapping[str, float], before: dict[str, tuple[int, float]], now: int
 ) -> Readings:
-    """What grew, a second; `before` becomes the totals of now."""
+    """Return the growth of each total per second; `before` becomes the new totals."""
     rates = {}
     for name, total in totals.items():
         at, earlier = before.get(name, (now, total))
@@ -194,7 +194,7 @@ def _open_sources(proc: Path) -> list[_Source]:
 
 
 def _process_stat(text: str) -> tuple[Readings, Readings]:
-    # The name in brackets may hold anything; fields are counted from behind it, where
+    # The name in brackets may hold anything; fields are counted from after it, where
     # field 3 of proc(5) comes first.
     fields = text.rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])

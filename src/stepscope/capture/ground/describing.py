@@ -68,7 +68,7 @@ def announce(model: object) -> None:
 
 
 def announced() -> tuple[Parameter, ...]:
-    """The variables of every model that was announced and still is there."""
+    """Return the variables of every model that was announced and still is there."""
     found: dict[Parameter, None] = {}
     for get in _ANNOUNCED:
         model = get()
@@ -78,7 +78,7 @@ def announced() -> tuple[Parameter, ...]:
 
 
 def describe(model: object) -> tuple[Parameter, ...]:
-    """The variables of a model, in its own order.
+    """Return the variables of a model, in its own order.
 
     Args:
         model: A Keras model, a PyTorch module or a pytree of arrays.
@@ -105,7 +105,7 @@ def describe(model: object) -> tuple[Parameter, ...]:
 
 
 def described_space(hostname: str, parameters: Iterable[Parameter]) -> bytes:
-    """A serialized XSpace that holds the description and nothing else."""
+    """Return a serialized XSpace that holds the description and nothing else."""
     builder = XSpaceBuilder(hostname, start_ns=None)
     plane = builder.plane(MODEL_PLANE)
     for number, parameter in enumerate(parameters, start=1):

@@ -26,7 +26,7 @@ _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
 
 
 class StepCounter:
-    """Hears of steps from several sources, and tells the window about those of one."""
+    """Hears of steps from several sources, and reports those of one to the window."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -51,7 +51,7 @@ class StepCounter:
         Args:
             what: What is counted if this is it, for people.
             called: What was called.
-            carries: It was given back what it had returned before.
+            carries: Whether an argument is what the function returned before.
             settle: Waits until it is done on the device too.
             forwarded: As in `Window.step_begins`.
         """

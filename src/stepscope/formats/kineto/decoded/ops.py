@@ -59,7 +59,7 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         strings: Handle → text; each text once.
         name: int32 by number of a name: its handle, -1 where it is no operator's.
-        shape: int32 by number of a shape: handle of its text, -1 where it tells none.
+        shape: int32 by number of a shape: handle of its text, -1 where it has none.
     """
 
     strings: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Types of events: a name, and whether the producer calls its events operators.
 
-One name may stand for both: a program can name a range of its own like an operator.
+A name may have two types: a program can name a range of its own like an operator.
 """
 
 from __future__ import annotations
