@@ -5,8 +5,8 @@
 Of calls of the same function from the same place the first fails. The loop has to
 compute what it computes unrecorded, no error may reach it, the failure has to be
 reported, and the process has to be free afterwards: a recording in which nothing fails,
-made now and then, has nothing to warn of. Prints what is wrong, and how many calls were tried,
-as JSON.
+made now and then, has nothing to warn of. Prints what is wrong, and how many calls were
+tried, as JSON.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     """Read a serialized HloProto: the module's name and all its instructions.
 
     Instructions of called computations (fusions, loop bodies) are listed too. Those of
-    one computation stand in the order in which they run, where the module has a
+    one computation are in the order in which they run, where the module has a
     schedule, else as they are stored.
 
     Raises:

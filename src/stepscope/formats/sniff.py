@@ -252,7 +252,7 @@ def _of_message(head: bytes) -> str | None:
             return None
         if head[at] == _PLANE:
             return _of_first_message(head, begin, length)
-        # Errors, warnings and host names may stand before the first plane.
+        # Errors, warnings and host names may come before the first plane.
         at = begin + length
     return "xspace" if at == len(head) else None
 

@@ -256,7 +256,7 @@ class Profiler:
         self._empty = False
 
     def _begin_block(self) -> None:
-        """The step that was added last is a block, which begins now."""
+        """Begin the step that was added last as a block."""
         if self._session is None:
             self._begin()
         self._said = None
@@ -266,7 +266,7 @@ class Profiler:
         self._since = recorder.now()
 
     def _settle(self) -> None:
-        """The step that was added last is over, since nobody entered it."""
+        """End the step that was added last, since no block entered it."""
         said, self._said = self._said, None
         if said is None:
             return

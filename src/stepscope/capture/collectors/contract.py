@@ -44,7 +44,7 @@ class Collector(Protocol):
     name: str
 
     def available(self) -> Unavailable | None:
-        """None where it can record now; else why it cannot, and the way out.
+        """Return None where it can record now; else why not, and the way out.
 
         With `collectors="auto"` a collector that is not available is passed over; its
         reason is no warning, because a program without that framework lacks nothing.

@@ -49,7 +49,7 @@ class TracerLevels(NamedTuple):
 
     @classmethod
     def asked(cls, options: ProfilerOptions) -> TracerLevels:
-        """Those of the user's options."""
+        """Return the levels of the user's options."""
         return cls(
             options.host_tracer_level,
             options.device_tracer_level,

@@ -47,7 +47,7 @@ class ModelCollector:
     name = "model"
 
     def available(self) -> Unavailable | None:
-        """None where a framework with models is imported."""
+        """Return None where a framework with models is imported."""
         if {"keras", "torch", "jax"} & sys.modules.keys():
             return None
         return Unavailable(

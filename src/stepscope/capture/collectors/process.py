@@ -62,7 +62,7 @@ class ProcessCollector:
         self._failure: str | None = None
 
     def available(self) -> Unavailable | None:
-        """None on Linux."""
+        """Return None on Linux, whose /proc has the counters."""
         if (self._proc / "self" / "stat").exists():
             return None
         return Unavailable(
@@ -177,7 +177,7 @@ class _Source:
 
 
 def _open_sources(proc: Path) -> list[_Source]:
-    """Those that this machine has: a container may hide some."""
+    """Open the sources that this machine has: a container may hide some."""
     sources = []
     for name, parse in _PARSERS.items():
         try:

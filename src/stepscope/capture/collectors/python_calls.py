@@ -61,7 +61,7 @@ class PythonCallsCollector:
         self._warnings: list[str] = []
 
     def available(self) -> Unavailable | None:
-        """Always; whether it records is a matter of `python_tracer_level`."""
+        """Return None: `python_tracer_level` alone decides whether it records."""
         return None
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:

@@ -111,7 +111,7 @@ def add_forward(make: Forward) -> None:
     """Hand annotations on to a framework that records beside us.
 
     Of several frameworks the one that began last is given them: in two recordings that
-    become one profile each annotation would stand twice.
+    become one profile each annotation would be there twice.
 
     Args:
         make: Called with name and values whenever an annotation begins; gives the
@@ -177,7 +177,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
 
 
 def forget_forwards() -> None:
-    """In a child that was forked, nobody records beside us any more."""
+    """Forget in a forked child who recorded beside us in its parent."""
     global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
     _receivers_lock = threading.Lock()
     _receivers.framework = None

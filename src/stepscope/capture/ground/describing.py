@@ -58,7 +58,7 @@ def announce(model: object) -> None:
     be gone by then.
 
     Raises:
-        BadUsage: Nobody knows how to describe such an object.
+        BadUsage: Objects of this kind cannot be described.
     """
     parameters = describe(model)
     try:
@@ -160,7 +160,7 @@ def _of_jax(path: Iterable[Any], leaf: Any) -> Parameter:
 
 
 def _key(part: Any) -> str:
-    """One step of a path: a key, an index or the name of a field."""
+    """Return one step of a path: a key, an index or the name of a field."""
     for field in ("key", "idx", "name"):
         if hasattr(part, field):
             return str(getattr(part, field))

@@ -155,7 +155,7 @@ def _column(
 def _texts(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
     distinct = dict.fromkeys(texts)
     if 2 * len(distinct) <= len(texts):
-        # Texts that repeat stand once, among the names.
+        # Texts that repeat are stored once, among the names.
         ids = {text: plane.stat_id(text) for text in distinct}
         return StatColumn(key, REF, np.array([ids[text] for text in texts], np.int64))
     places = {text: place for place, text in enumerate(distinct)}

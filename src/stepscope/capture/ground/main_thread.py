@@ -22,7 +22,7 @@ __all__ = ["MAIN_THREAD_S", "at_safe_point", "in_main_thread"]
 #: How long a recording that time begins waits for the main thread.
 MAIN_THREAD_S: Final = 3.0
 
-#: Our functions that stand around calls of the program, and hold nothing meanwhile.
+#: Our functions that wrap calls of the program, and hold nothing meanwhile.
 _AROUND: Final = "stepscope.capture.launching.step_sources"
 #: A main thread that imports for long is waited for, this many times longer.
 _PATIENCE: Final = 10

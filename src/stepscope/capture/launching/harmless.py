@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 
 
 def say(sentence: str) -> None:
-    """One line on standard error, which may be closed."""
+    """Print one line on standard error, which may be closed."""
     line = " ".join(sentence.split())
     try:
         sys.stderr.write(f"stepscope: {line}\n")

@@ -112,7 +112,7 @@ class RunPlan(NamedTuple):
         )
 
     def to_text(self) -> str:
-        """One line a field; a line feed within a path is escaped."""
+        """Write the plan, one line a field; a line feed within a path is escaped."""
         return "\n".join(
             f"{name}={_escaped(value)}"
             for name, value in zip(self._fields, self, strict=True)

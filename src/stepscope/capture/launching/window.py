@@ -115,7 +115,7 @@ class Window:
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[None]:
-        """An annotation that begins within is ours, not the program's."""
+        """Mark annotations that begin within as ours, not the program's."""
         self.marking = True
         try:
             yield
@@ -151,7 +151,7 @@ class Window:
         settle: Callable[[], object] | None = None,
         forwarded: bool = True,
     ) -> None:
-        """A step begins, and the one before it ends.
+        """Begin a step, and end the one before it.
 
         Args:
             first: Its number from 1; of several batches in one execution the first's.
@@ -184,7 +184,7 @@ class Window:
                 self._enter_step(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
-        """The step ends, and it is not known when the next one begins.
+        """End the step; it is not known when the next one begins.
 
         Args:
             marked: As in `step_begins`.
@@ -200,14 +200,14 @@ class Window:
                 self.close()
 
     def step_was_none(self, batches: int) -> None:
-        """What had begun as a step of so many batches did not run."""
+        """Take back what had begun as a step of so many batches: it did not run."""
         with self._lock:
             # It is held, because a framework keeps an annotation that is let go.
             self._none, self._step = self._step, None
             self._begun -= batches
 
     def forget_steps(self) -> None:
-        """What was counted so far turns out to be something else than the steps."""
+        """Forget the count so far: what was counted turned out not to be the steps."""
         with self._alone():
             if self.phase is Phase.WATCHED and self._ended:
                 self._step = None

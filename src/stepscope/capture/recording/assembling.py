@@ -87,7 +87,7 @@ def assemble(
         ours: Fragments of our own, one after the other.
         recording: What is known of the recording.
         end: Both clocks at its end.
-        warnings: What is to stand in the file.
+        warnings: Warnings to store in the file.
         forwarded_elsewhere: Annotations that were forwarded stand in a framework's
             recording, and are left out of ours.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["hosts_of"]
 
-#: Other numbers may stand between the two, but no closing bracket of the object.
+#: Other numbers may come between the two, but no closing bracket of the object.
 _RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
 _NAMED: Final = re.compile(r"(rank|worker)[-_]?(\d{1,9})", re.IGNORECASE)
 #: The part of a file after its events is short.

@@ -167,7 +167,7 @@ def joined(
 
 
 def _sorted(events: bytes, ids: tuple[IdMap, IdMap], missing: tuple[int, int]) -> bytes:
-    """By start, then longest first, as the writer sorts them."""
+    """Sort by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
     rows = index(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
     begin, end = rows.place, rows.place + rows.size

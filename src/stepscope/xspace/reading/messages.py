@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Places(NamedTuple):
-    """Where byte strings stand in the data; 0 and 0 where there is none.
+    """Where byte strings lie in the data; 0 and 0 where there is none.
 
     Attributes:
         place: Offset, int64.
@@ -63,7 +63,7 @@ class Fields(Frozen, frozen=True, eq=True):
         """Return the rows of one tag; those beyond their message only with `cut`."""
         chosen = self.tag == tag
         if not cut:
-            # Sized values alone can be too long; numbers stand in `size` themselves.
+            # Sized values alone can be too long; numbers are stored in `size` itself.
             chosen &= ((self.tag & 7) != 2) | (
                 self.size <= self.end[self.owner] - self.place
             )
@@ -131,7 +131,7 @@ class IdTable(Frozen, frozen=True, eq=True):
         return np.concatenate([self.direct[self.direct >= 0], self.values])
 
     def look_up(self, ids: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The values of ids given as 64 bits; -1 where the map lacks one."""
+        """Return the values of ids given as 64 bits; -1 where the map lacks one."""
         wanted = ids.view(np.uint64)
         found = np.full(len(wanted), -1, np.int32)
         small = wanted < len(self.direct)

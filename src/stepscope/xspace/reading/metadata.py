@@ -87,7 +87,7 @@ class Entries(Frozen, frozen=True, eq=True):
 
 
 def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
-    """Decode the maps that stand under `tag` in the planes.
+    """Decode the maps under `tag` in the planes.
 
     Stat metadata has no display name, bytes or stats; theirs are to be ignored.
     """

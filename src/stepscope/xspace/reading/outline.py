@@ -130,7 +130,7 @@ def _damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
 
 
 def summarised(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
-    """In file order; what exceeds a readable number is one last entry."""
+    """Return damage in file order; what exceeds a readable number is one last entry."""
     ordered = sorted(damage, key=lambda one: one.offset)
     rest = ordered[_MOST_DAMAGE:]
     if not rest:

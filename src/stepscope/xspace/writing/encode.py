@@ -183,9 +183,10 @@ class EventColumns:
         )
 
     def sorted(self) -> EventColumns:
-        """By start, then longest first, ties as they are; itself if it is so already.
+        """Return the events by start, then longest first, ties as they are.
 
-        Events without a start come first.
+        Events without a start come first. What is in that order already is returned
+        itself.
         """
         start = np.where(self.counted, 0, self.offset_ps)
         ordered = (start[1:] > start[:-1]) | (

@@ -177,6 +177,6 @@ def _xspace_of(response: bytes) -> bytes:
 
 
 def _words(refusal: Any) -> str:
-    """One line of what a call said."""
+    """Return one line of what a call said."""
     details = str(refusal.details()).splitlines() or [""]
     return f"the profiler service refused: {details[0] or refusal.code().name}"

@@ -1,6 +1,6 @@
 """What PyTorch's tracer (Kineto) recorded, as columns.
 
-A live result hands out each activity with its arguments, as they would stand in an
+A live result hands out each activity with its arguments, as they would be in an
 exported trace. Versions that do not (2.11 is one) are read from the trace that they
 export.
 """
@@ -269,7 +269,7 @@ def _text(hand_out: Callable[[], str], otherwise: str) -> str:
 def _gradients(
     arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
-    """By kept event: the id of the arrow that begins or ends there, 0 for none."""
+    """Return by kept event the id of the arrow at either end of it, 0 for none."""
     # Ops that begin together are nested; the arrow is drawn from the inner one, which
     # comes after the others.
     op_at = {

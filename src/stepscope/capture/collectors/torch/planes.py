@@ -281,7 +281,7 @@ def _place(
 
 
 def _ops(activities: Activities) -> NDArray[np.int64]:
-    """By event: the row of the op that it belongs to, -1 for none.
+    """Return by event the row of the op that it belongs to, -1 for none.
 
     The op whose id it carries, or the call that launched it; else the innermost one
     around it, or around that call, on its thread.
@@ -311,7 +311,7 @@ def _ops(activities: Activities) -> NDArray[np.int64]:
 
 
 def _around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """By event of a thread: the innermost op around it, -1 for none."""
+    """Return by event of a thread the innermost op around it, -1 for none."""
     concerned = [
         kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
         for kind, name in zip(activities.category, activities.name, strict=True)
@@ -377,7 +377,7 @@ def _numbered(activities: Activities) -> dict[int, Device]:
 
 
 def _describe(plane: PlaneBuilder, device: Device, ordinal: int) -> None:
-    """What is known of a device, under the names that readers know."""
+    """Describe a device under the names that readers know."""
     for name, value in (
         ("gpu_device_name", device.name),
         ("device_vendor", device.vendor),

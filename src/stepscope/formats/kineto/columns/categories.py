@@ -46,7 +46,7 @@ class EventClass(IntEnum):
     UNKNOWN_PHASE = 18
 
 
-#: Classes whose events stand on a thread of the host.
+#: Classes whose events lie on a thread of the host.
 ON_THREAD: Final = (
     EventClass.OP,
     EventClass.ANNOTATION,

@@ -246,7 +246,7 @@ class _Gathering:
         rows: NDArray[np.int64],
         kind: NDArray[np.uint8],
     ) -> NDArray[np.int64]:
-        """By row: how long it took; 0 for instants."""
+        """Return the duration of each row; 0 for instants."""
         ranges = np.ones(len(rows), np.bool_)
         ranges[kind[rows] == EventClass.MEMORY] = False
         ranges[kind[rows] == EventClass.INSTANT] = False

@@ -133,7 +133,7 @@ class _Placing:
             )
 
     def streams(self, what: DeviceColumns) -> None:
-        """What ran on streams, and what waited for them."""
+        """Add what ran on streams, and what waited for them."""
         place = what.place
         device = self._or_process(what.frame["device"], place)
         stream = self._or_thread(what.frame["stream"], place)
@@ -177,7 +177,7 @@ class _Placing:
             )
 
     def beside(self) -> None:
-        """The tracer's overhead, the recording itself, and what nobody documents."""
+        """Add the tracer's overhead, the recording, and undocumented categories."""
         kind = self._events.kind
         for what, section, plane, track_kind, named in (
             (EventClass.OVERHEAD, "overhead", _HOST, "overhead", "Profiler overhead"),

@@ -1,4 +1,4 @@
-"""The file as a JSON document: its top level, and where its events stand.
+"""The file as a JSON document: its top level, and where its events are.
 
 The top level is an object with `traceEvents`, or the list of events itself. A document
 that the decoder refuses as a whole (cut, or broken somewhere) is looked through for its

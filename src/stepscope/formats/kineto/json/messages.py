@@ -1,7 +1,7 @@
 """The messages of a trace as typed structs: only the fields that tables need.
 
 What else a message holds is skipped while decoding. Fields that some producer wrote in
-another type are unions. Arguments stay as they stand in the file until somebody asks;
+another type are unions. Arguments stay as they are in the file until they are read;
 then those of many events are decoded at once.
 """
 

@@ -174,7 +174,7 @@ class Recording:
         return names
 
     def types_named(self, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """By event type: whether its name is wanted; each name is asked for once."""
+        """Return by event type whether its name is wanted; each name is asked once."""
         return np.array([wanted(name) for name in self.type_names], dtype=np.bool_)
 
     def host_rows(self, wanted: Callable[[str], bool]) -> NDArray[np.int64]:
@@ -190,7 +190,7 @@ class Recording:
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
     def host_values(self, key: str) -> tuple[NDArray[np.int64], Values]:
-        """One stat of the events on host threads: the rows that carry it, ascending."""
+        """Return the host threads' events that carry a stat, ascending, with values."""
         handle = self.handle(key)
         stats = [
             self._stats_of(begin, end) for begin, end in self.ranges(self.host_tracks)

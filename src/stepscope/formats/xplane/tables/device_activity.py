@@ -217,7 +217,7 @@ def _mark_collectives(
 
 
 def _line_codes(recording: Recording) -> NDArray[np.uint8]:
-    """By activity track: the one kind of copy that its name lists, else `SOME_COPY`."""
+    """Return by activity track the one kind of copy in its name, else `SOME_COPY`."""
     codes = []
     for number in recording.activity_tracks:
         words = line_types(recording.tracks[number].name)
@@ -237,7 +237,7 @@ def _frame(
     event, position = rows.event[chosen], rows.position[chosen]
     here: slice | NDArray[np.int32] = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):
-        # Streams that stand side by side: their columns need no copy.
+        # Streams that lie side by side: their columns need no copy.
         here = slice(int(event[0]), int(event[-1]) + 1)
     line = recording.timeline
     tracks = np.array(recording.activity_tracks, dtype=np.int32)
