@@ -3,10 +3,10 @@
     python tests/capture/fault_rounds.py numpy|jax|torch|tensorflow
 
 Of calls of the same function from the same place the first fails. The loop has to
-compute what it computes unrecorded, no error may reach it, the failure has to be told,
-and the process has to be free afterwards: a recording in which nothing fails, made now
-and then, has nothing to warn of. Prints what is wrong, and how many calls were tried,
-as JSON.
+compute what it computes unrecorded, no error may reach it, the failure has to be
+reported, and the process has to be free afterwards: a recording in which nothing fails,
+made now and then, has nothing to warn of. Prints what is wrong, and how many calls were
+tried, as JSON.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _clean(train: Train, truth: float, when: str) -> list[str]:
         problems = [f"{when}: warns {warning}" for warning in run.warnings]
         if loss != truth or run.path is None:
             problems.append(f"{when}: loss {loss!r}, file {run.path}")
-    except Exception as error:  # noqa: BLE001 - likewise
+    except Exception as error:  # noqa: BLE001 - any failure counts
         problems = [f"{when}: the program got {error!r}"]
     shutil.rmtree(logdir)
     return problems

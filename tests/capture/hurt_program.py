@@ -143,7 +143,7 @@ def start(options: argparse.Namespace) -> None:
 
 
 def stop() -> None:
-    import stepscope as ss  # noqa: PLC0415 - likewise
+    import stepscope as ss  # noqa: PLC0415 - after the harm
 
     say("stopping")
     run = ss.stop()

@@ -165,7 +165,7 @@ def check(killed: Killed, logdir: Path, *, loss: str) -> tuple[str, float]:
     assert killed.kind == "dropping" or not steps or steps[0] == 0
     told = killed.steps
     if steps:
-        # A step may have ended that could not be told any more.
+        # A step may have ended that could not be printed any more.
         assert steps[-1] <= max(told, default=-1) + 1
     lost = [told[step] for step in told if not steps or step > steps[-1]]
     late_s = (killed.at_ns - min(lost)) / 1e9 if lost else 0.0

@@ -182,7 +182,7 @@ def small_files() -> None:
 def check_the_spool_of_a_full_disk(
     done: subprocess.CompletedProcess[str], logdir: Path
 ) -> None:
-    """What was written before is whole, and what was lost is told."""
+    """What was written before is whole, and what was lost is reported."""
     told = warnings_of(done)
     assert "the disk refused events while recording" in told
     assert "could not be written" in told

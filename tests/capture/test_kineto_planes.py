@@ -1,4 +1,4 @@
-"""PyTorch's activities as planes: the same tables as its own exported trace gives."""
+"""PyTorch's activities as planes give the tables that its own exported trace gives."""
 
 from __future__ import annotations
 

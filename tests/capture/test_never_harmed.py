@@ -1,4 +1,4 @@
-"""Whatever fails while recording: the loop computes what it would have, and is told."""
+"""Whatever fails in a recording is reported, and the loop computes what it would."""
 
 from __future__ import annotations
 

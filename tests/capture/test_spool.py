@@ -89,7 +89,7 @@ def test_torn_at_every_byte_of_the_last_fragment_the_others_are_whole(
     spool.leave()
     expected = [event for events in FRAGMENTS[:2] for event in events]
     everything = events_of(spool.path)
-    # The host's name stands behind the fragment's plane, which is whole before it is.
+    # The host's name comes after the fragment's plane, which is whole before it is.
     plane_end = len(whole) - len(sized(4, b"vm"))
     torn = tmp_path / "torn.xplane.pb.part"
     for size in range(len(before), len(whole)):

@@ -143,7 +143,7 @@ def test_of_too_many_events_the_latest_python_calls_are_left_out_first(
     monkeypatch.setattr(kineto_activities, "_MOST", 7)
     monkeypatch.setattr(kineto_activities, "_MOST_CALLS", 3)
     ops = [event(f"op {at}", "cpu_op", at) for at in range(5)]
-    # The latest stands first: the order tells nothing.
+    # The latest comes first: the order means nothing.
     made = [event(f"call {at}", "python_function", at) for at in (9, 8, 2, 1)]
 
     def kept(*events: str) -> tuple[list[str], int]:

@@ -226,7 +226,7 @@ def test_without_markers_the_same_steps_are_inferred(
     shared_profile: Shared, name: str, file: str
 ) -> None:
     """Each marker begins within 2 % of a step of where a step was inferred to begin,
-    or in the pause before it, in which nothing is seen that could tell."""
+    or in the pause before it, in which nothing is seen that could decide."""
     trace = trace_of(shared_profile(name), file)
     marked = steps_of(trace)
     found = steps_of(without_markers(trace))

@@ -1,4 +1,4 @@
-"""A small Keras `fit` with our callback, told on the command line how to run.
+"""A small Keras `fit` with our callback, run as the command line says.
 
     python keras_program.py LOGDIR WINDOW BATCHES_PER_EXECUTION train|validate|fail
 

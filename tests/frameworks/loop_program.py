@@ -98,7 +98,10 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
 
 
 def tensorflow_step() -> Callable[[], Callable[[], float]]:
-    """Begins a training; gives its step, which reads a batch and returns the loss."""
+    """Return what begins a training in TensorFlow and gives its step.
+
+    The step reads a batch and returns the loss.
+    """
     import keras
     import tensorflow as tf
 
@@ -134,7 +137,7 @@ def tensorflow_step() -> Callable[[], Callable[[], float]]:
 
 
 def jax_step() -> Callable[[], Callable[[], float]]:
-    """Likewise."""
+    """Return what begins a training in JAX and gives its step."""
     import jax
     import jax.numpy as jnp
 
@@ -174,7 +177,7 @@ def jax_step() -> Callable[[], Callable[[], float]]:
 
 
 def torch_step() -> Callable[[], Callable[[], float]]:
-    """Likewise."""
+    """Return what begins a training in PyTorch and gives its step."""
     import torch
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset

@@ -218,7 +218,7 @@ def test_the_last_steps_of_a_name_are_shown_with_times(told: Told) -> None:
     rows = {row["name"]: row for row in view["op"]}
     assert rows[OPS[told.framework]]["total_us"] >= 1
     assert all(row["total_us"] >= 1 for row in view["scope"])
-    # No framework here tells allocations of a CPU: unknown, and said why.
+    # No framework here records allocations of a CPU: unknown, and it says why.
     assert {row["allocated_bytes"] for row in view["scope"]} == {None}
     assert view["missing"]["scope.allocated_bytes"]
 
@@ -273,7 +273,7 @@ def test_lines_that_were_not_recorded_are_said_why(told: Told) -> None:
     if "(no source line)" in lines:
         assert "python_tracer_level=1" in view["text"]
     if told.framework == "jax":
-        # Compiled programs tell the lines of their ops.
+        # Compiled programs record the lines of their ops.
         assert any("train.py:" in line for line in lines)
 
 

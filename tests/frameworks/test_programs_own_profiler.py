@@ -141,7 +141,7 @@ def run(
 def both(
     tmp_path: Path, environment: str, text: str, *arguments: object
 ) -> tuple[Done, Done]:
-    """What a program does alone, and what it does under us: the same."""
+    """A program does under us what it does alone."""
     alone = run(tmp_path / "alone", environment, text, *arguments, under_us=False)
     ours = run(tmp_path / "ours", environment, text, *arguments)
     assert (ours.status, ours.out) == (alone.status, alone.out), ours.err

@@ -4,7 +4,7 @@
 
 Each case is a message, mutated by cuts, flips, runs, splices and absurd lengths, in
 a buffer that ends at a page which must not be touched: a read beyond the end kills the
-process, and the seed and number of the case stand in the file named at the start.
+process, and the seed and number of the case are in the file named at the start.
 What is decoded must keep its own promises (`promises`), and where protobuf accepts the
 case, hold the same values.
 

@@ -74,7 +74,7 @@ def test_the_same_comparison_holds_on_the_cpu(tmp_path: Path, framework: str) ->
 def modules(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, ModuleType]:
     monkeypatch.syspath_prepend(str(CHECK.parent))
     import gpu_check  # noqa: PLC0415 - its folder is on the path only now
-    import own_results  # noqa: PLC0415 - likewise
+    import own_results  # noqa: PLC0415 - its folder is on the path only now
 
     return gpu_check, own_results
 

@@ -161,7 +161,7 @@ def each(
 ) -> None:
     """Every case, after a warm-up that loads and tunes what it needs.
 
-    `begin` and `end` are called before the first and behind the last.
+    `begin` and `end` are called before the first and after the last.
     """
     torch.manual_seed(20)
     kinds = (products, attentions, convolutions, others, generated)

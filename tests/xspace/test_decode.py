@@ -186,7 +186,7 @@ def test_text_that_is_not_utf8_is_replaced_and_equal_texts_share_a_handle() -> N
 
 
 def blueprint() -> bytes:
-    """Two planes, three lines, five events, with names behind the lines as usual."""
+    """Two planes, three lines, five events, with names after the lines as usual."""
     one = event(number_field(1, 1), number_field(2, 1000), number_field(3, 10))
     first = plane(
         sized(2, b"/host:CPU"),

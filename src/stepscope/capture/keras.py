@@ -39,7 +39,7 @@ class ProfilerCallback:
     Batches are counted from 1 over all epochs of one `fit`, and the range includes its
     last batch. Where the model runs several batches per execution
     (`steps_per_execution`), an execution that holds a batch of the range is recorded
-    whole, and its marker says how many batches it stands for.
+    whole, and its marker says how many batches it covers.
 
     Steps are marked also while something else records, so that a recording made around
     `fit` has them too.
@@ -68,7 +68,7 @@ class ProfilerCallback:
         """Make it a callback of the Keras that the program imported.
 
         Raises:
-            BadUsage: It imported none.
+            BadUsage: The program has not imported Keras.
         """
         kind: Any = cls
         made: Self = super().__new__(_as_callback(kind))
@@ -176,7 +176,7 @@ class ProfilerCallback:
         return self._execution
 
     def _found_nothing(self) -> bool:
-        """Whether the execution that the epoch ended with had no batch at all.
+        """Return whether the execution that the epoch ended with had no batch at all.
 
         Where Keras does not know how many batches there are, the loops that fetch
         inside the execution learn it from one that finds nothing.
@@ -227,7 +227,7 @@ class ProfilerCallback:
             return
         try:
             self.run = session.stop()
-        except Exception as error:  # noqa: BLE001 - likewise
+        except Exception as error:  # noqa: BLE001 - training goes on
             warnings.warn(f"stepscope stored no recording: {error}", stacklevel=2)
 
     def _end_fit(self) -> None:
@@ -253,7 +253,7 @@ def _keras() -> Any:
 
 @functools.cache
 def _as_callback(cls: Any) -> Any:
-    """The class itself, or one of its name that is a Keras callback too."""
+    """Return the class itself, or one of its name that is a Keras callback too."""
     base = _keras().callbacks.Callback
     if issubclass(cls, base):
         return cls
@@ -279,7 +279,7 @@ def _ending_recordings(fit: Callable[..., object]) -> Callable[..., object]:
         except BaseException:
             for callback in tuple(_fitting):
                 if callback._trained_model is self:  # noqa: SLF001 - of this module
-                    callback._end_fit()  # noqa: SLF001 - likewise
+                    callback._end_fit()  # noqa: SLF001 - of this module
             raise
 
     setattr(fit_and_end, _ENDS_RECORDINGS, True)

@@ -84,7 +84,7 @@ class Profile:
 
     @property
     def run(self) -> Run:
-        """What the block left behind.
+        """What the block recorded.
 
         Raises:
             BadUsage: The block has not ended.
@@ -109,5 +109,5 @@ class Profile:
         return self.run.warnings
 
     def xspace(self) -> bytes:
-        """The recording as one serialized XSpace."""
+        """Return the recording as one serialized XSpace."""
         return self.run.xspace()

@@ -69,7 +69,7 @@ class Schedule:
     """The recording of some steps of a loop; made by `schedule`.
 
     Attributes:
-        runs: What the cycles that are over left behind.
+        runs: What each finished cycle produced, oldest first.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Schedule:
             _log.warning("stepscope: the schedule ends here: %s", error)
 
     def _place(self) -> int:
-        """Which step of the cycle this is."""
+        """Return which step of the cycle this is."""
         return self._step % self._cycle
 
     def _is_over(self) -> bool:

@@ -69,7 +69,7 @@ _DEEPEST: Final = 16
 
 
 class HloInstruction(NamedTuple):
-    """One instruction; None where the module does not tell."""
+    """One instruction; None where the module does not record a field."""
 
     name: str
     opcode: str
@@ -115,7 +115,7 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     """Read a serialized HloProto: the module's name and all its instructions.
 
     Instructions of called computations (fusions, loop bodies) are listed too. Those of
-    one computation stand in the order in which they run, where the module has a
+    one computation are in the order in which they run, where the module has a
     schedule, else as they are stored.
 
     Raises:
@@ -190,7 +190,7 @@ class _Resolver:
         )
 
     def _products_of(self, raw: _Raw) -> tuple[_Raw, ...]:
-        """The instruction itself, or those in its fusion, that multiply."""
+        """Return the instruction itself, or those in its fusion, that multiply."""
         if _multiplies(raw):
             return (raw,)
         if raw.opcode != "fusion":
@@ -246,7 +246,7 @@ def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
 
 
 def _as_scheduled(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
-    """The instructions as the schedule lists them; those it leaves out come last."""
+    """Return the instructions in the order of the schedule, unscheduled ones last."""
     place = {number: at for at, number in enumerate(order)}
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
 

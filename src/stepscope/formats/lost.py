@@ -9,7 +9,7 @@ __all__ = ["or_lost"]
 
 
 def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
-    """Why a table is absent: where damage may have taken it, that is the reason.
+    """Return why a table is absent: where damage may have taken it, that is the reason.
 
     Args:
         absent: The reason in a whole file.

@@ -64,7 +64,7 @@ def open_hosts(
     """Read every host of a run, each in a thread of its own.
 
     A path is a log directory (its newest run), a run directory or a file; several are
-    several workers of one run. Equal host names are told apart by their runs, folders
+    several workers of one run. Hosts of equal names are distinguished by runs, folders
     or files. A host that cannot be read is left out, which is noted with the others.
 
     Returns:
@@ -83,7 +83,7 @@ def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
 
 
 def find(path: Path) -> Scan:
-    """Look for every run that a path stands for.
+    """Look for every run that a path names.
 
     A log directory may hold many; a run directory, a directory of trace files under
     names of their own, or a file holds one.
@@ -112,7 +112,7 @@ def find(path: Path) -> Scan:
 
 
 def loose_run(remote: RemoteDirectory) -> Run | None:
-    """The trace files that lie in a directory elsewhere under names of their own.
+    """Return the trace files that lie in a directory, under names of their own.
 
     Raises:
         BadInput: A file cannot be fetched.
@@ -150,7 +150,7 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 
 def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
-    """The directory behind a path that is a URL and names nothing on this machine."""
+    """Return the directory of a path that is a URL and not a file of this machine."""
     text = os.fspath(path)
     return RemoteDirectory(text) if is_url(text) and not Path(text).exists() else None
 
@@ -182,7 +182,7 @@ def _resolve(given: str | os.PathLike[str]) -> Run:
 
 
 def _named(run: Run) -> Run:
-    """The run of one file, its host named as it would be among others."""
+    """Return the run of one file, its host named as it would be among others."""
     files = run.hosts[0].paths
     formats = _formats_of(files)
     if not _readable(formats):
@@ -200,7 +200,7 @@ def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
 
 
 def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
-    """The trace files that lie in a directory under names of their own.
+    """Return the trace files that lie in a directory under names of their own.
 
     Sources of different kinds are never merged: the most frequent one is the run.
     """
@@ -215,7 +215,7 @@ def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
 
 
 def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
-    """Files of one format as hosts, named as the format does, else after the files."""
+    """Return files of one format as hosts, named by the format, else by the files."""
     for reader in READERS:
         if reader.format == found and reader.hosts_of is not None:
             return reader.hosts_of(files)
@@ -223,9 +223,9 @@ def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
 
 
 def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
-    """Files of workers as hosts, named as their format does; all of them.
+    """Return files of workers as hosts, named as their format does; all of them.
 
-    What cannot be read has its place all the same: opening says what is wrong.
+    A file that cannot be read is listed too: opening it says what is wrong.
     """
     try:
         stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
@@ -274,7 +274,7 @@ def _nothing_found(path: Path, found: Scan, files: Counter[str]) -> BadInput:
 
 
 def _formats_of_files(directory: Path) -> dict[Path, str]:
-    """What the files of a directory itself are, where that can be told."""
+    """Return the formats of the files that lie in a directory itself, where known."""
     try:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError:
@@ -316,7 +316,7 @@ def _unread(failure: BadInput) -> QualityNote:
 
 
 def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
-    """Files of one run with equal bytes, which sums over hosts count twice."""
+    """Return files of one run with equal bytes, which sums over hosts count twice."""
     of_size: dict[tuple[int, ...], list[HostFiles]] = {}
     for host in hosts:
         sizes = tuple(path.stat().st_size for path in host.paths)
@@ -333,7 +333,7 @@ def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
             severity="warning",
             scope="run",
             message=f"The files of {one.host} and {other.host} are equal byte by byte: "
-            "sums over hosts count the same work twice.",
+            "sums over hosts count their work twice.",
             count=2,
             remedy="Look at one of them, or copy the right file of the other host.",
         )
@@ -367,7 +367,7 @@ def _host_note(host: str, inside: str, count: int) -> QualityNote:
             severity="info",
             scope=host,
             message=f"{count} files of this run say {inside!r} inside; the names of "
-            "the files tell the hosts apart.",
+            "the files distinguish the hosts.",
             count=count,
         )
     return QualityNote(

@@ -32,7 +32,7 @@ class Reader(NamedTuple):
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
-    """A function of a reader, whose modules are imported when it is first called.
+    """Return a reader's function, whose modules are imported when it is first called.
 
     A file is of one format; the readers of the others would be imported in vain.
     """

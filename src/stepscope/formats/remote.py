@@ -47,7 +47,7 @@ _INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
 
 
 def is_url(text: str) -> bool:
-    """Whether a path is an address of another file system."""
+    """Return whether a path is an address of another file system."""
     return _URL.match(text) is not None
 
 
@@ -55,10 +55,10 @@ class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as its file system lists it.
 
     Attributes:
-        path: Its whole path there.
-        size: Bytes.
-        tag: Changes whenever the content does, as far as the file system tells.
-        unix_s: When it was last changed; 0 where that is not told.
+        path: Whole path of the file in its file system.
+        size: Size in bytes.
+        tag: Changes whenever the content does, as far as the file system reports.
+        unix_s: When it was last changed, seconds since 1970; 0 where not reported.
     """
 
     path: str
@@ -78,7 +78,7 @@ class Cache:
         self._most_bytes = most_bytes
 
     def place(self, url: str, file: RemoteFile) -> Path:
-        """Where this version of a file lies, or will.
+        """Return where this version of a file lies, or will.
 
         Raises:
             BadInput: It is larger than the whole cache.
@@ -115,7 +115,7 @@ class Cache:
 
 
 class RemoteDirectory:
-    """A log directory, a run directory or a file behind a URL."""
+    """A log directory, a run directory or a file that a URL names."""
 
     def __init__(self, url: str, *, cache: Cache | None = None) -> None:
         """Find the file system of a URL.
@@ -156,7 +156,7 @@ class RemoteDirectory:
         )
 
     def files(self, run: Run) -> tuple[RemoteFile, ...]:
-        """The files of a run as they were last listed.
+        """Return the files of a run as they were last listed.
 
         Raises:
             FileNotFoundError: One is not there any more.
@@ -164,7 +164,7 @@ class RemoteDirectory:
         return tuple(self._file(path) for host in run.hosts for path in host.paths)
 
     def fetched(self, run: Run) -> Run:
-        """The same run on this machine.
+        """Return the run as copied to this machine.
 
         Raises:
             BadInput: A file cannot be fetched, or changed meanwhile.
@@ -182,7 +182,7 @@ class RemoteDirectory:
         )
 
     def loose_files(self) -> tuple[Path, ...]:
-        """The files in the directory itself, fetched; at most so many are looked at.
+        """Return the directory's own files, fetched; at most so many are examined.
 
         Raises:
             BadInput: One cannot be fetched.

@@ -1,4 +1,4 @@
-"""What a file is, told by its first bytes; its name decides only between equals.
+"""Recognise a file by its first bytes; its name decides only between equals.
 
 Every known format has a name here, also those without a reader: they are refused by
 one line that says what the file is and what to do with it.
@@ -146,13 +146,13 @@ def detect(path: Path) -> str:
 
 
 def foreign(path: Path, found: str) -> UnknownFormat:
-    """The error that says what a recognised file without a reader is."""
+    """Return the error that says what a recognised file without a reader is."""
     entry = FOREIGN[found]
     return UnknownFormat.at(path, entry.what, entry.way_out)  # type: ignore[return-value]
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes of a file's content, unpacked where it is gzip."""
+    """Return the first bytes of a file's content, unpacked where it is gzip."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -161,7 +161,7 @@ def head_of(path: Path) -> bytes:
         with gzip.open(path) as file:
             return file.read(_HEAD_BYTES)
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        # Cut or damaged behind the head: what can be unpacked tells the format.
+        # Cut or damaged after the head: what can be unpacked shows the format.
         return _unpack(head)
     except OSError as error:
         raise BadInput.at(
@@ -242,7 +242,7 @@ def _of_json(text: bytes) -> str | None:
 
 
 def _of_message(head: bytes) -> str | None:
-    """Formats that are protobuf messages, told by the fields they open with."""
+    """Recognise formats that are protobuf messages by the fields they open with."""
     if head[0] in _SPACE_TAGS and _is_damaged_text(head):
         return "text_damaged"
     at = 0
@@ -252,7 +252,7 @@ def _of_message(head: bytes) -> str | None:
             return None
         if head[at] == _PLANE:
             return _of_first_message(head, begin, length)
-        # Errors, warnings and host names may stand before the first plane.
+        # Errors, warnings and host names may come before the first plane.
         at = begin + length
     return "xspace" if at == len(head) else None
 
@@ -287,7 +287,7 @@ def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
 
 
 def _is_damaged_text(head: bytes) -> bool:
-    """Whether binary data was saved as text: valid UTF-8, much of it replaced."""
+    """Return whether binary data was saved as text: valid UTF-8, much replaced."""
     try:
         # Not final: the head may end within a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -299,7 +299,7 @@ def _is_damaged_text(head: bytes) -> bool:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number and the place behind it; the place is -1 where the number is broken."""
+    """Return a number and the place after it; -1 as the place if it is broken."""
     value = 0
     for count in range(10):
         if at + count >= len(data):

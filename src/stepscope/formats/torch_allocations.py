@@ -31,7 +31,7 @@ _CPU: Final = 0
 def allocation_rows(
     given: pl.DataFrame, *, device_bytes: Mapping[int, int]
 ) -> pl.DataFrame:
-    """Rows of the declared table, in the order given.
+    """Return rows of the declared table, in the order given.
 
     Args:
         given: One row per report, in order of time: `event`, `start_ps`, `address`,
@@ -85,7 +85,7 @@ def _allocator() -> pl.Expr:
 
 
 def _capacity(device_bytes: Mapping[int, int]) -> pl.Expr:
-    """The size of the device's memory; unknown on the CPU."""
+    """Return the size of the device's memory; unknown on the CPU."""
     of_device = pl.col("device").replace_strict(
         dict(device_bytes), default=None, return_dtype=pl.Int64
     )

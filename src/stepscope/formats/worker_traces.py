@@ -43,11 +43,11 @@ def with_worker_runs(
     Args:
         runs: Found otherwise; what lies in their directories is theirs, and all that
             there is where `top` is one of them.
-        files: Of any name, below `top`; only workers' traces count.
+        files: Files of any name below `top`; only workers' traces count.
         top: Where the search began.
-        top_name: What it is called.
+        top_name: Shown name of `top`.
         changed: When a file was last changed, seconds since 1970; asked where its name
-            does not tell when it was written.
+            does not say when it was written.
         hosts_of: Names the files of one directory.
     """
     taken = {run.directory for run in runs}
@@ -71,7 +71,7 @@ def with_worker_runs(
 
 
 def named_after_files(files: Sequence[Path]) -> tuple[HostFiles, ...]:
-    """Each file as a host of the file's name, where its content cannot be looked at."""
+    """Return each file as a host named after it, where its content is not examined."""
     return tuple(
         HostFiles(host=shown_name(_stem(file)), paths=(file,)) for file in files
     )

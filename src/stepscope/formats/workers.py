@@ -20,11 +20,11 @@ _MOST_NAMES: Final = 3
 
 
 def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
-    """Every host of all runs once, under a name of its own.
+    """Return every host of all runs once, under a name of its own.
 
-    A file that several paths lead to is one host. Hosts of equal names are told apart
-    by their runs, else by the folders in which their files lie, else by the names of
-    the files, else by number.
+    A file that several paths lead to is one host. Hosts of equal names are
+    distinguished by their runs, else by the folders in which their files lie, else by
+    the names of the files, else by number.
     """
     of_files: dict[tuple[Path, ...], tuple[Run, HostFiles]] = {}
     for run in runs:
@@ -50,7 +50,7 @@ def distinct_hosts(runs: Sequence[Run]) -> list[HostFiles]:
 
 
 def name_of_all(runs: Sequence[Run]) -> str:
-    """The shown name of runs that are looked at as one."""
+    """Return the shown name of runs that are looked at as one."""
     names = list(dict.fromkeys(run.name for run in runs))
     if len(names) > _MOST_NAMES:
         return f"{names[0]} + {len(names) - 1} more"
@@ -58,7 +58,7 @@ def name_of_all(runs: Sequence[Run]) -> str:
 
 
 def _apart(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
-    """Names for hosts that are called alike."""
+    """Return names for hosts that are called alike."""
     for labels in (
         [_run_label(run, host) for run, host in alike],
         _folder_labels([host.paths[0] for _, host in alike]),
@@ -72,12 +72,12 @@ def _apart(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
 
 
 def _run_label(run: Run, host: HostFiles) -> str:
-    """The name of the run; none where it is only that of the file."""
+    """Return the name of the run; none where it is only that of the file."""
     return "" if run.name == host.paths[0].name else run.name
 
 
 def _folder_labels(paths: Sequence[Path]) -> list[str]:
-    """The first folder in which the paths differ, with what follows up to the file.
+    """Return the first folder in which paths differ, with what follows up to the file.
 
     Empty for a file that lies where the others part.
     """

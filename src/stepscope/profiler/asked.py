@@ -22,7 +22,7 @@ _TRAINED: Final = "_trainable_variables"
 _EVERY_STEP: Final = -1
 
 _ALIVE: Final = (
-    "a recording tells what an op allocated, not what it kept; "
+    "a recording holds what an op allocated, not what it kept; "
     "`stepscope show memory_profile` has what was alive"
 )
 _TENSORS: Final = "a recording holds no tensors"
@@ -35,7 +35,7 @@ _NO_COLUMNS: Final = {
     **dict.fromkeys(("peak_bytes", "residual_bytes", "output_bytes"), _ALIVE),
     "tensor_value": _TENSORS,
     "input_shapes": "shapes are in the costs of an op, not a column",
-    "device": "`accelerator_micros` and `cpu_micros` tell devices from hosts",
+    "device": "`accelerator_micros` and `cpu_micros` separate devices from hosts",
 }
 _OUTPUTS: Final = ("stdout", "none", "file", "pprof", "timeline")
 _TIMELINE: Final = (
@@ -99,7 +99,7 @@ def asked(given: Mapping[str, object]) -> Asked:
 
 
 def checkers_noted(options: Mapping[str, object] | None) -> tuple[str, ...]:
-    """What is said of options of the older `advise`.
+    """Return what is said of options of the older `advise`.
 
     Raises:
         BadUsage: There is no such check.

@@ -29,16 +29,16 @@ class ProfileOptionBuilder:
         """Show times and allocations, the longest time first.
 
         The older API left out what allocated nothing, too (`min_bytes=1`); most
-        recordings do not tell allocations, so here that has to be asked for.
+        recordings hold no allocations, so here that has to be asked for.
 
         Args:
             min_micros: Only nodes with at least this time, in µs.
-            min_bytes: … that asked for at least so many bytes.
-            min_accelerator_micros: … with at least this time on devices, in µs.
-            min_cpu_micros: … with at least this time on hosts, in µs.
+            min_bytes: Only nodes that asked for at least so many bytes.
+            min_accelerator_micros: Only nodes with at least this time on devices, µs.
+            min_cpu_micros: Only nodes with at least this time on hosts, in µs.
             min_peak_bytes: Has no meaning here; the view says so.
-            min_residual_bytes: Likewise.
-            min_output_bytes: Likewise.
+            min_residual_bytes: Has no meaning here; the view says so.
+            min_output_bytes: Has no meaning here; the view says so.
         """
         return {
             **_everything(),
@@ -75,7 +75,7 @@ class ProfileOptionBuilder:
 
 
 def _everything() -> dict[str, object]:
-    """What the ready-made options have in common; no two share a list."""
+    """Return what the ready-made options have in common; no two share a list."""
     return {
         "max_depth": 10_000,
         "min_bytes": 0,

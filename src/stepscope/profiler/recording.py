@@ -30,7 +30,7 @@ __all__ = ["Profiler"]
 _log: Final = logging.getLogger("stepscope")
 #: What steps are called.
 _STEP: Final = "train"
-#: Operations are one of the things that the older API tells: they take shapes.
+#: The older API can group ops by their shapes, so shapes are recorded.
 _OPTIONS: Final = ProfilerOptions(record_shapes=True)
 
 
@@ -48,8 +48,8 @@ class Profiler:
     Recording begins here and ends with the first view, with `advise` or `save`. A step
     that is added later begins another one, and views are of the newest.
 
-    Options of the views are a dictionary in the words of the older API, and of
-    `model_views`, which has the same: `max_depth`, `min_micros`, `order_by`,
+    Options of the views are a dictionary with the keys of the older API, as those of
+    `model_views` are: `max_depth`, `min_micros`, `order_by`,
     `start_name_regexes`, …; each can be given by name as well, which wins. With
     `output` "stdout", as `ProfileOptionBuilder` has it, a view prints itself.
 
@@ -77,7 +77,7 @@ class Profiler:
         self._opened: ProfileWithTools | None = None
         self._said: _Said | None = None
         self._session: Session | None = None
-        #: Where the next step begins, as `recorder.now` tells it.
+        #: Where the next step begins, on the clock of `recorder.now`.
         self._since = 0
         #: Number of the step that was added last.
         self._last: int | None = None
@@ -116,7 +116,7 @@ class Profiler:
         return _Step(self, step)
 
     def save(self, save_path: str | PathLike[str] | None = None) -> Run:
-        """End the recording and write it; again without new steps, the same run.
+        """End the recording and write it; without new steps since, return the last run.
 
         Args:
             save_path: Write a copy: into this file, or, of a path without a suffix,
@@ -182,11 +182,12 @@ class Profiler:
 
         Args:
             graph: A graph of TensorFlow, which is not read, or the options.
-            options: As of `profile_name_scope`.
-            named: Likewise.
+            options: A dictionary of options.
+            named: Options by name.
 
         Raises:
-            BadUsage: Likewise.
+            BadUsage: An option does not exist, the recording could not be written, or
+                what reads recordings is not installed.
         """
         if isinstance(graph, Mapping):
             options = {**graph, **(options or {})}
@@ -255,7 +256,7 @@ class Profiler:
         self._empty = False
 
     def _begin_block(self) -> None:
-        """The step that was added last is a block, which begins now."""
+        """Begin the step that was added last as a block."""
         if self._session is None:
             self._begin()
         self._said = None
@@ -265,7 +266,7 @@ class Profiler:
         self._since = recorder.now()
 
     def _settle(self) -> None:
-        """The step that was added last is over, since nobody entered it."""
+        """End the step that was added last, since no block entered it."""
         said, self._said = self._said, None
         if said is None:
             return
@@ -280,7 +281,7 @@ class Profiler:
         recorder.keep(_STEP, said.begin_ns, said.end_ns, step_num=said.step, _r=1)
 
     def _saved(self) -> Run:
-        """The newest recording that holds anything, ended and written."""
+        """Return the newest recording that holds anything, ended and written."""
         self._settle()
         session, self._session = self._session, None
         if session is not None:
@@ -293,7 +294,7 @@ class Profiler:
         return self._run
 
     def _profile(self) -> ProfileWithTools:
-        """The newest recording, read once."""
+        """Return the newest recording, read once."""
         if self._opened is None:
             path = _stored(self._saved())
             from stepscope.session import open_profile  # noqa: PLC0415 - reads tables
@@ -333,12 +334,12 @@ class _Step(AbstractContextManager[None]):
 
 def _not_read(argument: str) -> None:
     _log.warning(
-        "stepscope: %s is not read: the recording itself tells what ran.", argument
+        "stepscope: %s is not read: the recording itself shows what ran.", argument
     )
 
 
 def _stored(run: Run) -> Path:
-    """The file of a run.
+    """Return the file of a run.
 
     Raises:
         BadUsage: It left none; with the reasons that it gave.
@@ -350,7 +351,7 @@ def _stored(run: Run) -> Path:
 
 
 def _views(run: Run) -> ModuleType:
-    """What reads recordings; recording itself does without.
+    """Return what reads recordings; recording itself does without.
 
     Raises:
         BadUsage: Something that it needs is not installed here.

@@ -32,7 +32,7 @@ __all__ = ["Advice", "ModelView", "advice_on", "view_of"]
 
 _TOOL: Final = "model_views"
 _NARROWEST: Final = 60
-#: Names that are told where one was not found.
+#: How many known names a message lists where one was not found.
 _TOLD: Final = 8
 
 
@@ -41,7 +41,7 @@ class ModelView:
     """One view of the costs of a model.
 
     Attributes:
-        text: It as a page of text, which `print` shows.
+        text: The view as a page of text, which `print` shows.
         result: All views as `model_views` gives them; or why there are none.
         notes: What of the call has no meaning here, a sentence each; in the text too.
     """
@@ -51,7 +51,7 @@ class ModelView:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
@@ -61,7 +61,7 @@ class Advice:
 
     Attributes:
         text: The report, which `print` shows.
-        findings: Its findings, in the order in which to act.
+        findings: Findings about the recording, in the order in which to act.
         notes: What of the call has no meaning here; in the text too.
     """
 
@@ -70,7 +70,7 @@ class Advice:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
@@ -149,7 +149,7 @@ def _noted(text: str, notes: tuple[str, ...]) -> str:
 def _narrowed(
     profile: ProfileWithTools, scope: str | None, options: Mapping[str, object]
 ) -> dict[str, Any] | Unavailable:
-    """The options with the steps or the name scope of that name chosen.
+    """Return the options with the steps or the name scope of that name chosen.
 
     Raises:
         BadUsage: A scope and other roots are asked for at once.
@@ -182,7 +182,7 @@ def _narrowed(
 
 
 def _marks(profile: ProfileWithTools, host: str) -> list[str]:
-    """Names that steps of a host are marked with."""
+    """Return names that steps of a host are marked with."""
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return []

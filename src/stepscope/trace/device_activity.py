@@ -24,33 +24,57 @@ DEVICE_ACTIVITY: Final = TableSchema(
             pl.Int32(),
             "row of events",
             "the format has no timeline",
-            "The slice on its stream.",
+            "The activity's slice in `events`, on its stream.",
         ),
-        Column("track", pl.Int32(), "row of tracks", NEVER, "The stream."),
-        Column("device", pl.Int32(), "ordinal", NEVER, "The device."),
-        Column("stream", pl.Int64(), "", NEVER, "The stream's id."),
-        Column("kind", ACTIVITY_KINDS, "", NEVER, "What it was."),
-        Column("type", pl.Int32(), "row of event_types", NEVER, "Its name."),
-        Column("start_ps", pl.Int64(), "ps", NEVER, "Since the start of the profile."),
+        Column(
+            "track",
+            pl.Int32(),
+            "row of tracks",
+            NEVER,
+            "Track of the stream that the activity ran on.",
+        ),
+        Column("device", pl.Int32(), "ordinal", NEVER, "Number of the device."),
+        Column("stream", pl.Int64(), "", NEVER, "Id of the stream as recorded."),
+        Column("kind", ACTIVITY_KINDS, "", NEVER, "Kind of the activity."),
+        Column(
+            "type", pl.Int32(), "row of event_types", NEVER, "Name of the activity."
+        ),
+        Column(
+            "start_ps",
+            pl.Int64(),
+            "ps",
+            NEVER,
+            "When it began, since the start of the profile.",
+        ),
         Column("dur_ps", pl.Int64(), "ps", NEVER, "Duration, at least 0."),
         Column(
             "correlation",
             pl.Int64(),
             "",
             "not recorded",
-            "Equal to that of the launch call of the same process.",
+            "Number that this activity and the launch call of its process share.",
         ),
         Column(
-            "process", pl.Int64(), "pid", "not recorded", "Process that launched it."
+            "process",
+            pl.Int64(),
+            "pid",
+            "not recorded",
+            "Process that launched the activity.",
         ),
         Column(
             "geometry",
             pl.Int32(),
             "row of geometries",
             "no kernel, or its details were not recorded",
-            "Launch shape and resources.",
+            "Launch shape and resources of the kernel.",
         ),
-        Column("bytes", pl.Int64(), "bytes", "not recorded", "Size of a copy."),
+        Column(
+            "bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Number of bytes that a copy moves or a memset writes.",
+        ),
         Column(
             "op",
             pl.Int32(),
@@ -66,15 +90,25 @@ DEVICE_ACTIVITY: Final = TableSchema(
             "HLO instruction, outermost first where nested (`a::b`).",
         ),
         Column(
-            "hlo_module", pl.Int32(), "handle of strings", "likewise", "HLO module."
+            "hlo_module",
+            pl.Int32(),
+            "handle of strings",
+            "not from a compiled program",
+            "HLO module that holds the instruction.",
         ),
-        Column("program", pl.Int64(), "", "likewise", "Program id of the module."),
+        Column(
+            "program",
+            pl.Int64(),
+            "",
+            "not from a compiled program",
+            "Program id of the HLO module.",
+        ),
         Column(
             "shape",
             pl.Int32(),
             "handle of strings",
             "not recorded",
-            "Operand shapes with element types, as recorded.",
+            "Shapes of the operands with element types, as recorded.",
         ),
         Column(
             "equation",
@@ -88,7 +122,7 @@ DEVICE_ACTIVITY: Final = TableSchema(
             pl.Int64(),
             "",
             "the producer did not group",
-            "Step group that the producer stored.",
+            "Number of the step group that the producer stored.",
         ),
     ),
 )
@@ -99,32 +133,40 @@ GEOMETRIES: Final = TableSchema(
     "first appearance; the row number is the handle",
     (
         Column(
-            "registers", pl.Int32(), "", "not recorded or impossible", "Per thread."
+            "registers",
+            pl.Int32(),
+            "",
+            "not recorded or impossible",
+            "Registers per thread.",
         ),
         Column(
             "static_shared_memory_bytes",
             pl.Int64(),
             "bytes",
             "not recorded apart",
-            "Per block.",
+            "Shared memory per block that the kernel declares.",
         ),
         Column(
             "dynamic_shared_memory_bytes",
             pl.Int64(),
             "bytes",
             "not recorded apart",
-            "Per block.",
+            "Shared memory per block that the launch asks for.",
         ),
         Column(
             "shared_memory_bytes",
             pl.Int64(),
             "bytes",
             "not recorded",
-            "Static and dynamic, per block.",
+            "Static and dynamic shared memory per block.",
         ),
         *(
             Column(
-                f"{what}_{axis}", pl.Int64(), "", "not recorded", f"{what}Dim.{axis}."
+                f"{what}_{axis}",
+                pl.Int64(),
+                "",
+                "not recorded",
+                f"Size of the {what} along {axis} ({what}Dim.{axis}).",
             )
             for what in ("block", "grid")
             for axis in "xyz"
@@ -134,7 +176,7 @@ GEOMETRIES: Final = TableSchema(
             pl.Float64(),
             "0 to 100",
             "not recorded",
-            "Theoretical occupancy as the tracer computed it.",
+            "Theoretical occupancy of the kernel, as the tracer computed it.",
         ),
     ),
 )

@@ -16,18 +16,72 @@ DEVICES: Final = TableSchema(
     "by ordinal",
     (
         Column("device", pl.Int32(), "ordinal", NEVER, "Number of the device."),
-        Column("plane", pl.String(), "", NEVER, "Name as recorded."),
-        Column("type", pl.String(), "", NEVER, "GPU, TPU or CUSTOM."),
-        Column("name", pl.String(), "", "not recorded", "Product name."),
-        Column("vendor", pl.String(), "", "not recorded", "Nvidia or AMD."),
-        Column("cc_major", pl.Int32(), "", "not recorded", "Compute capability."),
-        Column("cc_minor", pl.Int32(), "", "not recorded", "Compute capability."),
-        Column("cores", pl.Int32(), "", "not recorded", "Multiprocessors."),
-        Column("clock_hz", pl.Int64(), "Hz", "not recorded", "Core clock."),
-        Column("memory_bandwidth", pl.Int64(), "bytes/s", "not recorded", "Peak rate."),
-        Column("memory_bytes", pl.Int64(), "bytes", "not recorded", "Size."),
-        Column("peak_flops", pl.Float64(), "FLOP/s", "not recorded", "As recorded."),
-        Column("peak_hbm", pl.Float64(), "bytes/s", "not recorded", "As recorded."),
-        Column("activities", pl.Int64(), "", NEVER, "Rows of device_activity it has."),
+        Column(
+            "plane", pl.String(), "", NEVER, "Name of the device's plane, as recorded."
+        ),
+        Column(
+            "type", pl.String(), "", NEVER, "Type of the device: GPU, TPU or CUSTOM."
+        ),
+        Column("name", pl.String(), "", "not recorded", "Product name of the device."),
+        Column(
+            "vendor",
+            pl.String(),
+            "",
+            "not recorded",
+            "Vendor of the device: Nvidia or AMD.",
+        ),
+        Column(
+            "cc_major",
+            pl.Int32(),
+            "",
+            "not recorded",
+            "Compute capability, major number.",
+        ),
+        Column(
+            "cc_minor",
+            pl.Int32(),
+            "",
+            "not recorded",
+            "Compute capability, minor number.",
+        ),
+        Column("cores", pl.Int32(), "", "not recorded", "Number of multiprocessors."),
+        Column(
+            "clock_hz", pl.Int64(), "Hz", "not recorded", "Clock rate of the cores."
+        ),
+        Column(
+            "memory_bandwidth",
+            pl.Int64(),
+            "bytes/s",
+            "not recorded",
+            "Peak bandwidth of the device memory.",
+        ),
+        Column(
+            "memory_bytes",
+            pl.Int64(),
+            "bytes",
+            "not recorded",
+            "Size of the device memory.",
+        ),
+        Column(
+            "peak_flops",
+            pl.Float64(),
+            "FLOP/s",
+            "not recorded",
+            "Peak rate of arithmetic, as recorded.",
+        ),
+        Column(
+            "peak_hbm",
+            pl.Float64(),
+            "bytes/s",
+            "not recorded",
+            "Peak bandwidth of the high-bandwidth memory, as recorded.",
+        ),
+        Column(
+            "activities",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Number of rows in `device_activity` that ran on it.",
+        ),
     ),
 )

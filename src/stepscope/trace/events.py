@@ -15,9 +15,15 @@ EVENTS: Final = TableSchema(
     "a slice on a track; a slice of no length is an instant",
     "by track; in a track by start ascending, duration descending, then file order",
     (
-        Column("track", pl.Int32(), "row of tracks", NEVER, "Where it happened."),
-        Column("type", pl.Int32(), "row of event_types", NEVER, "What happened."),
-        Column("start_ps", pl.Int64(), "ps", NEVER, "Since the start of the profile."),
+        Column("track", pl.Int32(), "row of tracks", NEVER, "Track of the slice."),
+        Column("type", pl.Int32(), "row of event_types", NEVER, "Name of the event."),
+        Column(
+            "start_ps",
+            pl.Int64(),
+            "ps",
+            NEVER,
+            "When it began, since the start of the profile.",
+        ),
         Column("dur_ps", pl.Int64(), "ps", NEVER, "Duration, at least 0."),
     ),
 )
@@ -28,20 +34,20 @@ EVENT_TYPES: Final = TableSchema(
     "executions of ops has one row for those and one for the others",
     "file order; the row number is the type's handle",
     (
-        Column("name", pl.String(), "", NEVER, "The name as recorded."),
+        Column("name", pl.String(), "", NEVER, "Name of the event, as recorded."),
         Column(
             "display_name",
             pl.String(),
             "",
             "none recorded: the name is shown",
-            "A shorter name for the screen.",
+            "Shorter name of the event for the screen.",
         ),
         Column(
             "known",
             pl.Boolean(),
             "",
             NEVER,
-            "False where the file refers to a name that it does not hold.",
+            "Whether the file holds the name to which its events refer.",
         ),
         Column(
             "op",
@@ -58,9 +64,9 @@ AGGREGATES: Final = TableSchema(
     "events without times of their own, counted by the producer",
     "file order",
     (
-        Column("track", pl.Int32(), "row of tracks", NEVER, "Where they happened."),
-        Column("type", pl.Int32(), "row of event_types", NEVER, "What happened."),
-        Column("occurrences", pl.Int64(), "", NEVER, "How many there were."),
-        Column("dur_ps", pl.Int64(), "ps", NEVER, "Their durations added up."),
+        Column("track", pl.Int32(), "row of tracks", NEVER, "Track of the events."),
+        Column("type", pl.Int32(), "row of event_types", NEVER, "Name of the events."),
+        Column("occurrences", pl.Int64(), "", NEVER, "Number of events."),
+        Column("dur_ps", pl.Int64(), "ps", NEVER, "Sum of the events' durations."),
     ),
 )

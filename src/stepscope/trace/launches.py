@@ -15,12 +15,40 @@ LAUNCHES: Final = TableSchema(
     "a host event that carries a correlation id",
     "by row of events",
     (
-        Column("event", pl.Int32(), "row of events", NEVER, "The host event."),
-        Column("track", pl.Int32(), "row of tracks", NEVER, "The thread."),
-        Column("type", pl.Int32(), "row of event_types", NEVER, "Name of the call."),
-        Column("start_ps", pl.Int64(), "ps", NEVER, "Since the start of the profile."),
+        Column(
+            "event",
+            pl.Int32(),
+            "row of events",
+            NEVER,
+            "The launch call's slice in `events`.",
+        ),
+        Column(
+            "track",
+            pl.Int32(),
+            "row of tracks",
+            NEVER,
+            "Track of the thread that made the call.",
+        ),
+        Column(
+            "type", pl.Int32(), "row of event_types", NEVER, "Name of the launch call."
+        ),
+        Column(
+            "start_ps",
+            pl.Int64(),
+            "ps",
+            NEVER,
+            "When the call began, since the start of the profile.",
+        ),
         Column("dur_ps", pl.Int64(), "ps", NEVER, "Duration of the call."),
-        Column("correlation", pl.Int64(), "", NEVER, "Unique among a process's calls."),
-        Column("process", pl.Int64(), "pid", "not recorded", "Calling process."),
+        Column(
+            "correlation",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Number that the call shares with what it launched; unique in a process.",
+        ),
+        Column(
+            "process", pl.Int64(), "pid", "not recorded", "Process that made the call."
+        ),
     ),
 )

@@ -29,8 +29,8 @@ class TraceData:
 
     Attributes:
         host: Name of the host, unique in its profile.
-        strings: Interned texts; a handle is an index into it. They are the same,
-            whatever was asked for before.
+        strings: Interned texts; a handle is an index into it. They do not depend on
+            which tables were built before.
         data: The file's bytes (uint8); a place is an offset into it.
     """
 
@@ -54,7 +54,7 @@ class TraceData:
         self._lock = threading.RLock()
 
     def table(self, name: str) -> pl.DataFrame | Unavailable:
-        """The frame of a declared table, or why this capture has none."""
+        """Return the frame of a declared table, or why this capture has none."""
         if name not in self._builders:
             raise BadUsage.unknown_name("table", name, TABLES)
         if name in self._tables:
@@ -66,26 +66,26 @@ class TraceData:
             return self._tables[name]
 
     def text(self, place: int, length: int) -> str:
-        """The text at a place in the file; what is not UTF-8 is replaced.
+        """Return the text at a place in the file; what is not UTF-8 is replaced.
 
-        A long one is cut, as names are.
+        A text longer than names may be is cut.
         """
         content = bytes(self.data[place : place + length])
         return shortened(content.decode("utf-8", "replace"))
 
     def without(self, name: str, why: Unavailable) -> TraceData:
-        """The same trace with one table absent for a stated reason."""
+        """Return a copy of the trace without one table, for a stated reason."""
         if name not in self._builders:
             raise BadUsage.unknown_name("table", name, TABLES)
         builders = {**self._builders, name: lambda: why}
         return TraceData(self.host, builders, strings=self.strings, data=self.data)
 
     def named(self, host: str) -> TraceData:
-        """The same trace under another host name."""
+        """Return a copy of the trace under another host name."""
         return TraceData(host, self._builders, strings=self.strings, data=self.data)
 
     def with_notes(self, notes: Sequence[QualityNote]) -> TraceData:
-        """The same trace with further doubts in `quality`."""
+        """Return a copy of the trace with further doubts in `quality`."""
 
         def build() -> pl.DataFrame:
             return notes_frame((*self.quality_notes(), *notes))
@@ -94,7 +94,7 @@ class TraceData:
         return TraceData(self.host, builders, strings=self.strings, data=self.data)
 
     def quality_notes(self) -> tuple[QualityNote, ...]:
-        """The rows of `quality` as values."""
+        """Return the rows of `quality` as values."""
         frame = self.table("quality")
         if isinstance(frame, Unavailable):
             return ()

@@ -16,9 +16,23 @@ PARAMETERS: Final = TableSchema(
     "as recorded",
     (
         Column("name", pl.String(), "", NEVER, "Name of the variable."),
-        Column("scope", pl.String(), "", NEVER, "Layer or module path."),
-        Column("shape", pl.List(pl.Int64()), "", "not recorded", "Dimensions."),
+        Column(
+            "scope",
+            pl.String(),
+            "",
+            NEVER,
+            "Path of the layer or module that holds the variable.",
+        ),
+        Column(
+            "shape", pl.List(pl.Int64()), "", "not recorded", "Sizes of the dimensions."
+        ),
         Column("dtype", pl.String(), "", "not recorded", "Element type."),
-        Column("trainable", pl.Boolean(), "", "not recorded", "Is it trained."),
+        Column(
+            "trainable",
+            pl.Boolean(),
+            "",
+            "not recorded",
+            "Whether training changes the variable.",
+        ),
     ),
 )

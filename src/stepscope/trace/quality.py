@@ -18,18 +18,26 @@ QUALITY: Final = TableSchema(
     "one kind of doubt about the recording",
     "gravest first",
     (
-        Column("kind", pl.String(), "", NEVER, "Stable name of the doubt."),
-        Column("severity", SEVERITIES, "", NEVER, "How much it may change."),
-        Column("count", pl.Int64(), "", "not countable", "How many cases."),
+        Column("kind", pl.String(), "", NEVER, "Stable name of the kind of doubt."),
+        Column(
+            "severity", SEVERITIES, "", NEVER, "How much the doubt may change results."
+        ),
+        Column("count", pl.Int64(), "", "not countable", "Number of cases."),
         Column("scope", pl.String(), "", NEVER, "File, plane or track concerned."),
-        Column("message", pl.String(), "", NEVER, "One sentence."),
-        Column("remedy", pl.String(), "", "nothing to do", "What to do at capture."),
+        Column("message", pl.String(), "", NEVER, "What is in doubt, in one sentence."),
+        Column(
+            "remedy",
+            pl.String(),
+            "",
+            "nothing to do",
+            "What to do differently when recording.",
+        ),
     ),
 )
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of `quality` (columns as declared there)."""
+    """One row of the table `quality`, whose columns define the fields."""
 
     kind: str
     severity: str

@@ -21,11 +21,11 @@ class Column(NamedTuple):
     """One declared column.
 
     Attributes:
-        name: snake_case; a unit stands in the name where it is not the default.
+        name: snake_case; the name ends in the unit where the unit is not the default.
         dtype: The polars type.
         unit: "ps", "bytes", "row of events", "handle", …; "" for plain values.
         null: What null means; `NEVER` where it cannot occur.
-        about: One sentence.
+        about: What a value of the column is, in one sentence.
     """
 
     name: str
@@ -44,7 +44,7 @@ class TableSchema(NamedTuple):
     columns: tuple[Column, ...]
 
     def dtypes(self) -> dict[str, pl.DataType]:
-        """Column name → polars type, in declared order."""
+        """Return column name → polars type, in declared order."""
         return {column.name: column.dtype for column in self.columns}
 
 

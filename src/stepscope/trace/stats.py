@@ -34,18 +34,24 @@ _VALUE: Final = (
         pl.UInt8(),
         "",
         NEVER,
-        "2 double, 3 unsigned, 4 signed, 5 text place, 6 bytes place, 7 handle of "
-        "strings, 0 no value.",
+        "Type of the value: 2 double, 3 unsigned, 4 signed, 5 place of a text, 6 place "
+        "of bytes, 7 handle of strings, 0 no value.",
     ),
     Column(
         "value",
         pl.Int64(),
         "",
         NEVER,
-        "The number's 64 bits; for places the offset in the data; for handles the "
-        "handle.",
+        "The 64 bits of a number; the offset of a place in the file's data; or a "
+        "handle of strings.",
     ),
-    Column("length", pl.Int32(), "bytes", NEVER, "Length of a place, else 0."),
+    Column(
+        "length",
+        pl.Int32(),
+        "bytes",
+        NEVER,
+        "Length of a place; 0 for other kinds of value.",
+    ),
 )
 
 STATS: Final = TableSchema(
@@ -53,7 +59,9 @@ STATS: Final = TableSchema(
     "one value attached to one event",
     "by event",
     (
-        Column("event", pl.Int32(), "row of events", NEVER, "Whose value it is."),
+        Column(
+            "event", pl.Int32(), "row of events", NEVER, "Event that has the value."
+        ),
         *_VALUE,
     ),
 )
@@ -63,7 +71,13 @@ TYPE_STATS: Final = TableSchema(
     "one value shared by all events of a type; an event's own value wins",
     "by type",
     (
-        Column("type", pl.Int32(), "row of event_types", NEVER, "Whose value it is."),
+        Column(
+            "type",
+            pl.Int32(),
+            "row of event_types",
+            NEVER,
+            "Event type that has the value.",
+        ),
         *_VALUE,
     ),
 )

@@ -33,8 +33,10 @@ TRACKS: Final = TableSchema(
     "a thread, a device stream, a device core, or a line that the producer derived",
     "file order; the row number is the track's handle",
     (
-        Column("plane", pl.String(), "", NEVER, "Name of the group of tracks."),
-        Column("name", pl.String(), "", NEVER, "Shown name; not unique."),
+        Column("plane", pl.String(), "", NEVER, "Name of the group of tracks (plane)."),
+        Column(
+            "name", pl.String(), "", NEVER, "Name of the track as shown; not unique."
+        ),
         Column(
             "kind",
             TRACK_KINDS,
@@ -48,16 +50,26 @@ TRACKS: Final = TableSchema(
             DERIVED_LINES,
             "",
             "not a derived track",
-            "Which view of other tracks' time this one repeats.",
+            "View of other tracks' time that this track repeats.",
         ),
         Column("device", pl.Int32(), "ordinal", "a host track", "Device of the track."),
         Column("process", pl.Int64(), "pid", "not recorded", "Process of the track."),
         Column(
             "id", pl.Int64(), "", NEVER, "Thread or stream id as recorded (64 bits)."
         ),
-        Column("event_begin", pl.Int64(), "row of events", NEVER, "First event's row."),
         Column(
-            "event_end", pl.Int64(), "row of events", NEVER, "One past the last row."
+            "event_begin",
+            pl.Int64(),
+            "row of events",
+            NEVER,
+            "Row of the track's first event.",
+        ),
+        Column(
+            "event_end",
+            pl.Int64(),
+            "row of events",
+            NEVER,
+            "Row after the track's last event.",
         ),
     ),
 )

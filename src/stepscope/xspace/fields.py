@@ -1,6 +1,6 @@
 """Field numbers of the profile message, once for decoder and writer.
 
-A tag is what stands before a value on the wire: the field number times eight, plus the
+A tag comes before each value on the wire: the field number times eight, plus the
 wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes). The kernels in
 `_core` repeat the tags of lines, events and stats as literals: a test compares them.
 

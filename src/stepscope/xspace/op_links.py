@@ -19,7 +19,7 @@ _STACK: Final = 2
 def last_with_id(
     ids: NDArray[np.int64], wanted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """By wanted id: the last position in `ids` that has it, -1 for none."""
+    """Return by wanted id the last position in `ids` that has it, -1 for none."""
     found = np.full(len(wanted), -1, np.int64)
     if not len(ids) or not len(wanted):
         return found
@@ -38,7 +38,7 @@ def innermost_around(
     track: NDArray[np.int32],
     is_op: NDArray[np.bool_],
 ) -> NDArray[np.int32]:
-    """By event: the innermost op that holds it, its position; -1 for none.
+    """Return by event the position of the innermost op that holds it, -1 for none.
 
     Args:
         start: Beginnings, in the order of tracks: start ascending, then longest first.
@@ -56,7 +56,7 @@ def innermost_around(
 def _parents(
     start: NDArray[np.int64], dur: NDArray[np.int64], track: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The event that holds each one directly, track by track; -1 for none."""
+    """Return the event that holds each one directly, track by track; -1 for none."""
     parent = np.empty(len(start), np.int32)
     if not len(start):
         return parent

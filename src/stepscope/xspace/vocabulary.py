@@ -23,7 +23,7 @@ OP_CATEGORY: Final = "cpu_op"
 
 #: The plane of the host's threads, as every producer calls it.
 HOST_PLANE: Final = "/host:CPU"
-#: The plane that tells when and how was recorded, likewise.
+#: The plane that records when and how the profile was made, as every producer calls it.
 ENVIRONMENT_PLANE: Final = "Task Environment"
 #: Annotations that a framework recorded too: a finished profile has them once, on the
 #: plane of the threads; a recording that was cut off has no other copy.
@@ -55,7 +55,7 @@ class EnvironmentStat:
     STOP: Final = "profile_stop_time"
     #: A serialized ProfileOptions: the levels in force.
     OPTIONS: Final = "profile_options"
-    #: Likewise: the levels that were asked for.
+    #: A serialized ProfileOptions: the levels that were asked for.
     ASKED: Final = "stepscope_asked_options"
     #: Names of the collectors that recorded, with commas.
     COLLECTORS: Final = "stepscope_collectors"

@@ -20,7 +20,7 @@ class MalformedMessage(Exception):
 
 
 def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Each field's number with its value: a number, or the bytes of a sized field.
+    """Yield each field's number and value: a number, or the bytes of a sized field.
 
     Fields of fixed width are passed over.
 
@@ -50,14 +50,14 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
 
 
 def numbers_of(message: bytes | memoryview) -> dict[int, int]:
-    """The fields that are numbers; the last value of a field wins."""
+    """Return the fields that are numbers; the last value of a field wins."""
     return {
         field: value for field, value in fields_of(message) if isinstance(value, int)
     }
 
 
 def packed(value: int | memoryview) -> list[int]:
-    """The numbers of a repeated field, which is written packed or one by one."""
+    """Return the numbers of a repeated field, which is written packed or one by one."""
     if isinstance(value, int):
         return [value]
     numbers = []
@@ -69,7 +69,7 @@ def packed(value: int | memoryview) -> list[int]:
 
 
 def text_of(value: int | memoryview) -> str:
-    """The text of a sized field; what is not UTF-8 is replaced."""
+    """Return the text of a sized field; what is not UTF-8 is replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
 
 

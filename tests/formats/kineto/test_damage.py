@@ -243,7 +243,7 @@ def test_a_comma_behind_the_last_event_loses_nothing(trace_of_bytes: Build) -> N
     trace = trace_of_bytes(data)
     assert frame(trace, "events").height == len(TEXTS)
     assert not {"truncated_file", "damaged_file"} & set(frame(trace, "quality")["kind"])
-    # What stands behind the events is found all the same.
+    # What comes after the events is found even so.
     assert frame(trace, "devices")["device"].to_list() == [0]
 
 

@@ -98,7 +98,7 @@ def of_2022() -> tuple[Any, int]:
 
 
 def of_early_2024() -> tuple[str, int]:
-    # Three decimals behind sixteen digits: written as text, a double has not so many.
+    # Three decimals after sixteen digits: written as text, a double has not so many.
     events = program(names=NEW, start_us=0, external="External id", text_ids=False)
     for event in events:
         event["ts"] = f"@{EPOCH_US + event['ts']}.123@"

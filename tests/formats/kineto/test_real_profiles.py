@@ -226,7 +226,7 @@ def test_compute_hardly_differs_between_ranks_and_waiting_does(
 def test_kernels_find_the_op_around_their_launch(
     item: str, shared_profile: Shared
 ) -> None:
-    """The same by brute force: the shortest op around the launch call on its thread."""
+    """Find by brute force the shortest op around the launch call on its thread."""
     path = shared_profile(FILES[item])
     given = by_json(path)
     trace = read_file(path)

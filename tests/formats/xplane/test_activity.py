@@ -1,4 +1,4 @@
-"""What ran on devices, and what the file tells about it."""
+"""What ran on devices, and what the file records about it."""
 
 from __future__ import annotations
 

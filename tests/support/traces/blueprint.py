@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 #: (track, name, start in µs, duration in µs) and, where there are any, its stats.
 Line = tuple[Any, ...]
 
-#: The capabilities of the device of A.1 (docs/definitions/names-and-events.md#values-with-a-meaning).
+#: The capabilities of an A100, as its plane records them.
+#: Definition: docs/definitions/names-and-events.md#values-with-a-meaning.
 A100: Final[dict[str, int | str]] = {
     "device_vendor": "Nvidia",
     "clock_rate": 1_410_000,
@@ -65,7 +66,8 @@ A100: Final[dict[str, int | str]] = {
 _KERNEL: Final = (
     "regs:32 static_shared:0 dynamic_shared:100 grid:10,1,1 block:128,1,1 occ_pct:50"
 )
-#: Ids of the lines that producers derive (docs/formats/xplane.md#planes-become-groups-of-tracks).
+#: Ids of the lines that producers derive.
+#: Definition: docs/formats/xplane.md#planes-become-groups-of-tracks.
 _DERIVED: Final = {
     name: -559038737 + offset
     for offset, name in enumerate(

@@ -68,14 +68,14 @@ def outcome(read: Callable[[], TraceData]) -> str:
 
 
 def complete(name: str, ts: float, dur: float, **fields: Any) -> dict[str, Any]:
-    """One event with a duration, on the main thread unless told otherwise."""
+    """Make an event with a duration, by default on the main thread."""
     args = fields.pop("args", {})
     event = {"ph": "X", "name": name, "pid": PID, "tid": PID, "ts": ts, "dur": dur}
     return {**event, "cat": "cpu_op", **fields, "args": args}
 
 
 def kernel(name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
-    """A kernel on stream 7 of device 0 unless told otherwise."""
+    """Make a kernel, by default on stream 7 of device 0."""
     args = {"device": 0, "stream": 7, **args}
     return complete(
         name, ts, dur, cat="kernel", pid=args["device"], tid=args["stream"], args=args

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-#: What the exported trace alone tells of the recording itself.
+#: What only the exported trace says of the recording itself.
 _BESIDE = (
     "PyTorch Profiler (0)",
     "Iteration Start: PyTorch Profiler",
@@ -133,7 +133,7 @@ def rows_of(
 
 
 def assert_same_tables(exported: ProfileData, planes: ProfileData) -> None:
-    """Everything that the exported trace tells stands in the planes, and no more."""
+    """Everything that the exported trace holds is in the planes, and no more."""
     theirs, ours = traces_of(exported, planes)
     assert event_rows(ours) == event_rows(theirs)
     assert planes_values(ours) == planes_values(theirs)

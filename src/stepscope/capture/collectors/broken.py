@@ -1,4 +1,4 @@
-"""What stands for a collector that could not even be asked."""
+"""What takes the place of a collector that could not even be asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BrokenCollector"]
 class BrokenCollector:
     """Takes the place of a collector that raised where it should have answered.
 
-    Its start raises the same, so that the recording tells it as any other failure.
+    Its `start` raises that error, so that the recording reports it as any failure.
     """
 
     def __init__(self, name: str, error: Exception) -> None:
@@ -25,7 +25,7 @@ class BrokenCollector:
         self._error = error
 
     def available(self) -> Unavailable | None:
-        """Always: it has something to tell."""
+        """Return None: it always takes part, because it has an error to report."""
         return None
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:

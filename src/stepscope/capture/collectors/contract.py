@@ -44,7 +44,7 @@ class Collector(Protocol):
     name: str
 
     def available(self) -> Unavailable | None:
-        """None where it can record now; else why it cannot, and the way out.
+        """Return None where it can record now; else why not, and the way out.
 
         With `collectors="auto"` a collector that is not available is passed over; its
         reason is no warning, because a program without that framework lacks nothing.
@@ -52,7 +52,7 @@ class Collector(Protocol):
         """
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record. What an option cannot do here is told by `stop`."""
+        """Begin to record. `stop` reports what an option cannot do here."""
 
     def stop(self) -> Collected:
         """End, and hand over; it must succeed after a `start` that failed."""
@@ -62,8 +62,8 @@ class Collector(Protocol):
 class Halting(Protocol):
     """A collector that can end its recording before it hands anything over.
 
-    All of them are halted before the first collector is stopped: what `stop` does to
-    put a recording together stands in nobody's recording.
+    All of them are halted before the first collector is stopped: no recording holds
+    what `stop` does to put a recording together.
     """
 
     def halt(self) -> None:
@@ -96,7 +96,7 @@ class TracesPython(Protocol):
     none.
 
     Attributes:
-        traces_python: Whether it notes them in this recording; told after `start`.
+        traces_python: Whether it notes them in this recording; known after `start`.
     """
 
     traces_python: bool

@@ -40,8 +40,8 @@ class Entrance(NamedTuple):
 
     Attributes:
         owner: The module that the framework looks the function up in at every call.
-        name: Its name there.
-        starts: What it starts, for people.
+        name: Name of the function in that module.
+        starts: What the function starts, for people.
     """
 
     owner: Any
@@ -53,7 +53,7 @@ class GivesWay(abc.ABC):
     """What the collectors of frameworks share; each says how its own part is done.
 
     Attributes:
-        framework: Its name, for people.
+        framework: Name of the framework, for people.
         left_over: Recordings of ours that nobody ended.
         traces_python: Whether it notes Python's calls, which only one tracer can.
     """
@@ -131,14 +131,14 @@ class GivesWay(abc.ABC):
 
     @abc.abstractmethod
     def _entrances(self) -> Iterable[Entrance]:
-        """The ways in; those that this version of the framework lacks do not count."""
+        """Yield the ways in that this version of the framework has."""
 
     @abc.abstractmethod
     def _programs_own(self) -> str | None:
-        """What of the program's own has the profiler now, for people."""
+        """Return which profiler of the program's own runs now, for people."""
 
     def _why_not(self) -> str | None:
-        """Why ours is not to begin now; None where it may."""
+        """Return why ours is not to begin now; None where it may."""
         runs = self._programs_own()
         if runs is not None:
             return f"{runs} runs already"

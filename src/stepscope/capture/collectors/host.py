@@ -47,7 +47,7 @@ class HostCollector:
         self._opened = 0
 
     def available(self) -> Unavailable | None:
-        """Always."""
+        """Return None: annotations can always be recorded."""
         return None
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:

@@ -27,7 +27,7 @@ class OpenRecordings:
         self._at_exit = False
 
     def add(self, end: Callable[[], object]) -> None:
-        """A recording began."""
+        """Remember a recording that began."""
         if not self._at_exit:
             atexit.register(self.end_all)
             self._at_exit = True

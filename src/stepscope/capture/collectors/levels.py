@@ -49,7 +49,7 @@ class TracerLevels(NamedTuple):
 
     @classmethod
     def asked(cls, options: ProfilerOptions) -> TracerLevels:
-        """Those of the user's options."""
+        """Return the levels of the user's options."""
         return cls(
             options.host_tracer_level,
             options.device_tracer_level,
@@ -57,7 +57,7 @@ class TracerLevels(NamedTuple):
         )
 
     def message(self, *, duration_ms: int = 0) -> bytes:
-        """A serialized ProfileOptions, with input pipeline ops and programs included.
+        """Serialize as ProfileOptions, with input pipeline ops and programs included.
 
         Args:
             duration_ms: How long to record at most; 0 leaves it out.
@@ -79,7 +79,7 @@ class TracerLevels(NamedTuple):
 
 
 def levels_in_force(xspace: bytes) -> TracerLevels | None:
-    """The levels that a recording says it was made with; None where it does not tell.
+    """Return the levels that a recording was made with; None if it does not say.
 
     No event is decoded.
     """
@@ -97,14 +97,14 @@ def levels_in_force(xspace: bytes) -> TracerLevels | None:
 def level_warnings(
     name: str, asked: TracerLevels, in_force: TracerLevels | None
 ) -> tuple[str, ...]:
-    """What to say of a recording whose levels differ from those that were asked."""
+    """Return what to say of a recording whose levels differ from those asked for."""
     if in_force is None or in_force == asked:
         return ()
     return (f"{name} recorded with tracer levels {in_force}; asked for were {asked}",)
 
 
 def recorded_messages(xspace: bytes) -> tuple[str, ...]:
-    """The errors and warnings that a producer wrote into its recording."""
+    """Return the errors and warnings that a producer wrote into its recording."""
     wanted = (SpaceTag.ERROR >> 3, SpaceTag.WARNING >> 3)
     try:
         return tuple(
@@ -121,7 +121,7 @@ def _planes(xspace: bytes) -> Iterator[memoryview]:
 
 
 def _name(plane: memoryview) -> str:
-    # Lines stand behind the name: nothing is walked in vain.
+    # Lines come after the name, so none of them is walked.
     for field, value in fields_of(plane):
         if field == PlaneTag.NAME >> 3:
             return text_of(value)
@@ -129,7 +129,7 @@ def _name(plane: memoryview) -> str:
 
 
 def _options_of(plane: memoryview) -> memoryview | None:
-    """The value of the stat that holds the options."""
+    """Return the value of the stat that holds the options."""
     key, stats = None, []
     for field, value in fields_of(plane):
         if isinstance(value, int):

@@ -2,7 +2,7 @@
 
 A program need not say what it trains: models are looked for when the recording stops.
 Those that an optimizer trains count; where nothing is trained, the one model that there
-is. Where that does not tell which, nothing is described rather than too much.
+is. Where there are several and none is trained, nothing is described.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ModelCollector:
     name = "model"
 
     def available(self) -> Unavailable | None:
-        """None where a framework with models is imported."""
+        """Return None where a framework with models is imported."""
         if {"keras", "torch", "jax"} & sys.modules.keys():
             return None
         return Unavailable(
@@ -71,7 +71,7 @@ class ModelCollector:
 
 
 def _found() -> tuple[Parameter, ...]:
-    """The variables of the models that are trained in this process."""
+    """Return the variables of the models that are trained in this process."""
     kinds = [kind for kind in (_keras_model(), _torch_module()) if kind is not None]
     if not kinds:
         return ()
@@ -89,7 +89,7 @@ def _found() -> tuple[Parameter, ...]:
 
 
 def _objects_of(kinds: tuple[type, ...]) -> list[Any]:
-    """The objects of the program that are of these types.
+    """Return the objects of the program that are of these types.
 
     Raises:
         _TooManyObjects: There was no time to look at all of them.
@@ -141,7 +141,7 @@ def _only(models: list[Any]) -> list[Any]:
 
 
 def _whole(models: Iterable[Any]) -> list[Any]:
-    """The models without their parts: those that hold variables of their own."""
+    """Return the models without their parts: those that hold variables of their own."""
     sized = [(it, {id(weight) for weight in _weights(it)}) for it in models]
     kept: list[Any] = []
     seen: set[int] = set()

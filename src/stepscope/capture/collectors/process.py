@@ -62,7 +62,7 @@ class ProcessCollector:
         self._failure: str | None = None
 
     def available(self) -> Unavailable | None:
-        """None on Linux."""
+        """Return None on Linux, whose /proc has the counters."""
         if (self._proc / "self" / "stat").exists():
             return None
         return Unavailable(
@@ -148,7 +148,7 @@ class ProcessCollector:
 def _rates(
     totals: Mapping[str, float], before: dict[str, tuple[int, float]], now: int
 ) -> Readings:
-    """What grew, a second; `before` becomes the totals of now."""
+    """Return the growth of each total per second; `before` becomes the new totals."""
     rates = {}
     for name, total in totals.items():
         at, earlier = before.get(name, (now, total))
@@ -177,7 +177,7 @@ class _Source:
 
 
 def _open_sources(proc: Path) -> list[_Source]:
-    """Those that this machine has: a container may hide some."""
+    """Open the sources that this machine has: a container may hide some."""
     sources = []
     for name, parse in _PARSERS.items():
         try:
@@ -194,7 +194,7 @@ def _open_sources(proc: Path) -> list[_Source]:
 
 
 def _process_stat(text: str) -> tuple[Readings, Readings]:
-    # The name in brackets may hold anything; fields are counted from behind it, where
+    # The name in brackets may hold anything; fields are counted from after it, where
     # field 3 of proc(5) comes first.
     fields = text.rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])

@@ -61,7 +61,7 @@ class PythonCallsCollector:
         self._warnings: list[str] = []
 
     def available(self) -> Unavailable | None:
-        """Always; whether it records is a matter of `python_tracer_level`."""
+        """Return None: `python_tracer_level` alone decides whether it records."""
         return None
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
@@ -121,7 +121,7 @@ class PythonCallsCollector:
         return Collected(last.xspace, tuple(self._warnings))
 
     def _noting(self, *, entered: bool) -> _NoteTaker:
-        """What the hooks call: as few steps as possible, in every Python call."""
+        """Return what the hooks call: as few steps as possible in every Python call."""
         notes, now, thread_id = self._notes, recorder.now, recorder.thread_id
         append = notes.append
 
@@ -142,7 +142,7 @@ class _Calls:
         self._names: dict[CodeType, str] = {}
 
     def ended(self, notes: Iterable[_Note]) -> Rows:
-        """The calls that ended among these notes; the others stay open."""
+        """Return the calls that ended among these notes; the others stay open."""
         rows = []
         for at, thread, code, entered in notes:
             stack = self._open.setdefault(thread, [])
@@ -160,7 +160,7 @@ class _Calls:
         return Rows(*zip(*rows, strict=True)) if rows else Rows((), (), (), (), ())
 
     def open_calls(self) -> int:
-        """How many calls of the program have begun and not ended."""
+        """Return how many calls of the program have begun and not ended."""
         return sum(
             bool(self._name_of(code))
             for stack in self._open.values()

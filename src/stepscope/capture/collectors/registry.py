@@ -34,7 +34,7 @@ COLLECTORS: Final[dict[str, tuple[str, str]]] = {
 
 
 def make_collector(name: str) -> Collector:
-    """A new collector of a name that `COLLECTORS` has."""
+    """Return a new collector of a name that `COLLECTORS` has."""
     module, kind = COLLECTORS[name]
     collector: Collector = getattr(importlib.import_module(module), kind)()
     return collector

@@ -43,7 +43,7 @@ _FIRST_ANNOTATIONS: Final = 65_536
 
 
 class _Receivers:
-    """Who is told of every annotation when it begins."""
+    """Those that hear of every annotation when it begins."""
 
     def __init__(self) -> None:
         self.framework: Forward | None = None
@@ -111,7 +111,7 @@ def add_forward(make: Forward) -> None:
     """Hand annotations on to a framework that records beside us.
 
     Of several frameworks the one that began last is given them: in two recordings that
-    become one profile each annotation would stand twice.
+    become one profile each annotation would be there twice.
 
     Args:
         make: Called with name and values whenever an annotation begins; gives the
@@ -140,7 +140,7 @@ def remove_forward(make: Forward) -> bool:
 
 
 def add_listener(make: Forward) -> None:
-    """Tell of annotations who records nothing; once, however often it is added.
+    """Report annotations to a listener that records nothing; once if added twice.
 
     Args:
         make: As in `add_forward`.
@@ -152,7 +152,7 @@ def add_listener(make: Forward) -> None:
 
 
 def remove_listener(make: Forward) -> None:
-    """Tell it no more."""
+    """Report no more annotations to a listener."""
     with _receivers_lock:
         if make in _receivers.listeners:
             _receivers.listeners.remove(make)
@@ -177,7 +177,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
 
 
 def forget_forwards() -> None:
-    """In a child that was forked, nobody records beside us any more."""
+    """Forget in a forked child who recorded beside us in its parent."""
     global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
     _receivers_lock = threading.Lock()
     _receivers.framework = None
@@ -197,7 +197,7 @@ def _set_forward() -> None:
 
 
 class _Several:
-    """The annotations of all who are told, as one."""
+    """The annotations of all receivers, as one."""
 
     __slots__ = ("_annotations",)
 

@@ -42,7 +42,7 @@ class ClockPair(NamedTuple):
 
 
 def drift_ns(begin: ClockPair, end: ClockPair) -> int:
-    """How much further the wall clock went than the monotonic one between two pairs.
+    """Return how far the wall clock outran the monotonic one between two pairs, in ns.
 
     A jump of the wall clock (NTP, an operator) shows here; events do not follow it.
     """

@@ -58,7 +58,7 @@ def announce(model: object) -> None:
     be gone by then.
 
     Raises:
-        BadUsage: Nobody knows how to describe such an object.
+        BadUsage: Objects of this kind cannot be described.
     """
     parameters = describe(model)
     try:
@@ -68,7 +68,7 @@ def announce(model: object) -> None:
 
 
 def announced() -> tuple[Parameter, ...]:
-    """The variables of every model that was announced and still is there."""
+    """Return the variables of every model that was announced and still is there."""
     found: dict[Parameter, None] = {}
     for get in _ANNOUNCED:
         model = get()
@@ -78,7 +78,7 @@ def announced() -> tuple[Parameter, ...]:
 
 
 def describe(model: object) -> tuple[Parameter, ...]:
-    """The variables of a model, in its own order.
+    """Return the variables of a model, in its own order.
 
     Args:
         model: A Keras model, a PyTorch module or a pytree of arrays.
@@ -105,7 +105,7 @@ def describe(model: object) -> tuple[Parameter, ...]:
 
 
 def described_space(hostname: str, parameters: Iterable[Parameter]) -> bytes:
-    """A serialized XSpace that holds the description and nothing else."""
+    """Return a serialized XSpace that holds the description and nothing else."""
     builder = XSpaceBuilder(hostname, start_ns=None)
     plane = builder.plane(MODEL_PLANE)
     for number, parameter in enumerate(parameters, start=1):
@@ -160,7 +160,7 @@ def _of_jax(path: Iterable[Any], leaf: Any) -> Parameter:
 
 
 def _key(part: Any) -> str:
-    """One step of a path: a key, an index or the name of a field."""
+    """Return one step of a path: a key, an index or the name of a field."""
     for field in ("key", "idx", "name"):
         if hasattr(part, field):
             return str(getattr(part, field))

@@ -31,11 +31,11 @@ class Rows(NamedTuple):
     """Events of any threads, as columns.
 
     Attributes:
-        names: Names of their types.
-        begin_ns: Of the monotonic clock.
-        end_ns: Likewise.
-        thread: The system's ids of their threads.
-        stats: Their values by name; empty for none.
+        names: Names of the events.
+        begin_ns: When they began, in ns of the monotonic clock.
+        end_ns: When they ended, in ns of the monotonic clock.
+        thread: The system's ids of the events' threads.
+        stats: Values of the events by name; empty for none.
     """
 
     names: Sequence[object]
@@ -58,7 +58,7 @@ class ThreadNames:
                 self._names[thread.native_id] = thread.name
 
     def own(self) -> frozenset[int]:
-        """The threads that record."""
+        """Return the threads that record."""
         return frozenset(
             thread
             for thread, name in self._names.items()
@@ -66,7 +66,7 @@ class ThreadNames:
         )
 
     def of(self, thread: int) -> str:
-        """The name of a thread, or its id in words."""
+        """Return the name of a thread, or its id in words."""
         return self._names.get(thread, f"thread {thread}")
 
 
@@ -109,7 +109,7 @@ _Shape = tuple[Any, ...]
 
 
 def _shapes(stats: Sequence[Mapping[str, object]]) -> dict[_Shape, list[int]]:
-    """Rows by the names of their values and the types of these."""
+    """Return rows by the names of their values and the types of these."""
     found: defaultdict[_Shape, list[int]] = defaultdict(list)
     for row, values in enumerate(stats):
         found[(*values, *map(type, values.values())) if values else ()].append(row)
@@ -137,7 +137,7 @@ def _column(
         try:
             return StatColumn(key, INT, np.array(values, np.int64))
         except OverflowError:
-            # Numbers beyond 64 bits are told in words.
+            # Numbers beyond 64 bits are written as text.
             return _texts(plane, key, [str(value) for value in values])
     if issubclass(kind, float | np.floating):
         return StatColumn(key, DOUBLE, np.array(values, np.float64))
@@ -155,7 +155,7 @@ def _column(
 def _texts(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
     distinct = dict.fromkeys(texts)
     if 2 * len(distinct) <= len(texts):
-        # Texts that repeat stand once, among the names.
+        # Texts that repeat are stored once, among the names.
         ids = {text: plane.stat_id(text) for text in distinct}
         return StatColumn(key, REF, np.array([ids[text] for text in texts], np.int64))
     places = {text: place for place, text in enumerate(distinct)}
@@ -168,7 +168,7 @@ def _texts(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
 
 
 def _text(value: object) -> str:
-    """A text as it is; of anything else its type, because showing it may compute it."""
+    """Return a text as it is; else a value's type, since showing it may compute it."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return f"<{type(value).__qualname__}>"

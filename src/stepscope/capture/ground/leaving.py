@@ -1,8 +1,8 @@
 """How a process that records may leave: by its end, by SIGTERM, by a fork.
 
 At SIGTERM the recording is stored. Then the program's own handler runs if it had one;
-else the process dies by the signal as it would have without us, with the same exit
-status, and soon even where its main thread is busy or storing takes long.
+else the process dies by the signal, with the exit status that it would have had without
+stepscope, and soon even where its main thread is busy or storing takes long.
 """
 
 from __future__ import annotations

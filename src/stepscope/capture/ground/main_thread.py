@@ -138,7 +138,7 @@ _given: list[_Pending] = []
 
 
 def _is_safe(frame: FrameType | None) -> bool:
-    """Whether nothing that must not be disturbed is under way in these frames."""
+    """Return whether nothing that must not be disturbed is under way in the frames."""
     frame = None if frame is None else frame.f_back
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""

@@ -1,4 +1,4 @@
-"""What a recording left behind, for the program that made it."""
+"""What a recording produced, for the program that made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a recording left behind.
+    """What a recording produced.
 
     Attributes:
         path: The file, None where none was to be saved or none could be written.
@@ -30,7 +30,7 @@ class Run:
     unsaved: bytes = field(default=b"", repr=False)
 
     def xspace(self) -> bytes:
-        """The recording as one serialized XSpace, whether it was saved or not.
+        """Return the recording as one serialized XSpace, whether it was saved or not.
 
         Raises:
             OSError: The file was taken away since.

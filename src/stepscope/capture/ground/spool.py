@@ -86,7 +86,7 @@ class Spool:
             self._drop_oldest(newest=len(body))
 
     def content(self) -> bytes:
-        """All fragments one after the other, the head first."""
+        """Return all fragments one after the other, the head first."""
         parts = [self._head]
         if self._file >= 0:
             parts.append(self._read(self._begin, self._stored_bytes))
@@ -94,7 +94,7 @@ class Spool:
         return b"".join(parts)
 
     def remove(self) -> None:
-        """Take the file away: what it held stands elsewhere."""
+        """Remove the file: what it held is stored elsewhere."""
         self._release()
         if self.path is not None:
             self.path.unlink(missing_ok=True)
@@ -123,7 +123,7 @@ class Spool:
         try:
             os.ftruncate(self._file, size)
         except OSError as error:
-            # A reader stops at the torn fragment all the same.
+            # A reader stops at the torn fragment even so.
             self.refused = error
 
     def _read(self, at: int, size: int) -> bytes:

@@ -14,7 +14,7 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Stands first among the finders of modules, and finds none itself.
+    """Comes first among the finders of modules, and finds none itself.
 
     It asks the others, and has the loader of a module that is waited for say when the
     module was executed. The loader is as it was before the module's own code runs.
@@ -36,7 +36,7 @@ class Arrivals:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """What the other finders find; None leaves them to find it."""
+        """Return what the other finders find; None leaves them to find it."""
         if name not in self._waited:
             return None
         for finder in sys.meta_path:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["resolve"]
 
-#: Options of the Python interpreter that may stand for a program.
+#: Options of the Python interpreter that may take the place of a program.
 _OF_PYTHON: Final = ("-m", "-c")
 _SCRIPTS: Final = (".py", ".pyw", ".pyz")
-#: Names of an interpreter that this one stands in for where none is installed.
+#: Names of an interpreter that this one replaces where none is installed.
 _PYTHONS: Final = ("python", "python3")
 
 
 def resolve(command: Sequence[str]) -> list[str]:
-    """The command with the program that runs it in front.
+    """Return the command with the program that runs it in front.
 
     A script, `-m MODULE` and `-c CODE` are run by the interpreter that runs stepscope;
     any other command is looked for on PATH, then beside that interpreter.

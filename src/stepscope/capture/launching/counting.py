@@ -26,7 +26,7 @@ _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
 
 
 class StepCounter:
-    """Hears of steps from several sources, and tells the window about those of one."""
+    """Hears of steps from several sources, and reports those of one to the window."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -51,7 +51,7 @@ class StepCounter:
         Args:
             what: What is counted if this is it, for people.
             called: What was called.
-            carries: It was given back what it had returned before.
+            carries: Whether an argument is what the function returned before.
             settle: Waits until it is done on the device too.
             forwarded: As in `Window.step_begins`.
         """
@@ -81,14 +81,14 @@ class StepCounter:
             return first
 
     def takes_back(self, source: str, *, batches: int) -> None:
-        """The step that began was none."""
+        """Take back the step that began: it was none."""
         with self._lock:
             if source == self._source:
                 self._batches -= batches
                 self.window.step_was_none(batches)
 
     def ends(self, source: str, *, may_close: bool = True) -> None:
-        """The step that began has ended, and no other has begun.
+        """Note that the step that began has ended, and no other has begun.
 
         Args:
             source: As in `begins`.
@@ -99,11 +99,11 @@ class StepCounter:
                 self.window.step_ends(marked=source != MARKED, may_close=may_close)
 
     def mute(self) -> None:
-        """What is called now is no training: calls do not count until `unmute`."""
+        """Stop counting calls until `unmute`: what is called now is no training."""
         self._muted += 1
 
     def unmute(self) -> None:
-        """The end of what `mute` began."""
+        """Count calls again after `mute`."""
         self._muted = max(0, self._muted - 1)
 
     def forked(self) -> None:

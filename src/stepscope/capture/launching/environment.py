@@ -20,7 +20,7 @@ _PATH: Final = "PYTHONPATH"
 
 
 def armed_environment(plan: RunPlan, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the plan, and our `sitecustomize` first on Python's path.
+    """Return the environment with the plan, our `sitecustomize` first on Python's path.
 
     Children inherit it: what they start is part of the run.
     """

@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 
 
 def say(sentence: str) -> None:
-    """One line on standard error, which may be closed."""
+    """Print one line on standard error, which may be closed."""
     line = " ".join(sentence.split())
     try:
         sys.stderr.write(f"stepscope: {line}\n")
@@ -28,7 +28,7 @@ def say(sentence: str) -> None:
 def harmless(
     after_fault: Callable[[str], None],
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R | None]]:
-    """Make a hook that never raises: a fault is said, and `after_fault` told of it.
+    """Make a hook that never raises: a fault is logged and passed to `after_fault`.
 
     Interruptions of the program (Ctrl-C, `sys.exit` in a signal handler) are its own
     and pass through.

@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-#: Characters of code that stand for a program.
+#: Characters of code that are shown as the name of a program.
 _SHOWN: Final = 48
 
 
@@ -67,7 +67,7 @@ def write_note(folder: str, note: Note) -> None:
 
 
 def read_notes(folder: str) -> tuple[Note, ...]:
-    """All notes, by process id; what cannot be read is left out."""
+    """Return all notes, by process id; what cannot be read is left out."""
     import json  # noqa: PLC0415 - only when a recording ends
 
     notes = []
@@ -84,7 +84,7 @@ def read_notes(folder: str) -> tuple[Note, ...]:
 
 
 def say_steps_are_counted(folder: str) -> None:
-    """Tell the other processes that this one counts steps."""
+    """Report to the other processes that this one counts steps."""
     try:
         with open(f"{folder}/{os.getpid()}.steps", "w", encoding="utf-8"):  # noqa: PTH123 - pathlib is not needed for this
             pass
@@ -93,12 +93,12 @@ def say_steps_are_counted(folder: str) -> None:
 
 
 def steps_were_counted(folder: str) -> bool:
-    """Whether a process of the run counts steps."""
+    """Return whether a process of the run counts steps."""
     return any(entry.name.endswith(".steps") for entry in _entries(folder))
 
 
 def program_name() -> str:
-    """The script, module or code that this interpreter runs, as it was called."""
+    """Return the script, module or code that the interpreter runs, as it was called."""
     arguments = sys.orig_argv[1:]
     for index, argument in enumerate(arguments):
         if argument in {"-m", "-c"}:

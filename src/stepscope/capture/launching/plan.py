@@ -56,7 +56,7 @@ class RunPlan(NamedTuple):
         return self.skip_steps + self.steps
 
     def checked(self) -> RunPlan:
-        """The plan itself, if it can be followed.
+        """Return the plan itself, if it can be followed.
 
         Raises:
             BadUsage: A number is out of its range; one line.
@@ -78,7 +78,7 @@ class RunPlan(NamedTuple):
         return self
 
     def options_by_time(self, modules: Container[str]) -> ProfilerOptions:
-        """The options of a recording for which there are no steps.
+        """Return the options of a recording for which there are no steps.
 
         Without a framework only Python calls say what a program does.
 
@@ -89,7 +89,7 @@ class RunPlan(NamedTuple):
         return self.options(python_unless_chosen=int(plain))
 
     def options(self, *, python_unless_chosen: int = 0) -> ProfilerOptions:
-        """The options of the plan's recordings.
+        """Return the options of the plan's recordings.
 
         Args:
             python_unless_chosen: The Python tracer level where none was chosen.
@@ -112,7 +112,7 @@ class RunPlan(NamedTuple):
         )
 
     def to_text(self) -> str:
-        """One line a field; a line feed within a path is escaped."""
+        """Write the plan, one line a field; a line feed within a path is escaped."""
         return "\n".join(
             f"{name}={_escaped(value)}"
             for name, value in zip(self._fields, self, strict=True)
@@ -120,7 +120,7 @@ class RunPlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> RunPlan | None:
-        """The plan that this process was given; None where it was given none.
+        """Return the plan that this process was given; None where it was given none.
 
         Raises:
             ValueError: What was given is no plan.

@@ -1,8 +1,8 @@
 """Whether a process does nothing but start others and wait for them, as launchers do.
 
-A process that arms tells those that it descends from, with the processor time that each
-had used by then. One that has used next to none since, that has annotated nothing and
-touched no device, only waits.
+A process that arms reports so to its ancestors, with the processor time that each had
+used by then. An ancestor that has used next to none since, that has annotated nothing
+and touched no device, only waits.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["is_launcher", "only_waits", "tell_ancestors"]
 
 #: Modules that a launcher runs and that nothing it launches imports. Before its first
-#: child has started, as while it meets other machines, nothing else tells it.
+#: child has started, as while it meets other machines, nothing else shows a launcher.
 _LAUNCHERS: Final = ("torch.distributed.run", "accelerate.commands.launch")
-#: Shells and the like may stand between a process and the one that started it.
+#: Shells and similar programs may lie between a process and the one that started it.
 _MOST_ANCESTORS: Final = 8
 #: Processor time of one that only waits, since it started its first process: so much
 #: for starting the others, for ending, and this share of the time for looking after
@@ -28,12 +28,12 @@ _MOST_ANCESTORS: Final = 8
 _STARTING_S: Final = 0.1
 _ENDING_S: Final = 0.4
 _LOOKING_SHARE: Final = 0.05
-#: Fields of /proc/PID/stat behind the name of the process.
+#: Fields of /proc/PID/stat, counted from after the name of the process.
 _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 
 
 def tell_ancestors(folder: str) -> None:
-    """Tell the processes that this one descends from that they started one."""
+    """Report to the ancestors of this process that they started it."""
     for process, used_s in _ancestors():
         try:
             # The first that was started counts.
@@ -44,10 +44,10 @@ def tell_ancestors(folder: str) -> None:
 
 
 def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
-    """Whether this process started others and has done nothing itself since.
+    """Return whether this process started others and has done nothing itself since.
 
     Args:
-        folder: Where processes tell what they started.
+        folder: Where processes report to their ancestors.
         ours_s: Processor time that stepscope has used in this process.
         ends: The process is about to end.
     """
@@ -63,7 +63,7 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
 
 
 def is_launcher() -> bool:
-    """Whether this process runs a launcher whose work is to start others."""
+    """Return whether this process runs a launcher whose work is to start others."""
     return any(it in sys.modules for it in _LAUNCHERS) and not _uses_a_device()
 
 
@@ -77,7 +77,7 @@ def _ancestors() -> Iterator[tuple[int, float]]:
             with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - pathlib is not needed for this
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
-            # Without /proc nobody is told, and every process is recorded.
+            # Without /proc no ancestor hears of it, and every process is recorded.
             return
         ticks = int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
         yield process, ticks / os.sysconf("SC_CLK_TCK")
@@ -85,7 +85,7 @@ def _ancestors() -> Iterator[tuple[int, float]]:
 
 
 def _uses_a_device() -> bool:
-    """Whether a framework computes here on a device, which takes no processor time."""
+    """Return whether a framework computes on a device: that takes no processor time."""
     return any(map(_says, (_torch_on_gpu, _jax_has_begun)))
 
 

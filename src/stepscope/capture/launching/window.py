@@ -46,7 +46,7 @@ _REPEATED: Final = 2
 
 
 class Phase(enum.Enum):
-    """Where a process stands."""
+    """How far the recording of a process has come."""
 
     IDLE = "nothing is recorded yet"
     WATCHED = "steps and counters only"
@@ -76,7 +76,7 @@ class Window:
 
         Attributes:
             counted: What is counted as steps, for people.
-            phase: Where the process stands.
+            phase: How far the recording has come.
             marking: The annotation that begins now is ours.
             annotated: The program has annotated something.
             beginnings: How many recordings have begun.
@@ -115,7 +115,7 @@ class Window:
 
     @contextlib.contextmanager
     def marks(self) -> Iterator[None]:
-        """An annotation that begins within is ours, not the program's."""
+        """Mark annotations that begin within as ours, not the program's."""
         self.marking = True
         try:
             yield
@@ -130,7 +130,7 @@ class Window:
                 self.phase = Phase.WATCHED
 
     def watch_unless_busy(self) -> None:
-        """The same, but never wait for another thread, nor within a beginning.
+        """Watch, but never wait for another thread, nor within a beginning.
 
         While a module is being imported no lock may be waited for: whoever holds it may
         be waiting for that module.
@@ -151,7 +151,7 @@ class Window:
         settle: Callable[[], object] | None = None,
         forwarded: bool = True,
     ) -> None:
-        """A step begins, and the one before it ends.
+        """Begin a step, and end the one before it.
 
         Args:
             first: Its number from 1; of several batches in one execution the first's.
@@ -184,7 +184,7 @@ class Window:
                 self._enter_step(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
-        """The step ends, and it is not known when the next one begins.
+        """End the step; it is not known when the next one begins.
 
         Args:
             marked: As in `step_begins`.
@@ -200,14 +200,14 @@ class Window:
                 self.close()
 
     def step_was_none(self, batches: int) -> None:
-        """What had begun as a step of so many batches did not run."""
+        """Take back what had begun as a step of so many batches: it did not run."""
         with self._lock:
             # It is held, because a framework keeps an annotation that is let go.
             self._none, self._step = self._step, None
             self._begun -= batches
 
     def forget_steps(self) -> None:
-        """What was counted so far turns out to be something else than the steps."""
+        """Forget the count so far: what was counted turned out not to be the steps."""
         with self._alone():
             if self.phase is Phase.WATCHED and self._ended:
                 self._step = None
@@ -299,7 +299,7 @@ class Window:
             self._within_step = False
 
     def _only_waits(self, *, ends: bool) -> bool:
-        """Whether the program only waits for processes that it started."""
+        """Return whether the program only waits for processes that it started."""
         if self.annotated or self._ended:
             return False
         return only_waits(self.plan.notes, ours_s=self._ours_s, ends=ends)
@@ -347,7 +347,7 @@ class Window:
 
     def _enter_step(self, first: int, batches: int, *, forwarded: bool) -> None:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
-        from stepscope.capture.ground import annotate  # noqa: PLC0415 - likewise
+        from stepscope.capture.ground import annotate  # noqa: PLC0415 - arming stays light
 
         more = {"n_steps": batches} if batches > 1 else {}
         self._step = annotate.Trace(STEP, step_num=first, _r=1, **more)
@@ -470,7 +470,7 @@ def _silence() -> Iterator[None]:
 
 
 def _session_class() -> type[Session]:
-    """What records.
+    """Return what records.
 
     Raises:
         StepscopeError: This interpreter lacks a package that recording needs.
@@ -488,7 +488,7 @@ def _session_class() -> type[Session]:
 
 
 def _is_half_imported(module: str) -> bool:
-    """Whether a module of ours is being imported by the program at this moment."""
+    """Return whether the program is importing a module of stepscope at this moment."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     return getattr(spec, "_initializing", False)
 

@@ -1,7 +1,8 @@
 """What the collectors recorded made into one profile: one plane of each name.
 
-The framework's planes come first and keep their bytes; our lines join the plane of the
-host's threads, a second framework's likewise. All times count from the earliest start.
+The framework's planes come first and keep their bytes; our lines and those of
+a second framework join the plane of the host's threads. All times count from the
+earliest start.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Recording:
     """What is known of a recording beside its events.
 
     Attributes:
-        hostname: Of the machine.
+        hostname: Name of the machine.
         begin: Both clocks when it began: times of our own lines count from there.
         asked: Tracer levels that were asked for.
         own: Levels in force where no framework says its own.
@@ -61,7 +62,7 @@ class Recording:
 
 
 def spool_head(recording: Recording) -> bytes:
-    """The first fragment of a spool: when and how the recording began."""
+    """Return the first fragment of a spool: when and how the recording began."""
     space = XSpaceBuilder(recording.hostname, start_ns=None)
     environment = space.environment()
     environment.stat(EnvironmentStat.START, Unsigned(recording.begin.wall_ns))
@@ -86,7 +87,7 @@ def assemble(
         ours: Fragments of our own, one after the other.
         recording: What is known of the recording.
         end: Both clocks at its end.
-        warnings: What is to stand in the file.
+        warnings: Warnings to store in the file.
         forwarded_elsewhere: Annotations that were forwarded stand in a framework's
             recording, and are left out of ours.
     """
@@ -116,8 +117,8 @@ def assemble(
         for xspace, start in zip(readable, starts, strict=True)
     ]
     parts.append(Part(data=own, shift_ns=recording.begin.wall_ns - start_ns))
-    # XProf takes for a step's only what stands in the line of its marker, so a thread
-    # is one line, whoever recorded it.
+    # XProf counts as a step's only what is on the line of its marker, so a thread is
+    # one line, whoever recorded it.
     merged = merge(
         parts, start_ns=start_ns, without={ENVIRONMENT_PLANE}, join_lines=True
     )
@@ -140,7 +141,7 @@ def _closing(
     start_ns: int,
     warnings: Sequence[str],
 ) -> bytes:
-    """The plane that describes the recording, and the warnings."""
+    """Return the plane that describes the recording, and the warnings."""
     space = XSpaceBuilder(
         recording.hostname,
         start_ns=start_ns,
@@ -189,7 +190,7 @@ def _number(value: Value) -> int:
 
 
 def _environment(xspace: bytes) -> dict[str, Value]:
-    """What a framework says of its own recording."""
+    """Return what a framework says of its own recording."""
     found: dict[str, Value] = {}
     for plane in _environment_planes(xspace):
         space = decode_bytes(sized_field(SpaceTag.PLANE, plane))

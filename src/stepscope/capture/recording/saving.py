@@ -85,7 +85,7 @@ def save(place: Place, content: bytes) -> Path:
     """Write the file: under another name first, on the disk, then in its place.
 
     Raises:
-        OSError: It could not be written; nothing is left behind.
+        OSError: It could not be written; no file is left.
     """
     place.directory.mkdir(parents=True, exist_ok=True)
     unfinished = place.directory / f".{place.path.name}.{os.getpid()}.unfinished"
@@ -101,7 +101,7 @@ def save(place: Place, content: bytes) -> Path:
 
 
 def hosts_of(directory: Path) -> tuple[str, ...]:
-    """The hosts that have a file in a run's directory."""
+    """Return the hosts that have a file in a run's directory."""
     try:
         return tuple(host.host for host in rundir.traces_in(directory))
     except OSError:

@@ -55,7 +55,7 @@ _slot: Final = _Slot()
 
 
 def current() -> Session | None:
-    """The recording of this process that is under way."""
+    """Return the recording of this process that is under way."""
     return _slot.session
 
 
@@ -109,7 +109,7 @@ class Session:
         Args:
             logdir: Is made where it does not exist.
             options: What to record; None means the defaults.
-            run: Name of the run; several processes that are given the same one are
+            run: Name of the run; several processes that are given one name are
                 hosts of one run. None makes a new one.
             end: Called instead of `stop` when the process ends; it has to stop.
 
@@ -125,7 +125,7 @@ class Session:
         return session
 
     def already(self) -> AlreadyRecording:
-        """The error of who wants to record while this recording is under way."""
+        """Return the error for whoever wants to record during this recording."""
         since = time.strftime("%H:%M:%S", time.localtime(self.began.wall_ns / 1e9))
         return AlreadyRecording.of(self.owner, since, self.logdir)
 
@@ -137,7 +137,7 @@ class Session:
                 under_way.flusher.flush()
 
     def stop(self, *, save: bool = True) -> Run:
-        """End, and write the file unless `save` is false; a second call gives the same.
+        """End, and write the file unless `save` is false; a second call gives that run.
 
         Collectors are stopped in reverse order. Whatever goes wrong, the process is
         free for the next recording afterwards.
@@ -244,7 +244,7 @@ class Session:
 
 
 class _Shared:
-    """What a recording tells the children that its process forks."""
+    """What a recording hands to the children that its process forks."""
 
     def __init__(self, logdir: Path, run: str, options: ProfilerOptions) -> None:
         self._logdir = logdir
@@ -258,7 +258,7 @@ class _Shared:
         self._ended = mmap.mmap(-1, 1)
 
     def has_ended(self) -> bool:
-        """Whether the parent has stopped its recording."""
+        """Return whether the parent has stopped its recording."""
         return self._ended[0] != 0
 
     def end(self) -> None:
@@ -303,7 +303,7 @@ def chosen(options: ProfilerOptions) -> tuple[Collector, ...]:
 
 
 def _available(name: str) -> tuple[str, Collector | None]:
-    """Why a collector cannot record, empty where it can; and who takes part."""
+    """Return why a collector cannot record, empty where it can; and who takes part."""
     try:
         collector = make_collector(name)
         why_not = collector.available()

@@ -130,7 +130,7 @@ class UnderWay:
         return self._stored(content, to_file=to_file)
 
     def tell(self, warning: str) -> None:
-        """Have a sentence stand among the warnings of the run."""
+        """Add a sentence to the warnings of the run."""
         self._warnings.append(warning)
 
     @property
@@ -148,7 +148,7 @@ class UnderWay:
             self._started.append(collector)
             asked = options
             if any(it.traces_python for it in self._tracers):
-                # A framework notes Python's calls itself, with the same hook.
+                # A framework notes Python's calls itself, and Python has one such hook.
                 asked = dataclasses.replace(options, python_tracer_level=0)
             try:
                 collector.start(asked, self._recording.begin)
@@ -243,7 +243,7 @@ def _recording(options: ProfilerOptions, collectors: Sequence[Collector]) -> Rec
 
 
 def _of_storing(spool: Spool, flusher: Flusher) -> list[str]:
-    """What was lost between the collectors and the file."""
+    """Return what was lost between the collectors and the file."""
     found = [
         f"events of {name} were not stored: {failure}"
         for name, failure in flusher.failures.items()

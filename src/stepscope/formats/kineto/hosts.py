@@ -1,8 +1,8 @@
 """What the processes are called whose traces are opened together.
 
-Every process of a distributed run writes a file of its own. Its rank stands in the
-file, else perhaps in the file's name; the name of the machine tells nothing, because
-eight ranks share one.
+Every process of a distributed run writes a file of its own. Its rank is in the file,
+else perhaps in the file's name; the name of the machine does not distinguish processes,
+because eight ranks may share one.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["hosts_of"]
 
-#: Other numbers may stand between the two, but no closing bracket of the object.
+#: Other numbers may come between the two, but no closing bracket of the object.
 _RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
 _NAMED: Final = re.compile(r"(rank|worker)[-_]?(\d{1,9})", re.IGNORECASE)
-#: What stands behind the events is short.
+#: The part of a file after its events is short.
 _TAIL_BYTES: Final = 2**16
 
 
 def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
-    """Each trace as a host of its own: `rank3`, `worker3`, or the name of its file.
+    """Return each trace as a host of its own: `rank3`, `worker3` or its file's name.
 
-    Where several would be called alike, as two windows of one worker, all of these
-    have the name of their file behind it.
+    Where several would be called alike, as two windows of one worker, each of these
+    is followed by the name of its file.
 
     Returns:
-        In the order of their names, `rank10` behind `rank9`.
+        In the order of their names, `rank10` after `rank9`.
     """
     names = [_name(path) for path in paths]
     counts = Counter(names)
@@ -57,7 +57,7 @@ def _name(path: Path) -> str:
 
 
 def _tail(path: Path) -> bytes:
-    """The last bytes of a file; of a packed one they say nothing."""
+    """Return the last bytes of a file; of a packed one they say nothing."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _TAIL_BYTES))
@@ -70,7 +70,7 @@ def _stem(path: Path) -> str:
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Numbers in a name count as numbers."""
+    """Return numbers in a name count as numbers."""
     parts = re.split(r"(\d+)", name)
     return tuple(
         (int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)

@@ -1,4 +1,4 @@
-"""The texts that handles stand for, the larger part of which is read late."""
+"""The texts of handles, the larger part of which is read late."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Strings"]
 
 
 class Strings(Sequence[str]):
-    """Handle → text, the same whatever was asked for before.
+    """Handle → text, whichever tables were built before.
 
     Args:
         known: The texts of the first handles.
@@ -43,5 +43,5 @@ class Strings(Sequence[str]):
         return iter(self._whole())
 
     def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
-        """The handle of a text, found without a step of Python per text."""
+        """Return the handle of a text, found without a step of Python per text."""
         return self._whole().index(value, start, stop)

@@ -144,7 +144,7 @@ def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unav
 
 
 def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """The reason that there is no device activity, None where there is some."""
+    """Return the reason that there is no device activity, None where there is some."""
     if activity.frame.height:
         return None
     absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE

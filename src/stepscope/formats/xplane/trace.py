@@ -111,7 +111,7 @@ def _event_types(recording: Recording) -> pl.DataFrame:
 
 
 def _operators(recording: Recording) -> pl.Series:
-    """By type: whether its events are operators; null where nobody says."""
+    """Return by type whether its events are operators; null where not recorded."""
     categories = recording.type_values([CATEGORY])[CATEGORY]
     texts = recording.texts()
     handles = texts.numbers(categories)

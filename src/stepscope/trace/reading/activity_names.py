@@ -26,7 +26,7 @@ __all__ = [
 #: Not work of a device: allocations, profiler overhead, markers, counters.
 NOT_ACTIVITY: Final = "not_activity"
 
-#: A copy whose direction its name does not tell.
+#: A copy whose name does not say its direction.
 SOME_COPY: Final = "some_copy"
 
 #: Beginning of the name → kind. The first match wins.
@@ -118,10 +118,10 @@ _IDLE_LINE_TYPES: Final = frozenset({"overhead", "generic", "unifiedmemory"})
 
 
 def kind_of_name(name: str, *, launched: bool = False) -> str:
-    """The kind of activity that a name tells, `SOME_COPY` or `NOT_ACTIVITY`.
+    """Return the kind of activity of a name, `SOME_COPY` or `NOT_ACTIVITY`.
 
     Whatever matches no rule is a kernel. A copy between two devices may carry the
-    name of a local one: its details tell them apart.
+    name of a local copy: only its details distinguish them.
 
     Args:
         name: As recorded.
@@ -143,7 +143,7 @@ def kind_of_name(name: str, *, launched: bool = False) -> str:
 
 
 def copy_kind(source: str | None, destination: str | None) -> str | None:
-    """The kind of a copy from the kinds of memory on both sides.
+    """Return the kind of a copy from the kinds of memory on both sides.
 
     Returns:
         A kind of activity, `NOT_ACTIVITY` between two places of the host, or None
@@ -159,7 +159,7 @@ def copy_kind(source: str | None, destination: str | None) -> str | None:
 
 
 def kind_of_line_type(word: str) -> str | None:
-    """The kind of activity of one word of a stream's list, None for an unknown one."""
+    """Return the kind of activity of a word in a stream's list; None if unknown."""
     compact = word.strip().lower()
     if compact in _IDLE_LINE_TYPES:
         return NOT_ACTIVITY
@@ -172,13 +172,13 @@ def kind_of_line_type(word: str) -> str | None:
 
 
 def is_collective_category(category: str) -> bool:
-    """Whether an HLO category is a collective's, or one half of an asynchronous one."""
+    """Return whether an HLO category is a collective or half of an asynchronous one."""
     whole = category.removesuffix("-start").removesuffix("-done")
     return whole in COLLECTIVE_CATEGORIES
 
 
 def is_collective_op(annotation: str) -> bool:
-    """Whether the annotation `scope/name:Type` of an op is that of a collective."""
+    """Return whether an op's annotation `scope/name:Type` is that of a collective."""
     _, _, op_type = annotation.partition(":")
     return op_type.startswith(COLLECTIVE_OP_TYPES)
 

@@ -12,7 +12,7 @@ import polars as pl
 
 __all__ = ["DATA_TYPES", "data_type_name"]
 
-#: Number → name; 0 stands for an unknown type and has none.
+#: Number → name; 0 is an unknown type and has no name.
 DATA_TYPES: Final = dict(
     enumerate(
         (
@@ -26,12 +26,12 @@ DATA_TYPES: Final = dict(
         start=1,
     )
 )
-#: A number that is greater by this stands for a reference to the type.
+#: Added to the number of a type, this gives the number of a reference to the type.
 _REFERENCE: Final = 100
 
 
 def data_type_name(number: pl.Expr) -> pl.Expr:
-    """The name of each number: null for an unknown type, `type 57` for a new one."""
+    """Return the name of each number: null if unknown, `type 57` for a new type."""
     names = {
         **DATA_TYPES,
         **{_REFERENCE + code: f"{name}_ref" for code, name in DATA_TYPES.items()},

@@ -14,7 +14,7 @@ __all__ = ["nullable"]
 
 
 def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.Series:
-    """A series that is null wherever `present` is False."""
+    """Return a series that is null wherever `present` is False."""
     series = pl.Series(name, values)
     if present.all():
         return series

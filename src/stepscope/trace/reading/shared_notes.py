@@ -14,13 +14,13 @@ __all__ = ["damaged_file", "launch_and_copy_notes"]
 
 
 def damaged_file(count: int, message: str) -> QualityNote:
-    """A file that holds what no producer writes, in so many places."""
+    """Note that a file holds what no producer writes, in `count` places."""
     return QualityNote(
         kind="damaged_file",
         severity="error",
         count=count,
         scope="file",
-        message=f"{message} What stands before and between is shown.",
+        message=f"{message} What lies before and between the damage is shown.",
         remedy=COPY_AGAIN,
     )
 
@@ -28,11 +28,11 @@ def damaged_file(count: int, message: str) -> QualityNote:
 def launch_and_copy_notes(
     refused: Mapping[str, int], undirected: int
 ) -> Iterator[QualityNote]:
-    """What was impossible or unsaid of launches and copies.
+    """Note which details of launches are impossible, and copies without direction.
 
     Args:
         refused: Field of a launch → kernels in which it was impossible.
-        undirected: Copies whose direction nothing tells.
+        undirected: Number of copies whose direction is not recorded.
     """
     for field, count in sorted(refused.items()):
         yield QualityNote(
@@ -49,6 +49,6 @@ def launch_and_copy_notes(
             severity="info",
             count=undirected,
             scope="device_activity",
-            message=f"{undirected:,} copies do not tell their direction and count as "
+            message=f"{undirected:,} copies record no direction and count as "
             "copies within a device.",
         )

@@ -1,7 +1,7 @@
 """Every name of a value in `stats` and `type_stats` that derivations and tools look up.
 
-The names are their writers' own. One that stands here is text like any other, and says
-what it means and who writes it; `find_handle` takes no other.
+The names are those that the writers of profiles use. Each key is a plain text that also
+carries its meaning and its writers; `find_handle` accepts only these keys.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class StatKey(StrEnum):
     """A name with a meaning.
 
     Attributes:
-        about: One sentence.
-        writers: Who writes it.
+        about: What the value is, in one sentence.
+        writers: Frameworks or libraries that write the value.
     """
 
     about: str
@@ -35,7 +35,7 @@ class StatKey(StrEnum):
     STEP_NUM = "step_num", "Number of the step.", "the program's annotations"
     N_STEPS = (
         "n_steps",
-        "Batches that one marker stands for.",
+        "Number of batches that one marker covers.",
         "stepscope's Keras callback",
     )
     STEP_NAME = "step_name", "Name of the stored step.", "TensorFlow, after recording"
@@ -46,16 +46,32 @@ class StatKey(StrEnum):
     )
     ROOT_LEVEL = (
         "_r",
-        "Level of a root: 1 a step, -1 a request.",
+        "Level of a root event: 1 for a step, -1 for a request.",
         "the program's annotations",
     )
     # Contexts between threads
     PRODUCER = "_p", "Id of the context that the event begins.", "TensorFlow, JAX"
-    PRODUCER_TYPE = "_pt", "Kind of that context.", "TensorFlow, JAX"
+    PRODUCER_TYPE = (
+        "_pt",
+        "Kind of the context that the event begins.",
+        "TensorFlow, JAX",
+    )
     CONSUMER = "_c", "Id of the context that the event works for.", "TensorFlow, JAX"
-    CONSUMER_TYPE = "_ct", "Kind of that context.", "TensorFlow, JAX"
-    CONSUMER_PROCESS = "_pid", "Process in which that context began.", "TensorFlow, JAX"
-    ASYNCHRONOUS = "_a", "The event encloses nothing.", "TensorFlow, JAX"
+    CONSUMER_TYPE = (
+        "_ct",
+        "Kind of the context that the event works for.",
+        "TensorFlow, JAX",
+    )
+    CONSUMER_PROCESS = (
+        "_pid",
+        "Process in which the context that the event works for began.",
+        "TensorFlow, JAX",
+    )
+    ASYNCHRONOUS = (
+        "_a",
+        "Whether the event is asynchronous, and so encloses no others.",
+        "TensorFlow, JAX",
+    )
     FLOW = (
         "flow",
         "Number of an arrow between events.",
@@ -70,10 +86,10 @@ class StatKey(StrEnum):
     EAGER_OP = "eager_op", "Op that is executed at once.", "TensorFlow"
     IS_EAGER = (
         "is_eager",
-        "The op ran outside any function.",
+        "Whether the op ran outside any function.",
         "TensorFlow, after recording",
     )
-    IS_FUNC = "is_func", "What is executed is a function.", "TensorFlow"
+    IS_FUNC = "is_func", "Whether what is executed is a function.", "TensorFlow"
     FUNCTION_CALL = (
         "tf_function_call",
         "How a call of a graph function was served.",
@@ -101,7 +117,7 @@ class StatKey(StrEnum):
     FLOPS = "flops", "Floating-point operations of an execution.", "XLA"
     MODEL_FLOPS = (
         "model_flops",
-        "The same before the compiler changed the program.",
+        "Floating-point operations of an execution before the compiler changed it.",
         "XLA",
     )
     BYTES_ACCESSED = (
@@ -138,4 +154,8 @@ class StatKey(StrEnum):
         "TensorFlow, JAX",
     )
     PROCESS_GROUP_NAME = "Process Group Name", "Group of a collective.", "PyTorch"
-    PROCESS_GROUP_RANKS = "Process Group Ranks", "Members of that group.", "PyTorch"
+    PROCESS_GROUP_RANKS = (
+        "Process Group Ranks",
+        "Ranks in the group of a collective.",
+        "PyTorch",
+    )

@@ -1,7 +1,7 @@
 """How long the texts of a profile may be: every table and answer repeats them.
 
-The longest name in a real profile has some thousand characters, and all names of one
-together some hundred thousand.
+The longest name in a real profile has some thousand characters; all names of a profile
+together have some hundred thousand.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["LONGEST", "Shortening", "shortened"]
 
 #: Characters of one text.
 LONGEST: Final = 2**14
-#: Characters of all texts together; from there on each has `_SHORT` at most.
+#: Characters of all texts together; once they are used up, a text has at most `_SHORT`.
 _TOGETHER: Final = 2**26
 _SHORT: Final = 2**8
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """The text, or its beginning and how long it was."""
+    """Return the text, or its beginning and how long it was."""
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text):,} characters)"
@@ -37,7 +37,7 @@ class Shortening:
         self._count = 0
 
     def text(self, text: str) -> str:
-        """The text, or its beginning and how long it was."""
+        """Return the text, or its beginning and how long it was; count a cut."""
         if len(text) <= _SHORT:
             return text
         longest = LONGEST if self._room > 0 else _SHORT
@@ -46,12 +46,12 @@ class Shortening:
         return shortened(text, longest)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Each of some texts, likewise."""
+        """Return each text, or its beginning and how long it was; count the cuts."""
         # Most are short, and there are many of them.
         return [it if len(it) <= _SHORT else self.text(it) for it in texts]
 
     def notes(self) -> Iterator[QualityNote]:
-        """What was cut."""
+        """Note how many texts were cut."""
         if self._count:
             yield QualityNote(
                 kind="long_names",

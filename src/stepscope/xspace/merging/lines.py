@@ -59,7 +59,7 @@ class Move(NamedTuple):
     start_ns: int
 
     def moved(self, timestamp_ns: int) -> int:
-        """The time from the start of the merged recording."""
+        """Return the time from the start of the merged recording."""
         if timestamp_ns > _EPOCH_NS:
             return timestamp_ns - self.start_ns
         return timestamp_ns + self.shift_ns
@@ -70,9 +70,9 @@ class Line:
     """A line of one plane: its events as places in the plane's bytes.
 
     Attributes:
-        head: What it says of itself, its time moved.
-        begin: Where the bodies of its events begin, int64.
-        end: And end.
+        head: Fields of the line before its events, its time moved.
+        begin: Where the body of each of its events begins, int64.
+        end: Where the body of each of its events ends, int64.
     """
 
     head: Head
@@ -83,7 +83,7 @@ class Line:
 def read_heads(
     data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> list[Head]:
-    """What the lines [begin, end) say of themselves before their first event."""
+    """Return what the lines [begin, end) say of themselves before their first event."""
     heads = []
     for at, last in zip(begin.tolist(), end.tolist(), strict=True):
         # Writers put id, name and time first: a few bytes are enough.
@@ -105,7 +105,7 @@ def read_lines(
     *,
     move: Move,
 ) -> list[Line]:
-    """The lines whose messages are [begin, end).
+    """Return the lines whose messages are [begin, end).
 
     Raises:
         ValueError: A line is malformed.
@@ -135,7 +135,7 @@ def written(
     stat_ids: IdMap,
     missing: tuple[int, int],
 ) -> bytes:
-    """The events of a line as event fields, with the ids of the merged plane.
+    """Return the events of a line as event fields, with the ids of the merged plane.
 
     Raises:
         ValueError: An event is malformed.
@@ -152,10 +152,10 @@ def joined(
     ids: tuple[IdMap, IdMap],
     missing: tuple[int, int],
 ) -> bytes:
-    """The body of a line that holds the events of several, in order.
+    """Return the body of a line that holds the events of several, in order.
 
     Args:
-        head: Of the line.
+        head: Fields of the line before its events.
         events: Event fields, with the ids of the merged plane.
         ids: The merged ids of types and stats, each leading to itself.
         missing: Ids that name nothing.
@@ -167,7 +167,7 @@ def joined(
 
 
 def _sorted(events: bytes, ids: tuple[IdMap, IdMap], missing: tuple[int, int]) -> bytes:
-    """By start, then longest first, as the writer sorts them."""
+    """Sort by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
     rows = index(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
     begin, end = rows.place, rows.place + rows.size
@@ -209,7 +209,7 @@ def _rewritten(
 
 
 def named_like(head: Head, first: Mapping[int, Head]) -> Head:
-    """The head of a line under the name that the first line of its id has."""
+    """Return the head of a line under the name that the first line of its id has."""
     known = first.get(head.id)
     if known is None or known.name is None:
         return head

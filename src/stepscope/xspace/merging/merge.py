@@ -4,8 +4,8 @@ Messages written one after the other are one message to protobuf, but then sever
 planes share a name, and viewers show the first of them. `merge` brings the lines of
 such planes together in the first one: entries of the two metadata maps that say the
 same become one, the others get ids that are free, and events are written anew with
-these ids (`_core.rebase`), undecoded otherwise. Lines of equal id are the same thread
-or stream: they take the name of the first.
+these ids (`_core.rebase`), undecoded otherwise. Lines of equal id are one thread or
+stream: they take the name of the first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Part:
     """One message that is to be merged.
 
     Attributes:
-        data: Its bytes.
+        data: Bytes of the message.
         shift_ns: What is added to the times of its lines.
     """
 
@@ -79,11 +79,11 @@ class _Plane:
         return found.place, found.place + found.size
 
     def entries(self, tag: int) -> list[NameEntry]:
-        """The entries of a map."""
+        """Return the entries of a map."""
         return read_entries(self.data, *self.rows(tag))
 
     def bodies(self, tag: int) -> Iterator[bytes]:
-        """The sized fields of a tag."""
+        """Yield the sized fields of a tag."""
         for begin, end in zip(*(it.tolist() for it in self.rows(tag)), strict=True):
             yield self.data[begin:end].tobytes()
 
@@ -143,7 +143,7 @@ def merge(
 
 
 def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
-    """How many bytes of a message hold whole fields: a writer may have been killed."""
+    """Return how many bytes hold whole fields: the writer may have been killed."""
     array = np.frombuffer(data, np.uint8)
     if not len(array):
         return 0
@@ -196,8 +196,8 @@ class _Names:
     """The names of planes that become one.
 
     Attributes:
-        types: Of events.
-        stats: Of values.
+        types: Names of event types.
+        stats: Names of stats.
         maps: By plane: what its ids of types and of values become.
         missing: Ids of types and values that name nothing.
     """
@@ -240,7 +240,7 @@ def _merged(
     join_lines: bool,
     keep_first: bool,
 ) -> list[bytes]:
-    """The body of the one plane that several of a name become, in chunks."""
+    """Return the body of the one plane that several of a name become, in chunks."""
     first = planes[0]
     heads = read_heads(first.data, *first.rows(PlaneTag.LINE))
     still = all(

@@ -22,7 +22,7 @@ __all__ = ["IdMap", "NameEntry", "Names", "read_entries", "rewritten_stat"]
 _WRAP: Final = 2**64
 _SIZED: Final = 2
 _DOUBLE: Final = 1
-#: Ids of the types that events of a type stand for, packed or not.
+#: Field with the ids of a type's child types, packed or not.
 _CHILD: Final = 6 << 3
 
 
@@ -106,11 +106,11 @@ class Names:
             yield key, number_field(StatMetadata.ID, key) + body
 
     def identity(self) -> IdMap:
-        """Every id of the merged map as itself."""
+        """Return every id of the merged map as itself."""
         return IdMap({key: key for key in self._bodies})
 
     def free_id(self) -> int:
-        """An id that no entry has."""
+        """Return an id that no entry has."""
         while self._next in self._bodies:
             self._next += 1
         return self._next
@@ -127,7 +127,7 @@ class Names:
 def read_entries(
     data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> list[NameEntry]:
-    """The entries of a map, whose messages are [begin, end)."""
+    """Return the entries of a map, whose messages are [begin, end)."""
     fields = index(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
     bodies = [b""] * len(keys)
@@ -144,7 +144,7 @@ def read_entries(
 
 
 def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
-    """A stat with the ids of its name and of a reference replaced."""
+    """Return a stat with the ids of its name and of a reference replaced."""
     out = []
     named = False
     for tag, raw, value in _fields(body):
@@ -233,7 +233,7 @@ def _fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A varint and the place after it, which is -1 where it is broken."""
+    """Return a varint and the place after it, which is -1 where it is broken."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

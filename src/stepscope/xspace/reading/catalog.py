@@ -1,4 +1,4 @@
-"""Names: what the ids in events and stats stand for, also where the file lost that."""
+"""Names of the ids in events and stats, also where the file lost the names."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Catalog(Frozen, frozen=True, eq=True):
         line_display_names: Handle of each line's display name; 0 where there is none.
         types: From event metadata ids to rows of `event_types`, one table per plane.
         keys: From stat metadata ids to handles, one table per plane.
-        event_types: Those that the file holds.
-        type_stats: Their values.
+        event_types: Event types that the file holds.
+        type_stats: Stats of the event types.
         broken: Places of malformed entries, which are left out.
     """
 
@@ -114,7 +114,7 @@ def _type_stats(
 def read_plane_stats(
     data: NDArray[np.uint8], outline: Outline, catalog: Catalog
 ) -> list[tuple[PlaneStat, ...]]:
-    """The plane-wide values of each plane as Python values."""
+    """Return the plane-wide values of each plane as Python values."""
     stats = read_stats(data, outline.planes.of(PlaneTag.STAT))
     keys, values = _resolved(stats, stats.owner, catalog.keys, catalog.strings)
     texts = catalog.strings.texts()
@@ -153,7 +153,7 @@ def _resolved(
     keys: list[IdTable],
     strings: StringTable,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Handles of the names, and values whose references are handles too."""
+    """Return handles of the names, and values whose references are handles too."""
     key = np.empty(len(stats.id), np.int32)
     value = stats.value.copy()
     present, first = np.unique(planes, return_index=True)
@@ -170,7 +170,7 @@ def _resolved(
 
 
 def _unknown_keys(ids: NDArray[np.int64], strings: StringTable) -> NDArray[np.int32]:
-    """Handles for the names of stats, given their ascending ids without an entry."""
+    """Return handles for the names of stats, given ascending ids without an entry."""
     named = ids[:_MOST_UNKNOWN].tolist()
     handles = [strings.handle(f"(unknown stat {number})") for number in named]
     rest = len(ids) - len(named)
@@ -204,7 +204,7 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
     added: list[tuple[int, NDArray[np.int64]]] = []
     first: dict[int, int] = {}
     for plane, ids in sorted(distinct.items()):
-        # The last row of a plane stands for whatever exceeds the room.
+        # The last row of a plane is shared by whatever exceeds the room.
         added.append((plane, ids[: max(room, 1)]))
         first[plane] = base
         base += len(added[-1][1])

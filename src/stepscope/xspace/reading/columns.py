@@ -37,7 +37,7 @@ class Damage(Frozen, frozen=True, eq=True):
         offset: The first byte that was not used.
         what: What ended or broke there.
         lost_bytes: From there to where reading went on; for a file that was cut, to
-            where it should have ended, as far as its own lengths tell.
+            where it should have ended, as far as its own lengths say.
     """
 
     offset: int
@@ -52,7 +52,7 @@ class Plane(Frozen, frozen=True, eq=True):
         id: Ordinal as recorded; ids repeat.
         name: "" where there is none. Several planes may share a name.
         line_begin: First of its rows in `Lines`.
-        line_end: One past the last.
+        line_end: One past the last of its rows in `Lines`.
         stats: Plane-wide properties in file order; a name may repeat.
     """
 
@@ -75,9 +75,9 @@ class Lines(Frozen, frozen=True, eq=True):
         timestamp_ns: Base time of the line as recorded, int64.
         duration_ps: Optional span of the line, int64; 0 where not recorded.
         event_begin: First of its rows in `events`, int64.
-        event_end: One past the last.
+        event_end: One past the last of its rows in `events`, int64.
         stat_begin: First of its rows in `stats`, int64.
-        stat_end: One past the last.
+        stat_end: One past the last of its rows in `stats`, int64.
     """
 
     plane: NDArray[np.int32]
@@ -105,7 +105,7 @@ class Events(Frozen, frozen=True, eq=True):
         dur_ps: Duration as recorded, int64; a negative one is an error of the file.
         aggregated: Ascending rows of the events that carry a number of occurrences
             instead of a start, int64.
-        occurrences: That number, beside each of them, int64.
+        occurrences: Number of occurrences of each row in `aggregated`, int64.
     """
 
     type: NDArray[np.int32]
@@ -171,7 +171,7 @@ class EventTypes(Frozen, frozen=True, eq=True):
         name: Handle, int32.
         display_name: Handle, int32; -1 means the name.
         metadata_place: Offset of the entry's bytes in the data, int64.
-        metadata_length: Their length, int32; 0 where there are none.
+        metadata_length: Length of the entry's bytes, int32; 0 where there are none.
         unknown: True for an id that events use and the plane's map lacks, named
             `(unknown event <id>)`, bool.
     """
@@ -201,9 +201,9 @@ class XSpace(Frozen, frozen=True, eq=True):
         event_types: All planes' event metadata.
         type_stats: Values shared by all events of a type.
         strings: Handle → text; 0 is "". What is not UTF-8 is replaced.
-        errors: What the producer reported.
-        warnings: Likewise.
-        hostnames: Normally one.
+        errors: Errors that the producer reported.
+        warnings: Warnings that the producer reported.
+        hostnames: Names of the hosts; normally one.
         damage: What could not be read; empty for a whole file.
     """
 
@@ -221,5 +221,5 @@ class XSpace(Frozen, frozen=True, eq=True):
     damage: tuple[Damage, ...]
 
     def text(self, place: int, length: int) -> str:
-        """The text at a place in the data; what is not UTF-8 is replaced."""
+        """Return the text at a place in the data; what is not UTF-8 is replaced."""
         return bytes(self.data[place : place + length]).decode("utf-8", "replace")

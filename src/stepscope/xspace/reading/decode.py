@@ -4,7 +4,7 @@ The outline (planes, lines, metadata maps) is indexed first, then the lines are 
 two passes on all cores: count, allocate exactly, fill.
 
 Damage never stops the reading. A file that was cut gives every whole event before the
-cut; a line that breaks gives what stands before the break, and reading goes on after
+cut; a line that breaks gives what comes before the break, and reading goes on after
 the line. What was lost is listed in `XSpace.damage`.
 
 Memory beside the mapped file, whatever its N bytes are: events and stats take two
@@ -94,7 +94,7 @@ def decode_bytes(
     limit_bytes: int = LIMIT_BYTES,
     threads: int | None = None,
 ) -> XSpace:
-    """Decode what such a file holds; `name` stands for it in messages."""
+    """Decode the bytes of a profile; messages call it `name`."""
     if not data:
         raise BadInput.at(name, "there are no bytes", "Capture again.")
     if data[:2] == b"\x1f\x8b":

@@ -40,10 +40,10 @@ class Filled(Frozen, frozen=True, eq=True):
     """What the second pass found.
 
     Attributes:
-        events: A type of -1 stands for an id without an entry.
-        stats: So does a key of -1.
+        events: Events; a type of -1 is an id without an entry.
+        stats: Stats; a key of -1 is an id without an entry.
         event_bounds: First event row of each line, and one past the last, int64.
-        stat_bounds: The same for stats.
+        stat_bounds: First stat row of each line, and one past the last, int64.
         stop: For each line the place at which it could not be read on, or -1.
         lost: What has no entry, in no particular order.
     """

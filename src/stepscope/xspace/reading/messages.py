@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Places(NamedTuple):
-    """Where byte strings stand in the data; 0 and 0 where there is none.
+    """Where byte strings lie in the data; 0 and 0 where there is none.
 
     Attributes:
         place: Offset, int64.
@@ -36,7 +36,7 @@ class Places(NamedTuple):
     length: NDArray[np.int64]
 
     def at(self, rows: NDArray[np.bool_]) -> Places:
-        """The chosen rows."""
+        """Return the chosen rows."""
         return Places(self.place[rows], self.length[rows])
 
 
@@ -60,10 +60,10 @@ class Fields(Frozen, frozen=True, eq=True):
     end: NDArray[np.int64]
 
     def of(self, tag: int, *, cut: bool = False) -> Fields:
-        """The rows of one tag, without what is longer than its message unless `cut`."""
+        """Return the rows of one tag; those beyond their message only with `cut`."""
         chosen = self.tag == tag
         if not cut:
-            # Sized values alone can be too long; numbers stand in `size` themselves.
+            # Sized values alone can be too long; numbers are stored in `size` itself.
             chosen &= ((self.tag & 7) != 2) | (
                 self.size <= self.end[self.owner] - self.place
             )
@@ -78,14 +78,14 @@ class Fields(Frozen, frozen=True, eq=True):
         )
 
     def last(self, tag: int) -> NDArray[np.int64]:
-        """The last value of a number in each message, 0 where there is none."""
+        """Return the last value of a number in each message, 0 where there is none."""
         rows = self.of(tag)
         values = np.zeros(len(self.stop), np.int64)
         values[rows.owner] = rows.size
         return values
 
     def last_place(self, tag: int) -> Places:
-        """Where the last sized value of each message is."""
+        """Return where the last sized value of each message is."""
         rows = self.of(tag)
         place = np.zeros(len(self.stop), np.int64)
         length = np.zeros(len(self.stop), np.int64)
@@ -119,7 +119,7 @@ class IdTable(Frozen, frozen=True, eq=True):
     Attributes:
         direct: Value of a small id at its place, int32; -1: no such id.
         ids: The other ids, ascending, uint64.
-        values: Their values, int32.
+        values: Value of each of `ids`, int32.
     """
 
     direct: NDArray[np.int32]
@@ -127,11 +127,11 @@ class IdTable(Frozen, frozen=True, eq=True):
     values: NDArray[np.int32]
 
     def entries(self) -> NDArray[np.int32]:
-        """All values, in no particular order."""
+        """Return all values, in no particular order."""
         return np.concatenate([self.direct[self.direct >= 0], self.values])
 
     def look_up(self, ids: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The values of ids given as 64 bits; -1 where the map lacks one."""
+        """Return the values of ids given as 64 bits; -1 where the map lacks one."""
         wanted = ids.view(np.uint64)
         found = np.full(len(wanted), -1, np.int32)
         small = wanted < len(self.direct)

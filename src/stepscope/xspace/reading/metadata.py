@@ -40,16 +40,16 @@ class StringTable:
         self._handle_of = {"": 0}
 
     def handle(self, text: str) -> int:
-        """The handle of a text, a new one where it is new."""
+        """Return the handle of a text, a new one where it is new."""
         return self._handle_of.setdefault(text, len(self._handle_of))
 
     def handles(self, texts: Iterable[str]) -> list[int]:
-        """The handles of many texts."""
+        """Return the handles of many texts."""
         known = self._handle_of
         return [known.setdefault(text, len(known)) for text in texts]
 
     def texts(self) -> list[str]:
-        """Handle → text."""
+        """Return handle → text."""
         return list(self._handle_of)
 
 
@@ -87,7 +87,7 @@ class Entries(Frozen, frozen=True, eq=True):
 
 
 def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
-    """Decode the maps that stand under `tag` in the planes.
+    """Decode the maps under `tag` in the planes.
 
     Stat metadata has no display name, bytes or stats; theirs are to be ignored.
     """
@@ -133,7 +133,7 @@ def read_texts(
     view = data.data
     starts = place[interned.firsts]
     ends = starts + length[interned.firsts]
-    # Different bytes may become the same text once they are replaced.
+    # Different bytes may become one text once what is not UTF-8 is replaced.
     handles = np.array(
         strings.handles(
             str(view[start:end], "utf-8", "replace")

@@ -96,9 +96,9 @@ def found_damage(
     plane_names: Sequence[str],
     line_names: Sequence[str],
 ) -> tuple[Damage, ...]:
-    """What could not be read, given the place up to which each line was (-1: all).
+    """Return what could not be read, given where each line broke off (-1: nowhere).
 
-    A line that leaves its plane stands for both: its damage is nearer the place.
+    Where a line leaves its plane only the line is listed: it is nearer the place.
     """
     size = int(outline.space.end[0])
     found = []
@@ -130,7 +130,7 @@ def _damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
 
 
 def summarised(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
-    """In file order; what exceeds a readable number is one last entry."""
+    """Return damage in file order; what exceeds a readable number is one last entry."""
     ordered = sorted(damage, key=lambda one: one.offset)
     rest = ordered[_MOST_DAMAGE:]
     if not rest:

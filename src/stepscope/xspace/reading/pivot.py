@@ -65,8 +65,8 @@ def pivot(
 
     Args:
         stats: Sorted by event.
-        keys: One handle per row of the answer, or several handles that mean the same.
-            Negative handles stand for names that the file does not hold.
+        keys: One handle per row of the answer, or several handles of one meaning. A
+            negative handle is a name that the file does not hold.
         event_begin: First event row.
         event_end: One past the last event row.
 
@@ -101,7 +101,7 @@ def pivot_rows(
     keys: Sequence[int | Sequence[int]],
     rows: NDArray[np.int32],
 ) -> Pivot:
-    """Likewise of some events, a column for each of `rows`."""
+    """Gather the values of some keys of some events, a column for each of `rows`."""
     slots = _slots(keys)
     found = _nothing(len(keys), len(rows))
     if found.value.size and len(slots):
@@ -124,7 +124,7 @@ def pivot_rows(
 
 
 def _firsts(event: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where the stats of each row begin; looking them up in order is far cheaper."""
+    """Return where the stats of each row begin; looking up in order is far cheaper."""
     order = np.argsort(rows, kind="stable")
     firsts = np.empty(len(rows), np.int64)
     firsts[order] = np.searchsorted(event, rows[order])
@@ -132,7 +132,7 @@ def _firsts(event: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int
 
 
 def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
-    """By handle: the row of the answer that its values come to, -1 for none."""
+    """Return by handle the row of the answer for its values, -1 for none."""
     groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
     highest = max((handle for group in groups for handle in group), default=-1)
     slots = np.full(highest + 1, -1, np.int32)

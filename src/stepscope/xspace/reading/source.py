@@ -104,7 +104,7 @@ def unpack(
     *,
     limit_bytes: int = LIMIT_BYTES,
 ) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
-    """Unpack gzip members one after the other; a cut stream gives what stands before.
+    """Unpack gzip members one after the other; a cut one gives what precedes the cut.
 
     Never much more than the limit is held.
     """
@@ -142,7 +142,7 @@ def unpack(
 
 
 def _salvaged(stream: zlib._Decompress, piece: bytes) -> bytes:
-    """What can be unpacked before an error, which zlib would drop with its call."""
+    """Return what can be unpacked before an error; zlib would drop it with its call."""
     out = b""
     step = _PIECE
     while step and piece:
@@ -180,7 +180,7 @@ def _check_expansion(unpacked: int, packed: int, name: object) -> None:
 
 
 def is_text_damaged(data: NDArray[np.uint8]) -> bool:
-    """Whether a conversion to text replaced what is no UTF-8, as editors do."""
+    """Return whether a conversion to text replaced what is no UTF-8, as editors do."""
     sample = bytes(data[: 64 * _PIECE])
     if sample.count(_REPLACEMENT) <= len(sample) // _REPLACED_PER_BYTES:
         return False

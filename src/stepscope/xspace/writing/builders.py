@@ -146,7 +146,7 @@ class LineBuilder:
         )
 
     def texts(self) -> Iterator[str]:
-        """Every text among the values of events that were added one by one."""
+        """Yield every text among the values of events that were added one by one."""
         for event in self._events:
             for _, value in event.stats:
                 if isinstance(value, str):
@@ -210,7 +210,7 @@ class PlaneBuilder:
         self._lines: list[LineBuilder] = []
 
     def stat_id(self, name: str) -> int:
-        """The id of a stat's name, or of a text that stats refer to."""
+        """Return the id of a stat's name, or of a text that stats refer to."""
         return self._stat_ids.setdefault(name, len(self._stat_ids) + 1)
 
     def event_type(
@@ -222,7 +222,7 @@ class PlaneBuilder:
         metadata: bytes = b"",
         stats: Mapping[str, Value] | None = None,
     ) -> int:
-        """Declare a kind of event; the same name again gives the same id.
+        """Declare a kind of event; a name that is declared already keeps its id.
 
         Args:
             name: What events of it are called.
@@ -258,7 +258,7 @@ class PlaneBuilder:
         self._stats.append((name, value))
 
     def set_stat(self, name: str, value: Value) -> None:
-        """Add a plane-wide value in place of those of the same name."""
+        """Set a plane-wide value, in place of any value of that name."""
         self._stats = [known for known in self._stats if known[0] != name]
         self.stat(name, value)
 
@@ -316,7 +316,7 @@ class PlaneBuilder:
         return UINT if unsigned else INT, number
 
     def encoded(self) -> tuple[bytes, list[Piece]]:
-        """All of it but the lines, and the lines in pieces."""
+        """Return the plane encoded without its lines, and the lines in pieces."""
         counts = Counter(text for line in self._lines for text in line.texts())
         for values in (self._stats, *(stats for _, stats in self._types.values())):
             counts.update(value for _, value in values if isinstance(value, str))

@@ -42,12 +42,12 @@ def varint(value: int) -> bytes:
 
 
 def number_field(tag: int, value: int) -> bytes:
-    """A number under its tag; nothing for 0, which is what a missing one means."""
+    """Return a number under its tag; nothing for 0, which a missing field means."""
     return varint(tag) + varint(value) if value else b""
 
 
 def sized_field(tag: int, body: bytes) -> bytes:
-    """A text, bytes or a message under its tag, also when empty."""
+    """Return a text, bytes or a message under its tag, also when empty."""
     return varint(tag) + varint(len(body)) + body
 
 
@@ -145,7 +145,7 @@ class EventColumns:
     Attributes:
         type_id: Key in the plane's event metadata, int64.
         offset_ps: Start after the line's timestamp; where `counted` is true, how many
-            occurrences the event stands for, int64.
+            occurrences the event counts, int64.
         dur_ps: int64.
         counted: Which events have no start but a number of occurrences, bool.
         stats: Their values.
@@ -161,7 +161,7 @@ class EventColumns:
         return len(self.type_id)
 
     def taken(self, order: NDArray[np.int64]) -> EventColumns:
-        """The events in another order, or some of them."""
+        """Return the events in another order, or some of them."""
         stats = self.stats
         counts = np.diff(stats.begin)[order]
         begin = np.zeros(len(order) + 1, np.int64)
@@ -183,9 +183,10 @@ class EventColumns:
         )
 
     def sorted(self) -> EventColumns:
-        """By start, then longest first, ties as they are; itself if it is so already.
+        """Return the events by start, then longest first, ties as they are.
 
-        Events without a start come first.
+        Events without a start come first. What is in that order already is returned
+        itself.
         """
         start = np.where(self.counted, 0, self.offset_ps)
         ordered = (start[1:] > start[:-1]) | (

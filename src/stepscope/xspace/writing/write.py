@@ -68,13 +68,13 @@ class XSpaceBuilder:
         self._warnings: list[str] = []
 
     def plane(self, name: str, *, plane_id: int = 0) -> PlaneBuilder:
-        """The plane of this name, a new one where there is none."""
+        """Return the plane of this name, a new one where there is none."""
         if name not in self._planes:
             self._planes[name] = PlaneBuilder(name, plane_id=plane_id)
         return self._planes[name]
 
     def environment(self) -> PlaneBuilder:
-        """The plane that describes the recording itself."""
+        """Return the plane that describes the recording itself."""
         return self.plane("Task Environment")
 
     def error(self, text: str) -> None:
@@ -125,7 +125,7 @@ class XSpaceBuilder:
         return paths
 
     def _parts(self, budget: int) -> list[list[bytes]]:
-        """The chunks of each file."""
+        """Return the chunks of each file."""
         self._describe_clock()
         planes = [plane.encoded() for plane in self._planes.values()]
         texts = b"".join(
@@ -177,7 +177,7 @@ class XSpaceBuilder:
 
 
 def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
-    """The chunks of a plane; the pieces of one line become one line again."""
+    """Yield the chunks of a plane; the pieces of one line become one line again."""
     lines: list[list[bytes]] = []
     for _, group in groupby(pieces, key=lambda piece: piece.line):
         parts = list(group)
@@ -192,7 +192,7 @@ def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
 
 
 def _write_atomically(path: Path, chunks: Sequence[bytes]) -> None:
-    """Write under another name, then rename; nothing is left behind by a failure."""
+    """Write under another name, then rename; a failure leaves no file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("wb") as file:

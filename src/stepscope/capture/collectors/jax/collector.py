@@ -71,7 +71,7 @@ class JaxCollector(GivesWay):
         self._asked = TracerLevels(host=2, device=1, python=0)
 
     def available(self) -> Unavailable | None:
-        """Why JAX cannot be recorded; None where it can."""
+        """Return why JAX cannot be recorded; None where it can."""
         if "jax" not in sys.modules:
             return _NOT_IMPORTED
         if _session_class() is None and not hasattr(_profiler(), "start_trace"):
@@ -168,12 +168,12 @@ def _profiler() -> Any:
 
 
 def _state() -> Any:
-    """Where JAX keeps what its public functions started; None where it is elsewhere."""
+    """Return where JAX keeps what its public functions started; None if elsewhere."""
     return sys.modules.get("jax._src.profiler")
 
 
 def _runtime() -> Any:
-    """The runtime's profiler, None where this version keeps it elsewhere."""
+    """Return the runtime's profiler, None where this version keeps it elsewhere."""
     try:
         from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
     except ImportError:
@@ -188,7 +188,7 @@ def _runtime() -> Any:
 
 
 def _session_class() -> Any:
-    """The runtime's session, None where this version has none that hands out bytes."""
+    """Return the runtime's session; None if this version has none that gives bytes."""
     session = getattr(_runtime(), "ProfilerSession", None)
     # Older sessions export into a folder only.
     return session if hasattr(session, "stop") else None
@@ -197,7 +197,7 @@ def _session_class() -> Any:
 def _options(levels: TracerLevels) -> Any:
     """Options with these levels; None where this version has none to set.
 
-    JAX traces every Python call unless told otherwise, so each level is always set.
+    JAX traces every Python call by default, so each level is always set.
     """
     make = getattr(_profiler(), "ProfileOptions", None)
     if make is None:

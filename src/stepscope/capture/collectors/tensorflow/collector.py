@@ -82,7 +82,7 @@ class TensorFlowCollector(GivesWay):
         self._warnings: list[str] = []
 
     def available(self) -> Unavailable | None:
-        """Why TensorFlow cannot be recorded; None where it can."""
+        """Return why TensorFlow cannot be recorded; None where it can."""
         if "tensorflow" not in sys.modules:
             return Unavailable(
                 code="NOT_RECORDED",
@@ -210,13 +210,13 @@ def _annotation(name: str, stats: Mapping[str, object]) -> Any:
 
 
 def _takes_levels() -> bool:
-    """Whether this TensorFlow heeds the levels that a session is given."""
+    """Return whether this TensorFlow heeds the levels that a session is given."""
     recorded = _InProcess(_PROBED, max_bytes=0).stop()
     return levels_in_force(recorded) == _PROBED
 
 
 def _why_no_server() -> str | None:
-    """Why TensorFlow's server cannot be asked; None where it can."""
+    """Return why TensorFlow's server cannot be asked; None where it can."""
     if os.environ.get(_REFUSAL) == "0":
         return f"its server is forbidden ({_REFUSAL}=0)"
     try:
@@ -227,7 +227,7 @@ def _why_no_server() -> str | None:
 
 
 def _server_port() -> int:
-    """The port of TensorFlow's server in this process, started where there is none."""
+    """Return the port of TensorFlow's server in this process; start one if needed."""
     process = os.getpid()
     if process not in _SERVERS:
         port = free_port()

@@ -67,7 +67,7 @@ class ServiceRecording:
 
         Args:
             port: Where the server listens, on the loopback interface.
-            levels: How closely.
+            levels: Tracer levels to record with.
             host_name: What the recording calls this host.
 
         Raises:
@@ -100,7 +100,7 @@ class ServiceRecording:
         """End the recording and return it, a serialized XSpace.
 
         Raises:
-            ServiceFailed: It was lost.
+            ServiceFailed: The recording was lost.
         """
         import grpc  # noqa: PLC0415 - an optional library
 
@@ -129,7 +129,7 @@ class ServiceRecording:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at this moment."""
+    """Return a port of the loopback interface that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -162,7 +162,7 @@ def _refused(response: bytes) -> NoReturn:
 
 
 def _xspace_of(response: bytes) -> bytes:
-    """The recording inside a ProfileResponse.
+    """Return the recording inside a ProfileResponse.
 
     Raises:
         ServiceFailed: There is none.
@@ -177,6 +177,6 @@ def _xspace_of(response: bytes) -> bytes:
 
 
 def _words(refusal: Any) -> str:
-    """One line of what a call said."""
+    """Return one line of what a call said."""
     details = str(refusal.details()).splitlines() or [""]
     return f"the profiler service refused: {details[0] or refusal.code().name}"

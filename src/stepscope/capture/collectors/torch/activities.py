@@ -1,6 +1,6 @@
 """What PyTorch's tracer (Kineto) recorded, as columns.
 
-A live result hands out each activity with its arguments, as they would stand in an
+A live result hands out each activity with its arguments, as they would be in an
 exported trace. Versions that do not (2.11 is one) are read from the trace that they
 export.
 """
@@ -94,7 +94,7 @@ class Activities:
 def live_activities(
     result: Any, *, thread_names: dict[tuple[int, int], str], devices: Sequence[Device]
 ) -> Activities | None:
-    """The activities of a result of PyTorch's profiler.
+    """Return the activities of a result of PyTorch's profiler.
 
     Returns:
         None where this version of PyTorch does not hand them out.
@@ -186,7 +186,7 @@ class _External(msgspec.Struct, gc=False):
 
 
 def exported_activities(document: bytes) -> Activities:
-    """The activities of a trace that PyTorch exported.
+    """Return the activities of a trace that PyTorch exported.
 
     Raises:
         msgspec.DecodeError: The document is not what PyTorch writes.
@@ -239,7 +239,7 @@ def _affordable(
     calls: Callable[[_A], bool],
     start: Callable[[_A], int],
 ) -> Sequence[_A]:
-    """What of the activities is handed over: of too many the earliest ones.
+    """Return the activities to hand over: of too many only the earliest.
 
     Args:
         everything: The activities.
@@ -259,7 +259,7 @@ def _affordable(
 
 
 def _text(hand_out: Callable[[], str], otherwise: str) -> str:
-    """A text of PyTorch's; now and then it hands out bytes that are none."""
+    """Return a text of PyTorch's; now and then it hands out bytes that are none."""
     try:
         return hand_out()
     except UnicodeDecodeError:
@@ -269,9 +269,9 @@ def _text(hand_out: Callable[[], str], otherwise: str) -> str:
 def _gradients(
     arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
-    """By kept event: the id of the arrow that begins or ends there, 0 for none."""
+    """Return by kept event the id of the arrow at either end of it, 0 for none."""
     # Ops that begin together are nested; the arrow is drawn from the inner one, which
-    # stands behind the others.
+    # comes after the others.
     op_at = {
         (it.pid, it.tid, at): row
         for row, (it, at) in enumerate(zip(kept, start, strict=True))
@@ -290,7 +290,7 @@ def _id(given: _External) -> int:
 
 
 def _is_placed(event: _Event) -> bool:
-    """Whether process and thread are numbers; those of the recording itself are not."""
+    """Return whether process and thread are numbers; the recording's own are not."""
     return isinstance(event.pid, int) and isinstance(event.tid, int)
 
 

@@ -92,7 +92,7 @@ class TorchCollector(GivesWay):
         self._recording: _Recording | None = None
 
     def available(self) -> Unavailable | None:
-        """Why PyTorch cannot be recorded; None where it can."""
+        """Return why PyTorch cannot be recorded; None where it can."""
         if "torch" not in sys.modules:
             return Unavailable(
                 code="NOT_RECORDED",
@@ -277,7 +277,7 @@ def _native() -> Any:
 
 
 def _activities(levels: TracerLevels) -> list[Any]:
-    """What PyTorch is to record at these levels."""
+    """Return what PyTorch is to record at these levels."""
     from torch.profiler import (  # noqa: PLC0415 - the user's
         ProfilerActivity,
         supported_activities,
@@ -291,9 +291,9 @@ def _activities(levels: TracerLevels) -> list[Any]:
 
 
 def _others_record() -> bool:
-    """Whether a profiler of PyTorch records, or is ready to.
+    """Return whether a profiler of PyTorch records, or is ready to.
 
-    PyTorch does not tell of one that warms up by its schedule: it is looked for.
+    PyTorch does not report one that warms up by its schedule: it is looked for.
     """
     from torch.autograd import (  # noqa: PLC0415 - the user's
         _profiler_enabled,
@@ -311,7 +311,7 @@ def _others_record() -> bool:
 
 
 def _every_thread(*, stacks: bool) -> Any:
-    """The setting by which all threads are recorded; None where there is none."""
+    """Return the setting by which all threads are recorded; None if there is none."""
     make = getattr(_native(), "_ExperimentalConfig", None)
     # Without objects for each event, stopping takes a fraction of the time; calls of
     # Python need them.
@@ -339,7 +339,7 @@ def _thread_names() -> dict[tuple[int, int], str]:
 
 
 def _saw_a_device(given: Activities) -> bool:
-    """Whether anything ran on a device, or a call of its runtime was recorded.
+    """Return whether anything ran on a device, or a call of its runtime was recorded.
 
     PyTorch itself waits for the device when a recording ends, so a tracer that works
     has at least that call.
@@ -350,7 +350,7 @@ def _saw_a_device(given: Activities) -> bool:
 
 
 def _devices() -> tuple[Device, ...]:
-    """The GPUs that the program uses; nothing is initialised for it."""
+    """Return the GPUs that the program uses; nothing is initialised for it."""
     import torch  # noqa: PLC0415 - the user's
 
     if not torch.cuda.is_initialized():
@@ -376,7 +376,7 @@ def _devices() -> tuple[Device, ...]:
 
 
 def _memory_rate(said: Any) -> int | None:
-    """Bytes per second of an NVIDIA GPU's memory, which moves data twice a cycle.
+    """Return bytes per second of an NVIDIA GPU's memory, with two transfers a cycle.
 
     AMD's clock is not that of the transfers.
     """

@@ -39,7 +39,8 @@ _NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000
-#: Ids of lines that repeat time, and of the tracer's overhead (docs/formats/xplane.md#planes-become-groups-of-tracks).
+#: Ids of lines that repeat time, and of the tracer's overhead.
+#: Definition: docs/formats/xplane.md#planes-become-groups-of-tracks.
 _DERIVED: Final = -559038737
 _OVERHEAD: Final = _DERIVED + 6
 _LAST_DERIVED: Final = _DERIVED + 389
@@ -67,10 +68,10 @@ class _Place(NamedTuple):
     """Where an event goes.
 
     Attributes:
-        row: Of planes: the host's, 0, before those of devices, 1.
+        row: Order of the plane: 0 for the host's, which comes first, 1 for a device's.
         plane: Name of the plane.
         line: Id of the line.
-        name: Of the line.
+        name: Name of the line.
     """
 
     row: int
@@ -80,7 +81,7 @@ class _Place(NamedTuple):
 
 
 def forwarded_name(name: str, stats: Mapping[str, object]) -> str:
-    """The name under which PyTorch records an annotation of ours with its values.
+    """Return the name under which PyTorch records our annotation with its values.
 
     Letters and digits only: of anything else PyTorch's export makes "unknown", or a
     document that nobody can read (2.11 and 2.13).
@@ -97,14 +98,14 @@ def planes_of(
     start_ns: int,
     stop_ns: int,
 ) -> XSpaceBuilder:
-    """A profile message of what was recorded.
+    """Return a profile message of what was recorded.
 
     Args:
         activities: What was recorded.
-        hostname: Of this machine.
+        hostname: Name of this machine.
         process: Number of the process that was recorded.
         start_ns: When recording began, nanoseconds since 1970.
-        stop_ns: When it ended.
+        stop_ns: When recording ended, nanoseconds since 1970.
     """
     activities = _unwrapped(activities)
     began_ns = start_ns
@@ -144,13 +145,13 @@ class _Writing:
     def line(self, place: _Place, rows: NDArray[np.int64]) -> None:
         """Add the events in some rows as one line."""
         plane = self._builder.plane(place.plane)
-        # Lines of a thread are joined where they count from the same moment.
+        # Lines of a thread are joined where they count from one moment.
         lead_ns = self._lead_ns
         if (self._offset[rows] // _PS_PER_NS < lead_ns).any():
             lead_ns = 0
         line = plane.line(place.line, name=place.name, timestamp_ns=lead_ns)
         category = np.array([self._activities.category[it] for it in rows.tolist()])
-        # Events of one category have the same arguments.
+        # Events of one category have arguments of one set of names.
         for kind in np.unique(category).tolist():
             of_kind = rows[category == kind]
             for first in range(0, len(of_kind), _BATCH):
@@ -181,7 +182,7 @@ class _Writing:
         )
 
     def _ops_of(self, rows: Sequence[int], *, shapes: bool) -> Values:
-        """The ops that some events belong to, with their operands where asked for."""
+        """Return the ops that events belong to, with their operands where asked for."""
         ops = self._op_of[rows].tolist()
         names = self._activities.name
         found: Values = {"tf_op": [names[it] if it >= 0 else None for it in ops]}
@@ -195,7 +196,7 @@ class _Writing:
         return self._shapes[op]
 
     def _type(self, plane: PlaneBuilder, name: str, category: str) -> int:
-        """The kind of event of a name and a category; names alone may be shared."""
+        """Return the event type of a name and a category; names alone may be shared."""
         types = self._types.setdefault(plane.name, {})
         if (name, category) not in types:
             types[name, category] = plane.event_type(
@@ -217,7 +218,7 @@ def _unwrapped(activities: Activities) -> Activities:
 
 
 def _name_and_values(forwarded: str) -> tuple[str, Raw] | None:
-    """What was forwarded; None of a name that only begins like ours."""
+    """Return what was forwarded; None of a name that only begins like ours."""
     try:
         return _NAME_AND_VALUES.decode(
             urlsafe_b64decode(forwarded.removeprefix(_FORWARDED))
@@ -229,7 +230,7 @@ def _name_and_values(forwarded: str) -> tuple[str, Raw] | None:
 def _by_place(
     activities: Activities, process: int
 ) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
-    """Each line with the rows of its events."""
+    """Yield each line with the rows of its events."""
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -255,7 +256,7 @@ def _place(
     process: int,
     names: Mapping[tuple[int, int], str],
 ) -> _Place:
-    """The line of a category's events on a place (process, device) and a lane."""
+    """Return the line of a category's events at a place (process, device) and lane."""
     shown = names.get((place, lane))
     if category in _ON_THREAD or category.endswith(CALLS):
         # No program has process number 0 or less: the tracer did not know it.
@@ -280,7 +281,7 @@ def _place(
 
 
 def _ops(activities: Activities) -> NDArray[np.int64]:
-    """By event: the row of the op that it belongs to, -1 for none.
+    """Return by event the row of the op that it belongs to, -1 for none.
 
     The op whose id it carries, or the call that launched it; else the innermost one
     around it, or around that call, on its thread.
@@ -310,7 +311,7 @@ def _ops(activities: Activities) -> NDArray[np.int64]:
 
 
 def _around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """By event of a thread: the innermost op around it, -1 for none."""
+    """Return by event of a thread the innermost op around it, -1 for none."""
     concerned = [
         kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
         for kind, name in zip(activities.category, activities.name, strict=True)
@@ -335,7 +336,7 @@ class _Correlated(msgspec.Struct, gc=False):
 
 
 def _correlations(activities: Activities, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The correlation id of each event, -1 for none."""
+    """Return the correlation id of each event, -1 for none."""
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
     return np.array([it.correlation for it in decoded], np.int64)
@@ -355,10 +356,10 @@ def _operands(arguments: bytes) -> str | None:
 
 
 def _numbered(activities: Activities) -> dict[int, Device]:
-    """The devices by the numbers that their activities give them.
+    """Return the devices by the numbers that their activities give them.
 
-    ROCm lists devices under other numbers. Where there is one of each they are the
-    same; otherwise nobody can tell.
+    ROCm lists devices under other numbers. Where there is one of each, both are
+    one device; otherwise it is unknown which is which.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -376,7 +377,7 @@ def _numbered(activities: Activities) -> dict[int, Device]:
 
 
 def _describe(plane: PlaneBuilder, device: Device, ordinal: int) -> None:
-    """What is known of a device, under the names that readers know."""
+    """Describe a device under the names that readers know."""
     for name, value in (
         ("gpu_device_name", device.name),
         ("device_vendor", device.vendor),
@@ -397,6 +398,6 @@ def _device_plane(ordinal: int) -> str:
 
 
 def _plain(value: object) -> object:
-    """A number of a library as a number, anything else as its text."""
+    """Return a number of a library as a number, anything else as its text."""
     item = getattr(value, "item", None)
     return item() if callable(item) else str(value)

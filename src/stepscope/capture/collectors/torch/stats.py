@@ -23,9 +23,9 @@ Values = dict[str, list[Any]]
 
 _ARGUMENTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _ONE: Final = msgspec.json.Decoder(dict[str, Raw])
-#: They number the records themselves, or stand elsewhere.
+#: Arguments that number the records themselves, or are stored elsewhere.
 _LEFT_OUT: Final = frozenset({"Ev Idx", "Record function id", "External id"})
-#: What `kernel_details` and the event's place tell of kernels and copies.
+#: What `kernel_details` and the event's place hold about kernels and copies.
 _TOLD: Final = frozenset(
     {"device", "stream", "context", "queued", "correlation", "bytes"}
     | {"grid", "block", "registers per thread", "shared memory"}
@@ -35,7 +35,7 @@ _UNSIGNED_END: Final = 2**64
 
 
 def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
-    """The arguments of events of one category, under the names that readers know.
+    """Return the arguments of events of one category, by the names that readers know.
 
     Numbers and texts are values, truth values 0 and 1; lists and objects stay the JSON
     that they are. Arguments of an event that are no JSON are left out.
@@ -94,7 +94,7 @@ def _object(arguments: bytes) -> dict[str, Raw]:
 
 
 def _values(raws: Sequence[Raw | None]) -> list[Any]:
-    """The values of one name; texts that many events share are decoded once."""
+    """Return the values of one name; texts that many events share are decoded once."""
     known: dict[bytes | None, Any] = {None: None}
     found = []
     for raw in raws:

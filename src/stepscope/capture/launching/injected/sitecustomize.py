@@ -50,7 +50,7 @@ def _arm() -> None:
 
 
 def _chain() -> None:
-    """Import the `sitecustomize` that stands behind this one, if there is any."""
+    """Import the `sitecustomize` that follows this one on the path, if any."""
     ours = sys.modules.pop(__name__)
     try:
         importlib.import_module(__name__)

@@ -63,7 +63,7 @@ class _OwnSteps:
         self.ends = harmless(counter.window.abandon)(self._ends)
 
     def _begun(self, name: str, stats: Mapping[str, object]) -> _Heard | _Unheard:
-        """What an annotation that begins is to tell."""
+        """Return what is to hear the end of an annotation that begins."""
         window = self.counter.window
         if not window.marking:
             window.annotated = True
@@ -112,7 +112,7 @@ class _Heard:
         self.again: annotate.Trace | None = None
 
     def enter_again(self, steps: _OwnSteps) -> None:
-        """Annotate the same once more, which is not to be counted."""
+        """Annotate the step once more, without counting it again."""
         self.again = annotate.Trace(self._name, **self._stats)
         with steps.counter.window.marks():
             self.again.__enter__()

@@ -119,7 +119,7 @@ class _Carried:
         self._returned: dict[object, dict[int, weakref.ref[Any]]] = {}
 
     def back(self, called: object, arguments: Any, result: Any) -> bool:
-        """Whether an array that the call before returned is an argument of this one."""
+        """Return whether an argument of this call is what the last one returned."""
         looked = self._looked.get(called, 0)
         if looked >= _LOOKED_AT:
             return False

@@ -1,4 +1,4 @@
-"""Keras: a step of `fit` begins where its callbacks are told of a batch.
+"""Keras: a step of `fit` begins where its callbacks are called for a batch.
 
 The list of callbacks is listened to, not joined: one callback more could switch off
 Keras's asynchronous dispatch, and programs look at the list.
@@ -61,7 +61,7 @@ def listen(counter: StepCounter) -> Callable[[], None]:
 
 
 class _Fit:
-    """The batches of `fit`, as its list of callbacks is told of them."""
+    """The batches of `fit`, as its list of callbacks is called for them."""
 
     def __init__(self, counter: StepCounter) -> None:
         self._counter = counter

@@ -52,5 +52,5 @@ def listen(counter: StepCounter) -> Callable[[], None]:
 
 
 def _place(function: Any) -> object:
-    """Where the function stands in the program: it may be made anew for each call."""
+    """Return a function's place in the program: it may be made anew for each call."""
     return getattr(function.python_function, "__code__", id(function))

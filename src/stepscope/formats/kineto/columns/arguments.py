@@ -97,7 +97,7 @@ def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
     address = integers("address", [it.address for it in events]).to_frame()
     return pl.DataFrame(
         [
-            # The same 64 bits without their sign.
+            # The 64 bits of the address, read as a number without sign.
             address.select(pl.col("address").reinterpret(signed=False)).to_series(),
             integers("bytes", [it.bytes for it in events]),
             integers("device_type", [it.device_type for it in events]),
@@ -111,7 +111,7 @@ def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
 def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The `External id` of each op, -1 for none, and the number of its shape."""
+    """Return the `External id` of each op, -1 for none, and the number of its shape."""
     external = _external(ops).fill_null(-1).to_numpy()
     types = [it.types for it in ops]
     if types.count(NOTHING) == len(types):

@@ -1,7 +1,7 @@
 """What an event of a trace is, by its phase, its category and, for a few, its name.
 
 Never by its process: a GPU's process number is its ordinal, and in a container a
-program may have the same small number.
+program's process number may be as small.
 
 Definition: docs/formats/kineto.md#tracks.
 """
@@ -46,7 +46,7 @@ class EventClass(IntEnum):
     UNKNOWN_PHASE = 18
 
 
-#: Classes whose events stand on a thread of the host.
+#: Classes whose events lie on a thread of the host.
 ON_THREAD: Final = (
     EventClass.OP,
     EventClass.ANNOTATION,
@@ -88,7 +88,7 @@ _ANNOTATION: Final = re.compile(
 
 
 def class_of(phase: str | None, category: str | None) -> EventClass:
-    """The class of an event; instants are told apart by their names later."""
+    """Return the class of an event; the names of instants distinguish them later."""
     lower = (category or "").lower()
     if phase == "X":
         found = _OF_CATEGORY.get(lower)
@@ -103,10 +103,10 @@ def class_of(phase: str | None, category: str | None) -> EventClass:
 
 
 def holds_ranges(category: str | None) -> bool:
-    """Whether operators and ranges that the program named share this category."""
+    """Return whether operators and ranges named by the program share this category."""
     return (category or "").lower() == "operator"
 
 
 def is_annotation(name: str) -> bool:
-    """Whether an operator's name is that of a range, not of an op."""
+    """Return whether an operator's name is that of a range, not of an op."""
     return _ANNOTATION.match(name) is not None

@@ -44,7 +44,7 @@ class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
         ordinal: int64; which event of the file it is, the others counted too.
         kind: uint8; `EventClass`.
         name: int32; number of its name.
-        process, thread: int32; numbers of what stands for its process and thread.
+        process, thread: int32; numbers of the values that name its process and thread.
         start_ns, dur_ns: int64.
     """
 
@@ -135,7 +135,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         phases: Phase that has no meaning here → number of its events.
         refused: Reason → how many events were refused for it.
         examples: Reason → the beginnings of up to three of them.
-        decimals: Some time is told more finely than to the microsecond.
+        decimals: Whether some time is recorded more finely than to the microsecond.
         lenient: Events that could be read only by bending the rules of JSON.
         bad_place: First byte of what is no event; None where all is well.
         cut_at: Where the file ends inside an event, or None.
@@ -178,18 +178,18 @@ class Interned(dict[_Value, int], Generic[_Value]):
         return number
 
     def numbers(self, values: Sequence[_Value]) -> NDArray[np.int32]:
-        """The number of each value."""
+        """Return the number of each value."""
         return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
 
 def signed(value: int) -> int:
-    """The 64 bits of an integer of any size, as a signed one."""
+    """Return the 64 bits of an integer of any size, as a signed one."""
     wrapped = value % _WRAP
     return wrapped - _WRAP if wrapped >= _HALF else wrapped
 
 
 def integers(name: str, values: Sequence[int | None]) -> pl.Series:
-    """A column of integers; what exceeds 64 bits keeps the lower ones."""
+    """Return a column of integers; what exceeds 64 bits keeps the lower ones."""
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
@@ -198,7 +198,7 @@ def integers(name: str, values: Sequence[int | None]) -> pl.Series:
 
 
 def whole_number(value: int | str | None) -> int | None:
-    """The number that a process's or thread's id is, also as text; None for words."""
+    """Return a process's or thread's id as a number, also from text; None for words."""
     if isinstance(value, int):
         return signed(value)
     if value is None or not 0 < len(value) <= _MOST_DIGITS:

@@ -138,7 +138,7 @@ class _Gathering:
         self._total += len(events)
 
     def result(self, document: Document) -> FileColumns:
-        """All batches as one."""
+        """Return all batches as one."""
         columns, cut = self._columns, Shortening()
         names = [None if it is None else cut.text(it) for it in self._names]
         return FileColumns(
@@ -213,7 +213,7 @@ class _Gathering:
             self._count("not readable as an event", beginning)
 
     def _classes(self, events: Sequence[AnyEvent]) -> NDArray[np.uint8]:
-        """What each event is; decided once per distinct phase and category."""
+        """Return what each event is; decided once per distinct phase and category."""
         phase = self._phases.numbers([it.ph for it in events])
         category = self._categories.numbers([it.cat for it in events])
         width = len(self._categories)
@@ -246,7 +246,7 @@ class _Gathering:
         rows: NDArray[np.int64],
         kind: NDArray[np.uint8],
     ) -> NDArray[np.int64]:
-        """By row: how long it took; 0 for instants."""
+        """Return the duration of each row; 0 for instants."""
         ranges = np.ones(len(rows), np.bool_)
         ranges[kind[rows] == EventClass.MEMORY] = False
         ranges[kind[rows] == EventClass.INSTANT] = False
@@ -394,6 +394,6 @@ def _stacked(
 
 
 def _example(event: AnyEvent) -> str:
-    """The beginning of an event, on one line."""
+    """Return the beginning of an event, on one line."""
     text = msgspec.json.encode(event).decode("utf-8", "replace")
     return text[:_EXAMPLE_LENGTH]

@@ -59,7 +59,7 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         strings: Handle → text; each text once.
         name: int32 by number of a name: its handle, -1 where it is no operator's.
-        shape: int32 by number of a shape: handle of its text, -1 where it tells none.
+        shape: int32 by number of a shape: handle of its text, -1 where it has none.
     """
 
     strings: tuple[str, ...]
@@ -123,7 +123,7 @@ def _shape_text(dims: bytes, types: bytes) -> str | None:
 
 
 def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
-    """By row: the operator with its `External id`; and how many repeat another id."""
+    """Return by row the operator with its `External id`, and how many repeat an id."""
     wanted = frame["external"].fill_null(-1).to_numpy()
     same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
     found = np.full(len(wanted), -1, np.int32)
@@ -135,7 +135,7 @@ def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]
 
 
 def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]:
-    """By activity: the last call with its correlation id, -1 for none."""
+    """Return by activity the last call with its correlation id, -1 for none."""
     present = np.flatnonzero(calls["correlation"].is_not_null().to_numpy())
     found = np.full(activities.height, -1, np.int64)
     asked = np.flatnonzero(activities["correlation"].is_not_null().to_numpy())
@@ -148,7 +148,7 @@ def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]
 
 
 def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
-    """By place in `EventColumns`: the innermost op around a call or an allocation."""
+    """Return the op around each call or allocation, by place in `EventColumns`."""
     op_at = np.full(len(columns.events.kind), -1, np.int32)
     op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
     found = np.full(len(op_at), -1, np.int32)

@@ -116,7 +116,7 @@ class Recording:
 
     @cached_property
     def start_unix_ns(self) -> int | None:
-        """Nanoseconds since 1970 of time 0; None where the file does not tell."""
+        """Nanoseconds since 1970 of time 0; None where the file does not record it."""
         if not len(self.timeline.place):
             return None
         base = self.field("baseTimeNanoseconds")
@@ -126,7 +126,7 @@ class Recording:
         return start if _EPOCH_NS < start < 2**63 else None
 
     def field(self, name: str) -> Any:
-        """A field of the document's top level; None where there is none."""
+        """Return a field of the document's top level; None where there is none."""
         raw = self.document.fields.get(name)
         if raw is None:
             return None
@@ -136,12 +136,12 @@ class Recording:
             return json_value(raw)
 
     def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
-        """Rows of the events whose types are chosen, ascending."""
+        """Return rows of the events whose types are chosen, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])
 
 
 def _possible(said: DeviceProperties) -> DeviceProperties:
-    """The same without numbers that no device has."""
+    """Return the properties without numbers that no device has."""
     impossible = {
         name: None
         for name, end in _ENDS.items()

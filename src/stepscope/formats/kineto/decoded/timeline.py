@@ -52,7 +52,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     far: NDArray[np.int64]
 
     def frame(self) -> pl.DataFrame:
-        """The table `events`."""
+        """Return the table `events`."""
         return pl.DataFrame(
             {
                 "track": self.track,

@@ -1,7 +1,7 @@
 """Where events happened: threads, streams, and what neither of them did.
 
-A track is (process, device or none, thread or stream); names repeat and never tell
-tracks apart. Which of them an event belongs to follows from its class.
+A track is (process, device or none, thread or stream); names repeat and never
+distinguish tracks. Which track an event belongs to follows from its class.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
         tracks: In their final order.
         track: int32 by place in `EventColumns`; -1 where a device event does not say
             on which device it was.
-        main_process: The process that was recorded, None where no thread tells.
+        main_process: The process that was recorded, None where no thread names it.
     """
 
     tracks: list[Track]
@@ -79,7 +79,7 @@ def place_events(columns: FileColumns) -> Placement:
 def tracks_frame(
     tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> pl.DataFrame:
-    """The declared frame; `begin` and `end` are rows of events, by track."""
+    """Return the declared frame; `begin` and `end` are rows of events, by track."""
     columns = {
         field: [getattr(track, field) for track in tracks] for field in Track._fields
     }
@@ -133,7 +133,7 @@ class _Placing:
             )
 
     def streams(self, what: DeviceColumns) -> None:
-        """What ran on streams, and what waited for them."""
+        """Add what ran on streams, and what waited for them."""
         place = what.place
         device = self._or_process(what.frame["device"], place)
         stream = self._or_thread(what.frame["stream"], place)
@@ -177,7 +177,7 @@ class _Placing:
             )
 
     def beside(self) -> None:
-        """The tracer's overhead, the recording itself, and what nobody documents."""
+        """Add the tracer's overhead, the recording, and undocumented categories."""
         kind = self._events.kind
         for what, section, plane, track_kind, named in (
             (EventClass.OVERHEAD, "overhead", _HOST, "overhead", "Profiler overhead"),
@@ -207,7 +207,7 @@ class _Placing:
             )
 
     def result(self) -> Placement:
-        """The tracks in order, and the events on them."""
+        """Return the tracks in order, and the events on them."""
         order = sorted(range(len(self._found)), key=lambda at: self._found[at][0])
         final = np.full(len(order) + 1, -1, np.int32)
         final[order] = np.arange(len(order), dtype=np.int32)
@@ -272,7 +272,7 @@ class _Placing:
         return self._shown.get((device, stream), f"stream {stream}")
 
     def _main_process(self) -> int | None:
-        """The process with most events on threads."""
+        """Return the process with most events on threads."""
         kind = self._events.kind
         rows = np.flatnonzero(np.isin(kind, ON_THREAD))
         counts = np.bincount(
@@ -295,7 +295,7 @@ class _Placing:
     def _or_process(
         self, device: pl.Series, place: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The device; of older files the process number, which is its ordinal."""
+        """Return the device: in older files the process number is its ordinal."""
         missing = device.is_null().to_numpy()
         found: NDArray[np.int64] = device.fill_null(-1).to_numpy()
         if not missing.any():
@@ -332,7 +332,7 @@ class _Placing:
 def _groups(
     numbers: NDArray[np.int64],
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Each distinct number with its places, in one sort whatever their count."""
+    """Yield each distinct number with its places, in one sort whatever their count."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -360,7 +360,7 @@ def _device_plane(device: int) -> str:
 
 
 def _thread_number(value: int | str | None) -> int | None:
-    """The id of a thread or stream: a number, its text, or the text `stream 7`."""
+    """Return the id of a thread or stream: a number, also as text, or `stream 7`."""
     number = whole_number(value)
     if number is None and isinstance(value, str):
         found = _NUMBER.search(value)

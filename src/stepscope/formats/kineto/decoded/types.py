@@ -1,6 +1,6 @@
 """Types of events: a name, and whether the producer calls its events operators.
 
-One name may stand for both: a program can name a range of its own like an operator.
+A name may have two types: a program can name a range of its own like an operator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
     Attributes:
         of_event: int32 by place in `EventColumns`; the type of each event.
         name: int32 by type; number of its name.
-        op: By type, whether its events are operators; None where nobody says.
+        op: By type, whether its events are operators; None where that is not recorded.
     """
 
     of_event: NDArray[np.int32]

@@ -52,8 +52,8 @@ LARGEST_EVENT: Final = 4 * 2**20
 #: An event that no bracket closes within so many bytes is broken.
 _FURTHEST: Final = 2**20
 
-#: Broken events that are looked through so far, and broken places in all: a file with
-#: more of them was made to have them, and what is behind the last one is left out.
+#: Broken events that are searched to the far limit, and broken places in all: a file
+#: with more was made to have them, and what comes after the last one is left out.
 _MOST_FAR: Final = 256
 _MOST_BROKEN: Final = 100_000
 
@@ -82,8 +82,8 @@ class Batch:
         events: As decoded; none where only arguments were wanted and could be had.
         arguments: Those of each event, where only they were wanted.
         start_ns: When each of them starts; `IMPOSSIBLE` where that makes no sense.
-        decimals: Some start is told more finely than to the microsecond.
-        refused: (Place, beginning) of what stands between and is no event.
+        decimals: Whether some start is recorded more finely than to the microsecond.
+        refused: (Place, beginning) of what lies between events and is no event.
         too_large: Beginnings of events that are left out because of their size.
         lenient: How many could be read only by bending the rules of JSON.
         cut_at: Where the file ends inside an event.
@@ -100,13 +100,13 @@ class Batch:
 
 
 def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Batch]:
-    """Every event of a document, in its order.
+    """Yield every event of a document, in its order.
 
     Args:
         document: The file.
         arguments_only: Nothing but the arguments of events is wanted. There are as
             many of them as there are events otherwise. A stretch that is read event
-            by event has events all the same.
+            by event still returns events.
     """
     view = document.view
     reading, patience = _Reading(), _Patience()
@@ -151,7 +151,7 @@ class _Reading:
         self._exact = False  # starts need more digits than a double has
 
     def strictly(self, stretch: bytes) -> Batch | None:
-        """The events of a list, unless the decoder refuses it."""
+        """Return the events of a list, unless the decoder refuses it."""
         try:
             if not self._exact:
                 batch = self._plainly(stretch)
@@ -165,7 +165,7 @@ class _Reading:
         return Batch(events=events, start_ns=start, decimals=True)
 
     def _plainly(self, stretch: bytes) -> Batch | None:
-        """The events with starts as doubles; None where these are rounded."""
+        """Return the events with starts as doubles; None where these are rounded."""
         events = self._decoded(stretch)
         start = Microseconds.of([event.ts for event in events])
         if start.rounded:
@@ -186,7 +186,7 @@ class _Reading:
 
 
 def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
-    """The end of the object that ends next, and the begin of the one behind it.
+    """Return the end of the object that ends next, and the begin of the one after it.
 
     The end is None where none is near enough.
     """
@@ -200,7 +200,7 @@ def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]
 def _large(
     view: memoryview, at: int, end: int, patience: _Patience
 ) -> tuple[Batch, int]:
-    """Leave out an event that is too large; the place behind it."""
+    """Leave out an event that is too large; return the place after it, too."""
     closing = _end_of_event(view, at, end, patience)
     if closing > at:
         # It is not that large: what follows is no event.
@@ -225,9 +225,9 @@ def _arguments(stretch: bytes) -> Batch | None:
 def _one_by_one(
     view: memoryview, begin: int, stop: int, patience: _Patience, *, end: int
 ) -> tuple[Batch, int]:
-    """The events of a short stretch, and the place behind the last one.
+    """Return the events of a short stretch, and the place after the last one.
 
-    That place may lie behind the stretch, which may have ended inside an event.
+    That place may lie after the stretch, which may have ended inside an event.
     """
     batch = Batch()
     events: list[Event] = []
@@ -235,7 +235,7 @@ def _one_by_one(
     while at < stop:
         at = _skip_separators(view, at, end)
         if at >= end or view[at] == _CLOSING:
-            # Behind the list of a broken document stands nothing that is an event.
+            # After the list of a broken document nothing is an event.
             at = end
             break
         following = _end_of_event(view, at, end, patience)
@@ -270,26 +270,26 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
 
 
 def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> int:
-    """Where an event ends, as far as can be told; its begin where nothing closes it."""
+    """Return where an event ends, if known; its begin where nothing closes it."""
     # A window that grows: most events are short, and each try reads all of it.
     for window in (_SHORT, _FURTHEST):
         if window == _FURTHEST and not patience.far:
             break
         last = min(at + window, end)
-        # One byte per character, so that places are the same in both.
+        # One byte per character, so that a place in the text is one in the bytes.
         stop = value_end(bytes(view[at:last]).decode("latin-1"), 0)
         if stop is not None:
             return at + stop
         if last == end:
             break
         patience.far -= window == _FURTHEST
-    # It breaks a rule that brackets do not tell, such as a comma before one.
+    # It breaks a rule that brackets do not show, such as a comma before one.
     found = _ENDS.search(view, at, min(end, at + _SHORT))
     return at if found is None else found.end()
 
 
 def _good_event(part: memoryview) -> Event | None:
-    """An event that is valid by itself."""
+    """Return an event that is valid by itself."""
     try:
         return _with_text(_ONE.decode(part))
     except LENIENT_ERRORS:
@@ -297,7 +297,7 @@ def _good_event(part: memoryview) -> Event | None:
 
 
 def _odd_event(part: memoryview) -> Event | None:
-    """An event that breaks a rule of JSON, or whose fields have unheard-of types."""
+    """Return an event that breaks a rule of JSON or has fields of unknown types."""
     value = json_value(bytes(part))
     return _event(value) if isinstance(value, dict) else None
 
@@ -307,7 +307,7 @@ def _is_closed(view: memoryview, at: int, end: int) -> bool:
 
 
 def _with_text(event: ExactEvent) -> Event:
-    """The same event with its start as text, so that no digit is lost."""
+    """Return the event with its start as text, so that no digit is lost."""
     start = bytes(event.ts).decode("latin-1").strip('"')
     return Event(
         ph=event.ph,
@@ -323,7 +323,7 @@ def _with_text(event: ExactEvent) -> Event:
 
 
 def _event(value: dict[str, Any]) -> Event:
-    """An event from whatever its fields hold."""
+    """Return an event from whatever its fields hold."""
     arguments = value.get("args")
     return Event(
         ph=_text(value.get("ph")),

@@ -1,4 +1,4 @@
-"""The file as a JSON document: its top level, and where its events stand.
+"""The file as a JSON document: its top level, and where its events are.
 
 The top level is an object with `traceEvents`, or the list of events itself. A document
 that the decoder refuses as a whole (cut, or broken somewhere) is looked through for its
@@ -37,13 +37,13 @@ __all__ = ["Document", "document_of", "open_document"]
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-#: The end of the list of events, with what follows it. Without the `+` behind each
+#: The end of the list of events, with what follows it. Without the `+` after each
 #: repetition a million blanks would be divided in every possible way.
 _EVENTS_END: Final = re.compile(rb"\}\s*+,?+\s*+\](?=\s*+(?:,\s*+\"|\}|\Z))")
 _PLACE: Final = re.compile(r"\(byte (\d+)\)")
 
-#: Fields of the top level that are looked for in a broken document. They stand before
-#: or behind the events, within so many bytes of either end.
+#: Fields of the top level that are looked for in a broken document. They lie before
+#: or after the events, within so many bytes of either end.
 _FIELDS: Final = (
     "schemaVersion",
     "deviceProperties",
@@ -74,8 +74,8 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
         name: What errors call it.
         data: The content, unpacked.
         fields: Field of the top level → its JSON, the events left out.
-        begin, end: Where the events stand in the data, brackets left out. The end may
-            lie behind the list's own where the document is broken.
+        begin, end: Where the events are in the data, brackets left out. The end may
+            lie after the list's own where the document is broken.
         cut_at: Where the data end too early, None where they do not.
     """
 
@@ -164,11 +164,11 @@ def _check_sizes(fields: dict[str, Raw], name: str) -> None:
 def _usual(
     data: NDArray[np.uint8], view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
-    """The parts of a document around whose events everything else is short.
+    """Return the parts of a document around whose events everything else is short.
 
-    Then the events need not be looked through for their end. What stands before them
-    must be the beginning of an object whose last field they are, and what stands
-    behind them must be its rest; so neither place can lie inside a text or an event.
+    Then the events need not be searched for their end. The bytes before them must be
+    the beginning of an object whose last field they are, and the bytes after them must
+    be its rest; so neither place can lie inside a text or an event.
     """
     head = _EVENTS.search(view, start, min(start + _NEAR_AN_END, len(data)))
     if head is None:
@@ -205,7 +205,7 @@ def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
 
 
 def _place(raw: Raw, data: NDArray[np.uint8]) -> int:
-    """Where a part that was not decoded stands in the data."""
+    """Return where a part that was not decoded begins in the data."""
     part = np.frombuffer(memoryview(raw), np.uint8)
     return int(part.ctypes.data - data.ctypes.data)
 
@@ -213,7 +213,7 @@ def _place(raw: Raw, data: NDArray[np.uint8]) -> int:
 def _broken(
     data: NDArray[np.uint8], name: str, start: int, *, opening: bytes, why: str
 ) -> Document:
-    """The parts of a document that is no JSON as a whole."""
+    """Return the parts of a document that is no JSON as a whole."""
     view = _view(data)
     begin = start + 1
     if opening == b"{":
@@ -249,8 +249,8 @@ def _broken(
 
 
 def _looked_for(part: bytes) -> dict[str, bytes]:
-    """The known fields in the bytes before or behind the events."""
-    # One byte per character, so that places are the same in both.
+    """Return the known fields in the bytes before or after the events."""
+    # One byte per character, so that a place in the text is one in the bytes.
     text = part.decode("latin-1")
     found = {}
     for field in _FIELDS:

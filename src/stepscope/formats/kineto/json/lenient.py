@@ -30,7 +30,7 @@ _EXTRA_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 
 
 def _no_number(_: str) -> None:
-    """`NaN` and the infinities tell nothing."""
+    """Read `NaN` and the infinities as unknown."""
 
 
 # Decimals keep every digit; control characters inside texts are let through.
@@ -41,7 +41,7 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 def value_end(text: str, at: int) -> int | None:
-    """The place behind the value that begins at a place; None where it is broken."""
+    """Return the place after the value that begins at a place; None if it is broken."""
     try:
         return _DECODER.raw_decode(text, at)[1]
     except _ERRORS:
@@ -49,7 +49,7 @@ def value_end(text: str, at: int) -> int | None:
 
 
 def json_value(data: bytes) -> Any:
-    """A value from its bytes; None where they make no sense.
+    """Return a value from its bytes; None where they make no sense.
 
     Bytes that are no UTF-8 are replaced, a comma before a closing bracket is left
     out, and what is no number becomes None.
@@ -64,7 +64,7 @@ def json_value(data: bytes) -> Any:
 
 
 def _without_surrogates(value: Any, source: str) -> Any:
-    """The value with every half of a pair that lacks the other half replaced."""
+    """Return the value with every half of a pair that lacks the other half replaced."""
     if "\\ud" not in source and "\\uD" not in source:
         return value
     if isinstance(value, str):
@@ -80,5 +80,5 @@ def _without_surrogates(value: Any, source: str) -> Any:
 
 
 def encoded(value: object) -> bytes:
-    """A value that was read leniently, as JSON that the strict decoder accepts."""
+    """Return a leniently read value as JSON that the strict decoder accepts."""
     return _ENCODER.encode(value)

@@ -1,7 +1,7 @@
 """The messages of a trace as typed structs: only the fields that tables need.
 
 What else a message holds is skipped while decoding. Fields that some producer wrote in
-another type are unions. Arguments stay as they stand in the file until somebody asks;
+another type are unions. Arguments stay as they are in the file until they are read;
 then those of many events are decoded at once.
 """
 
@@ -90,7 +90,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class KnownEvent(msgspec.Struct, gc=False):
-    """The same of a phase and a category that are known: most files hold no other."""
+    """An event whose phase and category are known: most files hold no other."""
 
     ph: Phase | None = None
     cat: Category | None = None
@@ -104,7 +104,7 @@ class KnownEvent(msgspec.Struct, gc=False):
 
 
 class ExactEvent(msgspec.Struct, gc=False):
-    """The same with its start as it is written, which a double would round."""
+    """An event with its start as it is written, which a double would round."""
 
     ph: str | None = None
     cat: str | None = None
@@ -118,7 +118,7 @@ class ExactEvent(msgspec.Struct, gc=False):
 
 
 class ArgumentsOnly(msgspec.Struct, gc=False):
-    """The same without anything but its arguments."""
+    """An event of which only the arguments are read."""
 
     args: Raw = NO_ARGS
 

@@ -1,7 +1,8 @@
 """Microseconds of a trace become whole nanoseconds, none of them rounded twice.
 
-A trace holds whole microseconds, microseconds with three decimals, or either as text. A double holds the third decimal of a number below 2^43;
-beyond it, the decimals are read from the text.
+A trace holds whole microseconds, microseconds with three decimals, or either as text.
+A double holds the third decimal of a number below 2^43; from there on the decimals are
+read from the text.
 
 Definition: docs/formats/kineto.md#time.
 """
@@ -42,7 +43,7 @@ class Microseconds(NamedTuple):
 
     Attributes:
         values: Numbers, texts, or None.
-        numbers: The same as an array (int64 or float64) where all are numbers.
+        numbers: The values as an array (int64 or float64) where all are numbers.
     """
 
     values: Sequence[float | str | None]
@@ -63,7 +64,7 @@ class Microseconds(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether none is told more finely than to the microsecond."""
+        """Whether no time is recorded more finely than to the microsecond."""
         if self.numbers is not None:
             return self.numbers.dtype == np.int64
         return not any(
@@ -134,7 +135,7 @@ def _of_anything(value: float | str | None) -> int:
 
 
 def _all_with_decimals(joined: bytes, count: int) -> bool:
-    """Whether every number of a list has exactly three decimals and no exponent."""
+    """Return whether every number of a list has just three decimals and no exponent."""
     if (
         joined.count(b".") != count
         or b"e" in joined

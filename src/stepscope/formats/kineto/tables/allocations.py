@@ -26,7 +26,7 @@ _NONE_RECORDED: Final = Unavailable(
 
 
 def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Every allocation and deallocation in order of time, ties in file order."""
+    """Return every allocation and deallocation in order of time, ties in file order."""
     memory = recording.columns.memory
     row = recording.timeline.row[memory.place]
     known = memory.frame["bytes"].is_not_null() & (memory.frame["bytes"] != 0)
@@ -51,7 +51,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _ops(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
-    """The name of the operator around each allocation, null where there is none."""
+    """Return the name of the operator around each allocation; null if there is none."""
     columns = recording.columns
     op = recording.links.of_memory[entries]
     name = np.append(columns.events.name[columns.ops.place], 0)[op]

@@ -21,7 +21,7 @@ _WORDS: Final = re.compile(r"(?:copy)?(h|d|host|device)(?:to|2)(h|d|host|device)
 
 
 def kind_of_copy(name: str, words: str | None) -> str | None:
-    """The kind of activity; `NOT_ACTIVITY` within the host, None where nothing tells.
+    """Return the kind of a copy: `NOT_ACTIVITY` within the host, None if not recorded.
 
     Args:
         name: Of the event.

@@ -33,7 +33,7 @@ class Activity(Frozen, frozen=True, kw_only=True, eq=True):
         frame: Rows of `device_activity`.
         geometries: Rows of `geometries`.
         refused: Field of a launch → kernels in which it was impossible.
-        undirected: Copies whose direction nothing tells; taken as local.
+        undirected: Number of copies whose direction is not recorded; taken as local.
         unmatched: Activities whose launch call is not in the file.
     """
 
@@ -69,7 +69,7 @@ def collect_activity(recording: Recording) -> Activity:
 
 
 def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
-    """The kind of each activity, and how many copies do not tell their direction."""
+    """Return the kind of each activity, and the number of copies without direction."""
     columns = recording.columns
     place = columns.activity.place
     cls, name = columns.events.kind[place], columns.events.name[place]
@@ -111,7 +111,7 @@ def _frame(
     kind: NDArray[np.uint8],
     geometry: NDArray[np.int32],
 ) -> pl.DataFrame:
-    """The declared frame for chosen entries of the activities' columns."""
+    """Return the declared frame for chosen entries of the activities' columns."""
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
@@ -146,7 +146,7 @@ def _frame(
 
 
 def _sizes(size: pl.Series) -> pl.Series:
-    """Bytes of copies; a negative number tells nothing."""
+    """Return the bytes of copies; a negative number is unknown."""
     frame = size.alias("bytes").to_frame()
     known = pl.when(pl.col("bytes") >= 0).then("bytes")
     return frame.select(known.alias("bytes")).to_series()
@@ -167,7 +167,7 @@ def _processes(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
 def _op_handles(
     recording: Recording, entries: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Handles of the operator's name and of its operands' shapes, -1 for none."""
+    """Return handles of the operator's name and its operands' shapes, -1 for none."""
     columns = recording.columns
     op = recording.links.of_activity[entries]
     if not len(columns.ops.place):

@@ -48,7 +48,7 @@ _NO_DEVICE: Final = Unavailable(
 
 
 def environment(recording: Recording) -> pl.DataFrame:
-    """The one row that says what this capture was."""
+    """Return the one row that says what this capture was."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder(recording))
     hull = recording.timeline.hull(work_tracks(recording))
@@ -74,7 +74,7 @@ def environment(recording: Recording) -> pl.DataFrame:
 
 
 def work_tracks(recording: Recording) -> list[int]:
-    """Rows of the tracks that hold work: neither the recording nor its overhead."""
+    """Return rows of the tracks that hold work, not the recording or its overhead."""
     recorder = set(_recorder(recording))
     return [
         row
@@ -84,7 +84,7 @@ def work_tracks(recording: Recording) -> list[int]:
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    """Every accelerator that was listed or used, by ordinal."""
+    """Return every accelerator that was listed or used, by ordinal."""
     properties = pairing(recording)
     if not properties:
         return or_lost(_NO_DEVICE, recording.damaged_at)
@@ -115,7 +115,7 @@ def pairing(recording: Recording) -> dict[int, DeviceProperties]:
     """Device → what is known of it, for every device that is listed or used.
 
     ROCm numbers the devices that kernels name differently from those it lists. Where
-    there is one of each they are the same; otherwise nobody can tell.
+    there is one of each, both are one device; otherwise it is unknown which is which.
 
     Definition: docs/formats/kineto.md#device-activity.
     """
@@ -132,7 +132,7 @@ def pairing(recording: Recording) -> dict[int, DeviceProperties]:
 
 
 def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
-    """The maker, from the versions in the file, else from the device's name."""
+    """Return the maker, from the versions in the file, else from the device's name."""
     fields = recording.document.fields
     if any(name.startswith(("hip_", "roctracer_", "rocprof")) for name in fields):
         return "AMD"
@@ -145,7 +145,7 @@ def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
 
 
 def _recorder(recording: Recording) -> list[int]:
-    """Rows of the tracks that hold the recording itself."""
+    """Return rows of the tracks that hold the recording itself."""
     line = recording.timeline
     return [
         row

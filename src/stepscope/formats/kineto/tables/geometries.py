@@ -68,7 +68,7 @@ def geometries_of(
 
 
 def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The arguments without impossible ones, and how many of these there were."""
+    """Return the arguments without impossible ones, and the number of these."""
     threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
     fine = {
         "registers": pl.col("registers").is_between(0, MOST_REGISTERS),

@@ -1,8 +1,8 @@
 """Which op's gradient each op of the backward pass computes.
 
-Arrows tell it where there are any. Otherwise the numbers that the producer gave to the
-nodes of the graph of gradients do: an op of the backward pass carries the number of its
-node and the thread that made it, and the op that made it carries the same number.
+Arrows record it where there are any. Otherwise the numbers that the producer gave to
+the nodes of the graph of gradients do: an op of the backward pass carries the number of
+its node and the thread that made it, and the op that made the node carries that number.
 
 Definition: docs/formats/kineto.md#device-activity.
 """
@@ -40,7 +40,7 @@ def gradient_links(
     Args:
         recording: The file.
         sequence: Rows of events and their values of `SEQUENCE`.
-        forward_thread: Likewise of `FORWARD_THREAD`.
+        forward_thread: Rows of events and their values of `FORWARD_THREAD`.
 
     Returns:
         `event`, a row of events, and `value`, the id that both ends share.
@@ -101,7 +101,7 @@ def _by_sequence(
         .join(maker, on="event", how="left", maintain_order="left")
         .with_columns(pl.col("maker").fill_null(0))
     )
-    # The ranges around a node carry its number too; the outermost stands for it.
+    # The ranges around a node carry its number too; the outermost is taken.
     backward = (
         ops.filter(pl.col("maker") > 0)
         .sort("event")

@@ -25,7 +25,7 @@ _NONE_RECORDED: Final = Unavailable(
 
 
 def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Every call of a DataLoader's iterator, in the order of `events`."""
+    """Return every call of a DataLoader's iterator, in the order of `events`."""
     names = recording.type_names
     rows = recording.rows_named([is_loader_call(name) for name in names])
     line = recording.timeline

@@ -31,7 +31,7 @@ _NO_CALLS: Final = Unavailable(
 
 
 def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    """Every call with a correlation id, in the order of `events`."""
+    """Return every call with a correlation id, in the order of `events`."""
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]

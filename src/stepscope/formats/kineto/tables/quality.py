@@ -38,7 +38,7 @@ _VERSIONS: Final = (
 
 
 def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
-    """Every doubt about a recording, gravest first."""
+    """Return every doubt about a recording, gravest first."""
     notes = (
         *_damage(recording),
         *_refused(recording),
@@ -82,8 +82,8 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             count=columns.lenient,
             scope="file",
             message=f"{columns.lenient:,} events break the rules of JSON (NaN, bytes "
-            "that are no UTF-8, a comma too many) and were read all the same; what is "
-            "no number in them is unknown.",
+            "that are not UTF-8, a comma too many) but could be read; a value in them "
+            "that is no number is unknown.",
         )
 
 
@@ -126,7 +126,7 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             message="Times are whole microseconds: "
             f"{empty:,} of {int(np.count_nonzero(ranges)):,} events seem to take no "
             "time, and sums of short ones are too small.",
-            remedy="Record with PyTorch 2.3 or later, which tells nanoseconds.",
+            remedy="Record with PyTorch 2.3 or later, which records nanoseconds.",
         )
     if len(line.place) and recording.start_unix_ns is None:
         yield QualityNote(
@@ -247,7 +247,7 @@ def _memory(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _origin(recording: Recording) -> Iterator[QualityNote]:
-    """Which process of a run this is, and what recorded it."""
+    """Note which process of a run this is, and what recorded it."""
     said = recording.distributed
     guess = _RANK.search(recording.path.name)
     if said.rank is not None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["LINK", "Arguments", "read_arguments"]
 
 #: Both ends of the link from an op to the op of its gradient carry its id under this
-#: name, which is the category of the arrows that tell it.
+#: name, which is the category of the arrows that record it.
 LINK: Final = "fwdbwd"
 
 _Scalar = int | float | str | bool | None
@@ -67,12 +67,12 @@ class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def read_arguments(recording: Recording) -> Arguments:
-    """Every argument of every event, by event."""
+    """Return every argument of every event, by event."""
     collecting = _Collecting(recording)
     events, row = recording.columns.events, recording.timeline.row
     columns = recording.columns
-    # Where an event was bent or left out, only the same way of reading finds the same
-    # events again.
+    # Where an event was read leniently or left out, only a second reading by the same
+    # rules finds the same events.
     regular = not columns.lenient and columns.bad_place is None and not columns.cut_at
     first = at = 0
     with paused_collector():
@@ -80,7 +80,7 @@ def read_arguments(recording: Recording) -> Arguments:
             arguments = batch.arguments or [it.args for it in batch.events]
             end = int(np.searchsorted(events.ordinal, first + len(arguments)))
             places = np.arange(at, end)[row[at:end] >= 0]
-            # Events of one class have the same arguments.
+            # Events of one class have arguments of one set of names.
             for kind in np.unique(events.kind[places]).tolist():
                 of_kind = places[events.kind[places] == kind]
                 chosen = (events.ordinal[of_kind] - first).tolist()
@@ -101,7 +101,7 @@ class _Collecting:
         self._shortening = Shortening()
         self._texts: Interned[str | bytes] = Interned()
         self._parts: list[tuple[NDArray[Any], ...]] = []
-        # Of those names that tell links between ops.
+        # Values of those names that record links between ops.
         self._numbers: dict[str, list[tuple[NDArray[Any], ...]]] = {
             SEQUENCE: [],
             FORWARD_THREAD: [],
@@ -135,7 +135,7 @@ class _Collecting:
             )
 
     def _whole(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Rows of events and their values of one name that are whole numbers."""
+        """Return rows of events and their values of one name that are whole numbers."""
         events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for event, kind, value in self._numbers[name]:
             whole = kind == INT
@@ -144,12 +144,12 @@ class _Collecting:
         return np.concatenate(events), np.concatenate(values)
 
     def result(self) -> Arguments:
-        """The table and its texts."""
+        """Return the table and its texts."""
         self._replace_texts()
         return Arguments(frame=self._frame(), strings=tuple(self._handles))
 
     def _frame(self) -> pl.DataFrame:
-        """The table, by event; names of one event in no particular order."""
+        """Return the table, by event; names of one event in no particular order."""
         if not self._parts:
             return pl.DataFrame(schema=STATS.dtypes())
         event, key, kind, value = (
@@ -237,7 +237,7 @@ def _decoded_one(raw: Raw) -> dict[str, Raw]:
 
 
 def _scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
-    """Numbers, texts and truth values; lists and objects as they are written."""
+    """Return numbers, texts and truth values; lists and objects as they are written."""
     listed = b"[" + b",".join(raws) + b"]"
     # What begins so is a list of lists or of objects, which need no trying.
     if listed[1:2] not in b"[{":
@@ -278,7 +278,7 @@ def _integers(numbers: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 
 def _real(number: int) -> float:
-    """The nearest real number, infinite where it is too large for one."""
+    """Return the nearest real number, infinite where it is too large for one."""
     try:
         return float(number)
     except OverflowError:

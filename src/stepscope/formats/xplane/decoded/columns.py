@@ -35,14 +35,14 @@ class Values(NamedTuple):
 
     @classmethod
     def none(cls, count: int) -> Values:
-        """The values of rows that have none."""
+        """Return the values of rows that have none."""
         kind, value = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         return cls(kind, value, np.zeros(count, np.int32))
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Whole numbers and where there is one.
 
-        Writers choose the signed, the unsigned or the real field for the same stat;
+        Writers choose the signed, the unsigned or the real field for a stat;
         a number above 2^63 keeps its 64 bits.
         """
         present = (self.kind == INT) | (self.kind == UINT)
@@ -69,11 +69,11 @@ class Values(NamedTuple):
         return numbers, present
 
     def has_text(self) -> NDArray[np.bool_]:
-        """Where there is a text, interned or in place."""
+        """Return where there is a text, interned or in place."""
         present: NDArray[np.bool_] = (self.kind == REF) | (self.kind == PLACE_TEXT)
         return present
 
 
 def series_of(name: str, handles: NDArray[np.int32]) -> pl.Series:
-    """A series of handles; -1 is null."""
+    """Return a series of handles; -1 is null."""
     return nullable(name, handles, handles >= 0)

@@ -49,7 +49,7 @@ class Geometry(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """What the details of a copy or memset tell; None is unknown."""
+    """What the details of a copy or memset say; None is unknown."""
 
     source: str | None = None
     destination: str | None = None
@@ -133,7 +133,7 @@ def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] 
 
 
 def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
-    """Zero stands for "not available".
+    """Return the occupancy in percent, None where the details hold 0 ("not available").
 
     Definition: docs/formats/xplane.md#device-activity.
     """

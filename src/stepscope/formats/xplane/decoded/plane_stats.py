@@ -12,7 +12,7 @@ __all__ = ["integer", "raw", "real", "text"]
 
 
 def integer(plane: Plane, name: str) -> int | None:
-    """A whole number, None where there is none or it does not fit 64 bits signed."""
+    """Return a whole number; None if there is none or it exceeds 64 bits signed."""
     value = _value(plane, name)
     if isinstance(value, float) and math.isfinite(value):
         value = int(value)
@@ -22,7 +22,7 @@ def integer(plane: Plane, name: str) -> int | None:
 
 
 def real(plane: Plane, name: str) -> float | None:
-    """A finite number, None where there is none."""
+    """Return a finite number, None where there is none."""
     value = _value(plane, name)
     if isinstance(value, int | float) and math.isfinite(value):
         return float(value)
@@ -30,13 +30,13 @@ def real(plane: Plane, name: str) -> float | None:
 
 
 def text(plane: Plane, name: str) -> str | None:
-    """A text that is not empty, None where there is none."""
+    """Return a text that is not empty, None where there is none."""
     value = _value(plane, name)
     return value if isinstance(value, str) and value else None
 
 
 def raw(plane: Plane, name: str) -> bytes | None:
-    """Bytes, None where there are none."""
+    """Return bytes, None where there are none."""
     value = _value(plane, name)
     return value if isinstance(value, bytes) else None
 

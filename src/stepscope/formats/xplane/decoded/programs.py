@@ -18,14 +18,14 @@ _NUMBERED: Final = re.compile(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.D
 
 
 class Program(NamedTuple):
-    """A program: the name of its module, and the event type that stands for it."""
+    """A program: the name of its module, and the event type that describes it."""
 
     module: str
     type: int
 
 
 def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
-    """Every program that is listed, by its id.
+    """Return every program that is listed, by its id.
 
     Args:
         space: The file.
@@ -50,6 +50,6 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
 
 
 def _signed(number: int) -> int:
-    """The signed 64 bits of an id that the name shows unsigned."""
+    """Return the signed 64 bits of an id that the name shows unsigned."""
     wrapped = number & (2**64 - 1)
     return wrapped - 2**64 if wrapped >= 2**63 else wrapped

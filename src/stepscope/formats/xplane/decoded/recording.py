@@ -52,7 +52,7 @@ class EventStats(Frozen, frozen=True, eq=True):
     length: NDArray[np.int32]
 
     def part(self, first: int, last: int) -> EventStats:
-        """Some consecutive rows, without copying."""
+        """Return some consecutive rows, without copying."""
         rows = slice(first, last)
         return EventStats(
             self.event[rows],
@@ -63,7 +63,7 @@ class EventStats(Frozen, frozen=True, eq=True):
         )
 
     def taken(self, rows: NDArray[Any], event: NDArray[np.int32]) -> EventStats:
-        """Some rows, under other event rows."""
+        """Return some rows, under other event rows."""
         return EventStats(
             event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
         )
@@ -111,7 +111,7 @@ class Recording:
         }
 
     def texts(self) -> Texts:
-        """All texts under their handles, to which a table may add those it compares."""
+        """Return all texts by handle; a table may add the texts that it compares."""
         return Texts(self.space.data, self.strings, self._handles)
 
     @property
@@ -156,12 +156,12 @@ class Recording:
         return self.timeline.hull(counted)
 
     def handle(self, text: str) -> int:
-        """The handle of a text, -1 where the file does not hold it."""
+        """Return the handle of a text, -1 where the file does not hold it."""
         return self._handles.get(text, -1)
 
     @cached_property
     def no_text(self) -> NDArray[np.int32]:
-        """Handles of the texts that stand for unknown."""
+        """Handles of the texts that mean "unknown"."""
         found = [self.handle(text) for text in NO_TEXT]
         return np.array([it for it in found if it >= 0], dtype=np.int32)
 
@@ -174,11 +174,11 @@ class Recording:
         return names
 
     def types_named(self, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """By event type: whether its name is wanted; each name is asked for once."""
+        """Return by event type whether its name is wanted; each name is asked once."""
         return np.array([wanted(name) for name in self.type_names], dtype=np.bool_)
 
     def host_rows(self, wanted: Callable[[str], bool]) -> NDArray[np.int64]:
-        """Rows of the events on host threads whose names are wanted, ascending."""
+        """Return rows of the host threads' events whose names are wanted, ascending."""
         chosen = self.types_named(wanted)
         if not chosen.any():
             return np.zeros(0, dtype=np.int64)
@@ -190,7 +190,7 @@ class Recording:
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
     def host_values(self, key: str) -> tuple[NDArray[np.int64], Values]:
-        """One stat of the events on host threads: the rows that carry it, ascending."""
+        """Return the host threads' events that carry a stat, ascending, with values."""
         handle = self.handle(key)
         stats = [
             self._stats_of(begin, end) for begin, end in self.ranges(self.host_tracks)
@@ -232,7 +232,7 @@ class Recording:
             )
 
     def values_in(self, keys: Sequence[str], begin: int, end: int) -> dict[str, Values]:
-        """The stats of some names for the events [begin, end), own or of their type."""
+        """Return stats by name for the events [begin, end), own or of their type."""
         handles = [self.handle(key) for key in keys]
         found = pivot(self.stats, handles, event_begin=begin, event_end=end)
         return self._or_shared(keys, found, self.timeline.type[begin:end])
@@ -240,13 +240,13 @@ class Recording:
     def values_at(
         self, keys: Sequence[str], rows: NDArray[np.int64]
     ) -> dict[str, Values]:
-        """The stats of some names for the events in some rows, own or of their type."""
+        """Return stats by name for the events in some rows, own or of their type."""
         handles = [self.handle(key) for key in keys]
         found = pivot_rows(self.stats, handles, rows.astype(np.int32))
         return self._or_shared(keys, found, self.timeline.type[rows])
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
-        """The stats of some names that event types carry, by type."""
+        """Return the stats of some names that event types carry, by type."""
         given = self.space.type_stats
         stats = EventStats(given.type, given.key, given.kind, given.value, given.length)
         count = len(self.space.event_types)
@@ -272,7 +272,7 @@ class Recording:
         }
 
     def _shared(self, keys: tuple[str, ...]) -> dict[str, Values | None]:
-        """What types carry, None for a name that none does; kept for the next block."""
+        """Return what types carry, None for a name without; kept for the next block."""
         kept = self._shared_values
         missing = [key for key in keys if key not in kept]
         if missing:
@@ -286,7 +286,7 @@ class Recording:
 
 
 def _shortened(space: XSpace, cut: Shortening) -> XSpace:
-    """The same message without texts that are too long."""
+    """Return the message with the texts cut that are too long."""
     planes = tuple(
         msgspec.structs.replace(
             plane,
@@ -316,7 +316,7 @@ def _by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
 
 
 def _or_shared(values: Values, shared: Values, types: NDArray[np.int32]) -> Values:
-    """An event's own value, else that of its type."""
+    """Return an event's own value, else that of its type."""
     own = values.kind != 0
     return Values(
         np.where(own, values.kind, shared.kind[types]),

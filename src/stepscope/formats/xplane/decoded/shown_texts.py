@@ -1,4 +1,4 @@
-"""The texts that tables refer to by handle and that no handle of the file stands for.
+"""The texts that tables refer to by handle and that have no handle in the file.
 
 They are found before any table is made, so that handles do not depend on which table
 is asked for first. Only `device_activity` refers to texts, and only a file with
@@ -62,7 +62,7 @@ def add_shown_texts(
 
 
 def outermost(annotation: str) -> str:
-    """The first level of a stack of annotations, without its arguments."""
+    """Return the first level of a stack of annotations, without its arguments."""
     return annotation.split("::", 1)[0].split("#", 1)[0]
 
 

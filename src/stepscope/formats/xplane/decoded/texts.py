@@ -1,8 +1,8 @@
-"""Texts by number: the file's own under their handles, behind them those in place.
+"""Texts by number: the file's interned texts by handle, then those stored in place.
 
-A stat's text is either interned by the producer or stands in place, once per event. To
-compare and to parse the latter a table numbers them, for itself: the same text has
-another number, or none, in another table.
+A stat's text is either interned by the producer or stored in place, once per event. To
+compare and to parse texts in place a table numbers them, for itself: a text has another
+number, or none, in another table.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_TEXT", "Texts", "distinct_handles"]
 
-#: Texts that stand for "unknown" (docs/formats/xplane.md#the-message). ROCm under JAX names its
-#: module this way where it does not know the op.
+#: Texts that mean "unknown". ROCm under JAX names its module `XlaModule:` where it does
+#: not know the op. Definition: docs/formats/xplane.md#the-message.
 NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})
 
 
@@ -46,12 +46,12 @@ class Texts:
         self._own: dict[str, int] = {}
 
     def find(self, text: str) -> int:
-        """The number of a text, -1 where it has none."""
+        """Return the number of a text, -1 where it has none."""
         known = self._known.get(text)
         return self._own.get(text, -1) if known is None else known
 
     def number(self, text: str) -> int:
-        """The number of a text, which is added where it has none."""
+        """Return the number of a text, which is added where it has none."""
         number = self.find(text)
         if number < 0:
             number = self._own[text] = len(self.strings)
@@ -59,7 +59,7 @@ class Texts:
         return number
 
     def numbers(self, values: Values) -> NDArray[np.int32]:
-        """The number of each value's text; -1 where there is none."""
+        """Return the number of each value's text; -1 where there is none."""
         numbers = np.full(len(values.kind), -1, dtype=np.int32)
         np.copyto(numbers, values.value, where=values.kind == REF, casting="same_kind")
         placed = np.flatnonzero(values.kind == PLACE_TEXT)
@@ -74,7 +74,7 @@ class Texts:
         return numbers
 
     def series(self, name: str, numbers: NDArray[np.int32]) -> pl.Series:
-        """A series of texts; null where there is none or it stands for unknown."""
+        """Return a series of texts; null where there is none or it means "unknown"."""
         # A place per string, the last one for none: cheaper than sorting the rows.
         number = np.zeros(len(self.strings) + 1, np.int32)
         number[numbers] = 1
@@ -93,8 +93,8 @@ class Texts:
 
 
 def distinct_handles(handles: NDArray[np.int32], table_size: int) -> NDArray[np.int64]:
-    """The handles that occur, ascending; -1 is none."""
+    """Return the handles that occur, ascending; -1 is none."""
     seen = np.zeros(table_size + 1, dtype=np.bool_)
-    # -1 marks the entry behind the last one, which is left out.
+    # -1 marks the entry after the last handle, which is left out.
     seen[handles] = True
     return np.flatnonzero(seen[:-1])

@@ -106,7 +106,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         return first, last
 
     def frame(self) -> pl.DataFrame:
-        """The table `events`."""
+        """Return the table `events`."""
         return pl.DataFrame(
             {
                 "track": self.track,
@@ -117,7 +117,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         )
 
     def aggregates(self) -> pl.DataFrame:
-        """The table `aggregates`."""
+        """Return the table `aggregates`."""
         return pl.DataFrame(
             {
                 "track": self.aggregate_track,
@@ -132,8 +132,8 @@ def time_base(lines: Lines) -> TimeBase:
     """Find time 0 of a file and what it means for each line.
 
     Times are normally relative to the start of the recording. In a file with absolute
-    times, time 0 is that of its first line; lines that are relative all the same are
-    anchored there.
+    times, time 0 is that of its first line; lines with relative times are anchored
+    there.
     """
     stamps = lines.timestamp_ns
     absolute = stamps > _EPOCH_NS
@@ -201,7 +201,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
 
 
 def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows whose time is so far off that a sum of two would overflow."""
+    """Return rows whose time is so far off that a sum of two would overflow."""
     if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
         return _NO_ROWS
     return np.flatnonzero((times < -_LAST_PS) | (times > _LAST_PS))
@@ -217,7 +217,7 @@ def _rows_of_track(
     start: NDArray[np.int64],
     dur: NDArray[np.int64],
 ) -> NDArray[np.int64] | range | _Sorted:
-    """The rows of the file that a track holds, in the order of a track.
+    """Return the rows of the file that a track holds, in the order of a track.
 
     Start ascending, then duration descending, then as in the file.
     """
@@ -247,7 +247,7 @@ def _rows_of_track(
 def _row_order(
     parts: Sequence[NDArray[np.int64] | range], file_rows: int
 ) -> NDArray[np.int64] | None:
-    """All tracks' rows one after another; None where that is the order of the file."""
+    """Return all tracks' rows in turn; None where that is the order of the file."""
     at = 0
     for part in parts:
         if not isinstance(part, range) or (len(part) and part.start != at):

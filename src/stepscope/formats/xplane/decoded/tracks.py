@@ -1,4 +1,4 @@
-"""Lines of planes become tracks: what each one is, told by its plane, id and name."""
+"""Lines of planes become tracks: plane, id and name decide what each one is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _DEVICE: Final = re.compile(
     r"/device:(?P<type>GPU|TPU):(?P<ordinal>\d{1,9})(?P<rest>.*)\Z", re.DOTALL
 )
 
-#: Ids that producers give to lines they derive: base, base + 1, … (docs/formats/xplane.md#planes-become-groups-of-tracks).
+#: Ids that producers give to lines they derive: base, base + 1, and so on.
+#: Definition: docs/formats/xplane.md#planes-become-groups-of-tracks.
 _DERIVED_BASE: Final = -559038737
 _DERIVED_LAST: Final = _DERIVED_BASE + 389
 _OVERHEAD_ID: Final = _DERIVED_BASE + 6
@@ -67,7 +68,7 @@ _LINE_TYPES: Final = re.compile(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
 class PlaneRole(NamedTuple):
-    """What a plane stands for.
+    """What the lines of a plane are.
 
     Attributes:
         group: Name under which its tracks are shown; planes of one group are one.
@@ -98,12 +99,12 @@ class Track(NamedTuple):
 
 
 def plane_roles(planes: Iterable[Plane]) -> list[PlaneRole]:
-    """The role of every plane, in file order."""
+    """Return the role of every plane, in file order."""
     return [_role(plane) for plane in planes]
 
 
 def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
-    """Every track in file order; equal lines of planes of one name are one track."""
+    """Return tracks in file order; equal lines of planes of one name are one track."""
     lines = space.lines
     tracks: list[Track] = []
     of_name: dict[tuple[str, int, str], int] = {}
@@ -149,7 +150,7 @@ def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
 def tracks_frame(
     tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> pl.DataFrame:
-    """The declared frame; `begin` and `end` are rows of events, by track."""
+    """Return the declared frame; `begin` and `end` are rows of events, by track."""
     return pl.DataFrame(
         {
             "plane": [track.role.group for track in tracks],
@@ -167,13 +168,13 @@ def tracks_frame(
 
 
 def line_types(name: str) -> tuple[str, ...]:
-    """The kinds of work that a stream's name lists, `Stream #7(Compute,MemcpyD2D)`."""
+    """Return the kinds of work in a stream's name: `Stream #7(Compute,MemcpyD2D)`."""
     found = _LINE_TYPES.search(name)
     return tuple(found["types"].split(",")) if found else ()
 
 
 def activity_tracks(tracks: list[Track]) -> list[int]:
-    """Rows of the tracks that hold what ran on a device, in order."""
+    """Return rows of the tracks that hold what ran on a device, in order."""
     return [
         row
         for row, track in enumerate(tracks)
@@ -207,7 +208,7 @@ def _role(plane: Plane) -> PlaneRole:
 
 
 def _kind(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
-    """The kind of a line's track, and which view it is where it is derived."""
+    """Return the kind of a line's track, and which view it is where it is derived."""
     if line == _COUNTERS_ID or name == "_counters_":
         return "counters", None
     if line == _OVERHEAD_ID or name == "CUPTI overhead":

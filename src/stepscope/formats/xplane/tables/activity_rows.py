@@ -134,5 +134,5 @@ class _Columns:
 
 
 def no_handles(count: int) -> NDArray[np.int32]:
-    """Handles of nothing: -1."""
+    """Return handles of nothing: -1."""
     return np.full(count, -1, dtype=np.int32)

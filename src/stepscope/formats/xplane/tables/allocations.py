@@ -68,7 +68,7 @@ _NONE_RECORDED: Final = Unavailable(
 
 
 def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Every allocation and deallocation in order of time, ties in file order."""
+    """Return every allocation and deallocation in order of time, ties in file order."""
     rows = recording.host_rows(lambda name: name in _NAMES)
     if not len(rows):
         return _torch_allocations(recording)
@@ -122,7 +122,7 @@ def _in_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
-    """What PyTorch's allocators reported, under the names that it gave."""
+    """Return what PyTorch's allocators reported, under the names that it gave."""
     rows = _in_time(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
     stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
     address, has_address = stats[_TORCH_ADDRESS].integers()
@@ -151,7 +151,7 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def _memories(texts: Texts, stats: dict[str, Values]) -> pl.Series:
-    """The name of the memory: its allocator, else index and device, as recorded."""
+    """Return the name of the memory: its allocator, else index and device."""
     named = texts.series("name", texts.numbers(stats["allocator_name"]))
     if not named.null_count():
         return named

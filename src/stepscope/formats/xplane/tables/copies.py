@@ -1,4 +1,4 @@
-"""Copies told apart by their details, which are parsed once per text."""
+"""Copies distinguished by their details, which are parsed once per text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CopyTable:
         self._copies = {text: parse_copy(strings[text]) for text in distinct}
 
     def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
-        """Bytes by event and where they are known; None where none are."""
+        """Return bytes by event and where they are known; None where none are."""
         if self._handles is None or not self._copies:
             return None
         size = np.zeros(self._table, np.int64)

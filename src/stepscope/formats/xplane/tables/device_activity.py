@@ -1,8 +1,8 @@
 """What ran on devices: kernels, collectives, copies and memsets, with their launches.
 
-GPUs record it on streams, which are flat: every event is one activity, told apart by
-its details and its name, never by its line. TPUs record a nested line of ops; there
-the innermost ops are the activity, so that no time counts twice.
+GPUs record it on streams, which are flat: every event is one activity, whose kind
+follows from its details and its name, never from its line. TPUs record a nested line of
+ops; there the innermost ops are the activity, so that no time counts twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Activity(Frozen, frozen=True, kw_only=True, eq=True):
         frame: Rows of `device_activity`.
         geometries: Rows of `geometries`.
         refused: Field of a launch's details → activities in which it was impossible.
-        undirected: Copies whose direction nothing tells; taken as local.
+        undirected: Number of copies whose direction is not recorded; taken as local.
         by_track: Track → rows of `frame`.
     """
 
@@ -116,7 +116,7 @@ def collect_activity(recording: Recording) -> Activity:
 
 
 def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
-    """What each event is, as far as its name and its own stats tell."""
+    """Return the kind of each event, as far as its name and its own stats say."""
     types = recording.timeline.type[rows.event]
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
     used[types] = True
@@ -158,7 +158,7 @@ def _without_idle_tracks(
 
 
 def _leaves(recording: Recording, begin: int, end: int) -> NDArray[np.bool_]:
-    """Whether each event of a nested track holds no other one that takes time."""
+    """Return whether each event of a nested track holds no other that takes time."""
     line = recording.timeline
     leaves = np.ones(end - begin, dtype=np.bool_)
     # An instant inside an op does not split it.
@@ -171,10 +171,10 @@ def _leaves(recording: Recording, begin: int, end: int) -> NDArray[np.bool_]:
 
 
 def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
-    """The annotation of the framework op of each event, -1 where there is none.
+    """Return the annotation of the framework op of each event, -1 where there is none.
 
     Of a stack of annotations the outermost names the op. Older producers split it into
-    levels; where they did not, the whole annotation is cut behind its first level.
+    levels; where they did not, the whole annotation is cut after its first level.
     """
     ops: NDArray[np.int32] | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
@@ -217,7 +217,7 @@ def _mark_collectives(
 
 
 def _line_codes(recording: Recording) -> NDArray[np.uint8]:
-    """By activity track: the one kind of copy that its name lists, else `SOME_COPY`."""
+    """Return by activity track the one kind of copy in its name, else `SOME_COPY`."""
     codes = []
     for number in recording.activity_tracks:
         words = line_types(recording.tracks[number].name)
@@ -233,11 +233,11 @@ def _frame(
     chosen: slice | NDArray[np.int64],
     columns: dict[str, pl.Series],
 ) -> pl.DataFrame:
-    """The declared frame; `columns` are those that were worked out."""
+    """Return the declared frame; `columns` are those that were worked out."""
     event, position = rows.event[chosen], rows.position[chosen]
     here: slice | NDArray[np.int32] = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):
-        # Streams that stand side by side: their columns need no copy.
+        # Streams that lie side by side: their columns need no copy.
         here = slice(int(event[0]), int(event[-1]) + 1)
     line = recording.timeline
     tracks = np.array(recording.activity_tracks, dtype=np.int32)
@@ -278,7 +278,7 @@ def _frame(
 def _names(
     recording: Recording, rows: ActivityRows, chosen: slice | NDArray[np.int64]
 ) -> dict[str, pl.Series]:
-    """The columns of names, with those that a core's events carry elsewhere."""
+    """Return the columns of names, with those that a core's events carry elsewhere."""
     names = {
         key: _without_unknown(recording, rows.handles[key])
         for key in ("hlo_op", "hlo_module", "shape", "equation")
@@ -308,7 +308,7 @@ def _kinds(code: NDArray[np.uint8]) -> pl.Series:
 def _without_unknown(
     recording: Recording, handles: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The same handles, -1 where the text stands for unknown."""
+    """Return the handles, with -1 where the text means "unknown"."""
     distinct = distinct_handles(handles, len(recording.strings))
     if not np.isin(recording.no_text, distinct).any():
         return handles
@@ -321,7 +321,7 @@ def _without_unknown(
 def _outermost(
     recording: Recording, texts: Texts, annotation: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Handles of annotations' first levels; each distinct annotation is cut once."""
+    """Return handles of annotations' first levels; each distinct one is cut once."""
     distinct = distinct_handles(annotation, len(texts.strings)).tolist()
     other = no_handles(len(texts.strings) + 1)
     other[distinct] = [

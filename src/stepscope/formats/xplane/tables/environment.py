@@ -46,10 +46,11 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         start_unix_ns: When recording began, nanoseconds since 1970.
-        stop_unix_ns: When it ended.
+        stop_unix_ns: When recording ended, nanoseconds since 1970.
         levels: Tracer levels in force: of the host, the device and Python; None
             where the options were not recorded at all.
-        asked_levels: Those that were asked for; only our own recordings tell.
+        asked_levels: Tracer levels that were asked for; None but in recordings of
+            stepscope.
     """
 
     start_unix_ns: int | None = None
@@ -59,7 +60,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
-    """Read the plane that tells when and how was recorded."""
+    """Read the plane that records when and how the profile was made."""
     for plane in recording.space.planes:
         if plane.name == _PLANE:
             return TaskEnvironment(
@@ -72,7 +73,7 @@ def task_environment(recording: Recording) -> TaskEnvironment:
 
 
 def environment(recording: Recording) -> pl.DataFrame:
-    """The one row that says what this capture was."""
+    """Return the one row that says what this capture was."""
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
     hull = recording.hull
@@ -96,7 +97,7 @@ def environment(recording: Recording) -> pl.DataFrame:
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    """Every accelerator that the capture listed, by ordinal, used or not."""
+    """Return every accelerator that the capture listed, by ordinal, used or not."""
     counts = dict.fromkeys(
         (it.device for it in recording.roles if it.device is not None), 0
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["geometries_of"]
 
-#: Occupancies are told apart to this part of a percent, so that rounding does not
+#: Occupancies are distinguished to this part of a percent, so that rounding does not
 #: make a launch shape two.
 _OCCUPANCY_STEP: Final = 0.001
 
@@ -34,7 +34,7 @@ def geometries_of(
     Args:
         details: Number of each kernel's details, -1 where it has none.
         occupancy: Each kernel's own stat, 0 where it has none; it counts where the
-            details do not tell it.
+            details do not hold it.
         strings: Number → text.
 
     Returns:
@@ -60,7 +60,7 @@ def _with_occupancy(
     occupancy: NDArray[np.float64],
     table: dict[Geometry, int],
 ) -> NDArray[np.int32]:
-    """Tell shapes apart by the occupancy that stands beside their details."""
+    """Distinguish shapes by the occupancy recorded beside their details."""
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
     apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)

@@ -28,7 +28,7 @@ _NONE_RECORDED: Final = Unavailable(
 
 
 def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Every call of every iterator, in the order of `events`."""
+    """Return every call of every iterator, in the order of `events`."""
     rows = recording.host_rows(
         lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
     )

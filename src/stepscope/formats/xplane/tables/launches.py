@@ -31,7 +31,7 @@ _NO_CALLS: Final = Unavailable(
 
 
 def launches(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Every launch call in the order of `events`; told by its id, never by its name."""
+    """List launch calls in the order of `events`, found by their id, never by name."""
     rows, values = recording.host_values("correlation_id")
     number, present = values.integers()
     if not present.all():

@@ -1,4 +1,4 @@
-"""Why a profile tells nothing about devices, and what to do about it."""
+"""Why a profile holds nothing about devices, and what to do about it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _NO_DEVICE: Final = Unavailable(
 
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """The reason that there is no device activity, None where there is some."""
+    """Return the reason that there is no device activity, None where there is some."""
     if not any(role.core for role in recording.roles):
         return _no_plane(recording)
     if activity.frame.height:
@@ -95,7 +95,7 @@ def _no_plane(recording: Recording) -> Unavailable:
 
 
 def _messages(recording: Recording) -> list[str]:
-    """What the producer says that may be about devices."""
+    """Return what the producer says that may be about devices."""
     told = recording.space.warnings
     of_devices = (it for it in told if any(word in it.lower() for word in _OF_DEVICES))
     return [*recording.space.errors, *of_devices]

@@ -27,7 +27,7 @@ _NOT_DESCRIBED: Final = Unavailable(
 
 
 def parameters(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Every variable of the model, in the order of the recording."""
+    """Return every variable of the model, in the order of the recording."""
     space = recording.space
     planes = [row for row, it in enumerate(space.planes) if it.name == MODEL_PLANE]
     if not planes:

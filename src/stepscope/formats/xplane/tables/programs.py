@@ -34,7 +34,7 @@ _NO_HLO: Final = Unavailable(
 
 
 def hlo_ops(recording: Recording) -> pl.DataFrame | Unavailable:
-    """The instructions of every program whose HLO is in the file, by program."""
+    """Return the instructions of every program whose HLO is in the file, by program."""
     programs, malformed = _parsed(recording)
     if not programs:
         if malformed:
@@ -54,14 +54,14 @@ def hlo_ops(recording: Recording) -> pl.DataFrame | Unavailable:
 
 
 def malformed_programs(recording: Recording) -> int:
-    """How many HLO modules cannot be read."""
+    """Return how many HLO modules cannot be read."""
     return _parsed(recording)[1]
 
 
 def program_modules(
     recording: Recording, program: NDArray[np.int64], present: NDArray[np.bool_]
 ) -> NDArray[np.int32]:
-    """Handles of modules' names by program id, -1 where the file does not tell."""
+    """Return the handle of each module's name by program id, -1 if not recorded."""
     names = {
         number: recording.handle(listed.module)
         for number, listed in recording.programs.items()

@@ -43,7 +43,7 @@ _OVERLAP_PS: Final = 1_000_000
 def quality(
     recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
-    """Every doubt about a recording, gravest first; `calls` is the table `launches`."""
+    """Return the doubts about a recording, gravest first; `calls`: table `launches`."""
     notes = (
         *_damage(recording),
         *_unfinished(recording),
@@ -83,9 +83,9 @@ def _unfinished(recording: Recording) -> Iterator[QualityNote]:
         severity="warning",
         scope="file",
         message="The recording was not ended: the program was killed, or still runs. "
-        "What it told until a moment (0.2 s) before is here; what a framework recorded "
-        "itself is not.",
-        remedy="Let the program end, or stop the recording before.",
+        "What stepscope itself recorded until a moment (0.2 s) before is here; what a "
+        "framework recorded is not.",
+        remedy="Let the program end, or stop the recording before it is killed.",
     )
 
 
@@ -186,7 +186,7 @@ def _names(recording: Recording) -> Iterator[QualityNote]:
             count=events,
             scope="file",
             message=f"{events:,} events refer to {int(unknown.sum()):,} names that the "
-            "file does not hold; names stand behind the events, so a cut file loses "
+            "file does not hold; names come after the events, so a cut file loses "
             "them first.",
             remedy=COPY_AGAIN,
         )
