@@ -113,7 +113,7 @@ def _level(
 
 
 def _shown(rows: list[Piece], spans: list[Span], span: Span) -> tuple[int, int]:
-    """Start and duration: levels of equal length must be told apart."""
+    """Start and duration: levels of equal length must be distinguished."""
     start = rows[span.first].start
     if span.level == 0:
         return start, span.until - start

@@ -26,7 +26,7 @@ def kernels(
 
 
 class Columns:
-    """Columns for a few events, with canaries behind what may be written."""
+    """Columns for a few events, with canaries after what may be written."""
 
     def __init__(
         self, chunks: list[tuple[int, int]], *, events: int, stats: int
@@ -137,7 +137,7 @@ def test_each_kind_of_value_is_kept_as_it_is(kernels: ModuleType) -> None:
     columns = Columns([(0, len(data))], events=1, stats=8)
     columns.fill(kernels, data, types={0: 0}, keys={1: 21, 2**33: 40})
     for row, (body, kind, value, length) in enumerate(values):
-        # A place is behind the name's field, the tag and the length.
+        # A place comes after the name's field, the tag and the length.
         place = data.index(number_field(1, 1) + body) + 4
         expected = place if value is None else value
         assert columns.stat(row) == (0, 21, kind, expected, length)

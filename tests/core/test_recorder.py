@@ -68,7 +68,7 @@ def test_what_is_over_is_kept_with_the_times_it_is_given(recorder: ModuleType) -
     assert (rows.names, list(rows.begin_ns), list(rows.end_ns)) == (["train"], [5], [9])
     assert rows.stats == [{"step_num": 3, "_r": 1}]
     assert list(rows.thread) == [threading.get_native_id()]
-    # Whoever records beside us cannot be told of the past.
+    # Another recorder cannot be informed of the past.
     assert (given, list(rows.beside)) == ([], [0])
 
 

@@ -1,4 +1,4 @@
-"""A checkout that nobody compiled reads profiles all the same, only slower.
+"""A checkout without compiled kernels reads profiles too, only slower.
 
 The kernels take the package's own stand-in for Cython whether Cython is installed or
 not: `cast` of the module that Cython ships does not wrap, and a recording failed on it.
@@ -53,7 +53,7 @@ sys.stdout.buffer.write(pickle.dumps(answer))
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as it stands in a checkout: no compiled module."""
+    """The package as it is in a checkout: without compiled modules."""
     copied = tmp_path_factory.mktemp("uncompiled")
     ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
     shutil.copytree(TESTS.parent / "src", copied / "src", ignore=ignored)

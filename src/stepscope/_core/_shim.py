@@ -102,12 +102,12 @@ def _with_options(*_values: object, **_options: object) -> Callable[[Any], Any]:
 
 
 def cast(kind: _Type, value: Any) -> Any:
-    """The value as that C type holds it."""
+    """Return the value as that C type holds it."""
     return kind.wrap(value)
 
 
 def declare(_kind: object, value: Any = None) -> Any:
-    """A variable of the module that has a C type when it is compiled."""
+    """Return a variable of the module that has a C type when it is compiled."""
     return value
 
 

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Writing the wire format: columns of events and their stats into a line's bytes.
 
-`measure` tells how many bytes `encode` will write. Lengths stand before what they
-measure, so the size of an event is added up before its bytes are written.
+`measure` returns how many bytes `encode` will write. A length precedes what it
+measures, so the size of an event is added up before its bytes are written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if not cython.compiled:
 
 __all__ = ["BAD_RANGE", "NO_ROOM", "encode", "measure"]
 
-#: The output is too small: `measure` tells the size.
+#: The output is too small: `measure` returns the size.
 NO_ROOM = -1
 #: The rows do not lie within every array, or an array has the wrong length.
 BAD_RANGE = -3
@@ -41,7 +41,7 @@ def _varint_size(value: cython.ulonglong) -> cython.longlong:
 def _put(
     out: cython.uchar[::1], pos: cython.longlong, value: cython.ulonglong
 ) -> cython.longlong:
-    """Write a varint, for which there is room; the place after it."""
+    """Write a varint, for which there is room, and return the place after it."""
     while value >= 0x80:
         out[pos] = cython.cast(cython.uchar, (value & 0x7F) | 0x80)
         value >>= 7
@@ -83,7 +83,7 @@ def _put_stat(
     length: cython.longlong,
     texts: cython.const[cython.uchar][::1],
 ) -> cython.longlong:
-    """Write the body of a stat, for which there is room; the place after it."""
+    """Write the body of a stat, for which there is room; return the place after it."""
     k: cython.longlong
     bits: cython.ulonglong = cython.cast(cython.ulonglong, value)
     out[pos] = 0x08
@@ -204,7 +204,7 @@ def _fits(
     length: cython.const[cython.int][::1],
     texts: cython.longlong,
 ) -> cython.bint:
-    """Whether the stats of all events and the texts of all stats exist."""
+    """Return whether the stats of all events and the texts of all stats exist."""
     row: cython.longlong
     if stat_begin[0] != 0 or stat_begin[events] != kind.shape[0]:
         return False
@@ -234,7 +234,7 @@ def measure(
     texts: cython.const[cython.uchar][::1],
     out: cython.uchar[::1],
 ) -> cython.longlong:
-    """How many bytes `encode` writes for the same columns; or `BAD_RANGE`."""
+    """Return how many bytes `encode` writes for these columns; or `BAD_RANGE`."""
     return _checked(
         type_id,
         offset,

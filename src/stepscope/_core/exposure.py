@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """When an activity runs alone: one sweep over intervals that may overlap.
 
-The running intervals stand in a heap, the one that ends first on top. Between two
-changes of the heap lies a segment. A segment with one running interval is that
-interval's; a segment whose intervals all have one key is also that key's. To know the
-latter without looking at all of them, the sweep keeps how many intervals of each key
-run and how many keys that is.
+The running intervals are kept in a heap, the one that ends first on top. The time
+between two changes of the heap is a segment. A segment with one running interval is
+that interval's; a segment whose intervals all have one key is also that key's. To
+detect the latter without looking at all intervals, the sweep counts the intervals of
+each key that run, and the keys that have any.
 
 Times lie within ±(2**62 - 1); an interval shorter than 1 covers nothing.
 """
@@ -129,7 +129,7 @@ def _sweep(
                 size = _pop(heap, size)
         if row == rows:
             break
-        # What ends exactly here has no more part in anything.
+        # Intervals that end exactly here run no more.
         while size > 0 and heap[0, 0] <= starts:
             top = heap[1, 0]
             running[key[top]] -= 1

@@ -125,20 +125,20 @@ def open_spans(
 ) -> cython.longlong:
     """Form the spans of all levels of one line.
 
-    A piece extends the open span of a level if it is the same there and has the same
-    step (or both none), and no outer level opened or closed a span at it; else it opens
-    one. Where a piece is nothing, the span is closed. One that is not within the line
-    does neither; a change that falls on it takes effect at the line's next piece.
+    A piece extends the open span of a level if its number on that level and its step
+    (or both have none) equal the span's, and no outer level opened or closed a span at
+    it; else it opens one. A piece without a number closes the span. One not within the
+    line does neither; a change that falls on it takes effect at the next that is.
 
     Args:
-        code: By piece: a row of the table of paths; below 0: nothing.
-        event: By piece.
+        code: By piece: a row of the table of paths; below 0: none.
+        event: By piece: row of events.
         step: By piece; below 0: none.
         start: By piece, ascending.
         end: By piece.
         within: By code: nonzero if such pieces are within the line.
-        path: (codes, levels) row by row: what a piece is on each level; below 0:
-            nothing, then on all inner levels too.
+        path: (codes, levels) row by row: the number of a piece on each level; below
+            0: none, then on all inner levels too.
         name: The name of each entry of `path`.
         changes: By piece: nonzero where an outer line opened or closed a span.
         bounded: Nonzero: pieces without a step extend a span only if they start
@@ -147,7 +147,7 @@ def open_spans(
         happened: By piece; receives 1 where the outermost level opened or closed a
             span, or an outer line did.
         spans: (4, pieces x levels), to be filled.
-        times: (2, pieces x levels), likewise.
+        times: (2, pieces x levels), to be filled.
 
     Returns:
         How many spans there are, in the order of their first pieces and then of
@@ -245,7 +245,7 @@ def close_spans(
     unit: cython.longlong,
     around: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """Turn the ends of spans into durations that tell levels of equal length apart.
+    """Turn the ends of spans into durations that separate levels of equal length.
 
     A span as long as the one around it ends a unit before it does, but lasts at least
     one; whatever else lies in a shortened span ends with it.

@@ -1,24 +1,24 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Filling the columns of events and stats: the second reading of a line's bytes.
 
-The rules are those of `wire`, whose reading functions stand here again, because C can
-inline them only within a module. Besides: the last value of a repeated scalar wins, and
-the last member of a oneof. All bounds are checked again, for the file under a mapping
-may change between the two readings.
+The rules are those of `wire`, whose reading functions are repeated here, because C can
+inline them only within a module. Also, the last of repeated scalar values wins,
+and the last member of a oneof. All bounds are checked again, because a mapped file may
+change between the two readings.
 
 `fill` has a row per chunk in `rows`, whose columns are:
 
 0, 1  first byte of the chunk, and one past the last
 2, 3  next row of the events, and the limit
-4, 5  the same for stats
-6, 7  the same for `counted`
+4, 5  next row of the stats, and the limit
+6, 7  next row of `counted`, and the limit
 8, 9  next row of `lost_type` and of `lost_key`, which may lie outside them
 10    filled in: the place of the event or field that is malformed, or -1
 
-Each next row is moved on past what was written. An event is written whole, with all of
+Each next row is advanced past what was written. An event is written whole, with all of
 its stats, or not at all. `event_time` has a row for offsets and one for durations;
 `stat_small` for the event's row, the key, and the length, which is written where it is
-not the 0 that must stand there; `counted` for the rows of events with a number of
+not the 0 that the array must hold; `counted` for the rows of events with a number of
 occurrences, and that number.
 
 An id is looked up in `types` (or `keys`) where it is a valid place in it, and else in
@@ -52,7 +52,7 @@ BAD_RANGE = -3
 def _varint(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.ulonglong, cython.longlong]:
-    """The number at `pos` and the place after it, which is -1 if there is none."""
+    """Return the number at `pos` and the place after it, -1 if there is none."""
     value: cython.ulonglong
     shift: cython.int = 7
     byte: cython.ulonglong
@@ -81,7 +81,7 @@ def _varint(
 def _sized(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Begin and end of the sized value whose length stands at `pos`; or 0 and -1."""
+    """Return begin and end of the sized value whose length is at `pos`; or 0 and -1."""
     size: cython.ulonglong
     size, pos = _varint(data, pos, end)
     if pos < 0 or size > cython.cast(cython.ulonglong, end - pos):
@@ -99,7 +99,7 @@ def _skip(
     pos: cython.longlong,
     end: cython.longlong,
 ) -> cython.longlong:
-    """The place after the value of a field whose tag stood before `pos`, or -1."""
+    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
     _value: cython.ulonglong
     _start: cython.longlong
     wire: cython.ulonglong = tag & 7
@@ -126,7 +126,7 @@ def _skip(
 def _fixed64(
     data: cython.const[cython.uchar][::1], pos: cython.longlong
 ) -> cython.ulonglong:
-    """The eight bytes at `pos`, least significant first; the caller checked them."""
+    """Return the eight bytes at `pos`, little-endian; the caller checked them."""
     value: cython.ulonglong = 0
     k: cython.int
     for k in range(8):
@@ -197,7 +197,7 @@ def _known(
     values: cython.const[cython.int][::1],
     wanted: cython.ulonglong,
 ) -> cython.int:
-    """What a table holds for an id, or -1."""
+    """Return what a table holds for an id, or -1."""
     low: cython.longlong = 0
     high: cython.longlong = ids.shape[0]
     if wanted < cython.cast(cython.ulonglong, direct.shape[0]):
@@ -250,9 +250,10 @@ def _fill_stat(
     stat_value: cython.longlong[::1],
     lost_key: cython.longlong[:, ::1],
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Write the stat whose length stands at `pos`; the place after it, -1 if malformed.
+    """Write the stat whose length is at `pos`; return the place after it, or -1.
 
-    The second answer is the next place of `lost_key`, which was `unknown`.
+    The second result is the next place of `lost_key`, which was `unknown`; the place
+    after the stat is -1 if the stat is malformed.
     """
     start: cython.longlong
     ident: cython.ulonglong
@@ -446,7 +447,7 @@ def _rows_fit(
     stats: cython.longlong,
     counted: cython.longlong,
 ) -> cython.bint:
-    """Whether the chunks exist and lie in the data, and their rows in the columns."""
+    """Return whether the chunks lie in the data, and their rows in the columns."""
     chunk: cython.longlong
     if first < 0 or first > last or last > rows.shape[0] or rows.shape[1] != 11:
         return False

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Laying out spans so that nothing overlaps what it does not contain.
 
-`fit` keeps the spans of one track that nest in each other and names those that do not;
+`fit` nests the spans of one track that can be nested and marks those that cannot;
 `spread` lays any spans flat, each on the first lane that is free. Both visit the rows
 once, in order: start ascending, then duration descending. Starts and ends lie within
 64 bits; a duration below one is an instant.
@@ -67,7 +67,7 @@ def fit(
     Args:
         start: Starts of the rows, in order.
         end: Their ends, none before its start.
-        depth: Receives 0 for outermost rows, one more for each row around.
+        depth: Receives 0 for outermost rows, and one more for each row around a row.
         stack: Room for the deepest nesting.
 
     Returns:

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Device activities against the host calls that launched them.
 
-One pass over the activities each. A row number below 0 is none. Times lie within
-±(2**62 - 1), so that no sum of two can overflow.
+Each kernel passes over the activities once. A row number below 0 is none. Times lie
+within ±(2**62 - 1), so that no sum of two can overflow.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Nesting of one track's events: who encloses whom, flattened, and handed down.
+"""Nesting of one track's events: which encloses which, flattened, and labels inherited.
 
 The first two kernels visit a track's rows once, in order, and take any 64-bit number: a
 duration below one is an instant, and an end beyond the last int64 is the last int64.
@@ -85,7 +85,7 @@ def first_unordered(
     begin: cython.longlong,
     end: cython.longlong,
 ) -> cython.longlong:
-    """The first row of [begin, end) that breaks the row order; `end` if none does."""
+    """Return the first row of [begin, end) that breaks the order; `end` if none."""
     if not cython.compiled:
         start, dur = memoryview(start), memoryview(dur)
     with cython.nogil:
@@ -320,9 +320,9 @@ def flatten(
     Segments come out in time order; neighbours with equal codes are one segment.
 
     `code` is indexed by row, `sticky` (256 long) by code. `running` is the kernel's
-    own room: ends and codes of a stack, for what is not sticky, and of a queue, for
-    what is and takes its turn in the order of the rows. `out` receives starts, ends
-    and codes.
+    scratch memory: ends and codes of a stack, for rows that are not sticky, and of a
+    queue, for sticky ones, which take turns in the order of the rows. `out`
+    receives starts, ends and codes.
 
     Returns:
         The number of segments, at most twice the rows whose code is not 0; or

@@ -171,7 +171,7 @@ def pivot_rows(
     out_kind: cython.uchar[:, ::1],
     out_length: cython.int[:, ::1],
 ) -> cython.longlong:
-    """As `pivot`, for the events in `rows`, whose first stats are at `first`.
+    """Scatter as `pivot` does, for events `rows`, whose first stats are at `first`.
 
     Returns:
         How many stats were written; or `BAD_RANGE`.

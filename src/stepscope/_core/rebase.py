@@ -2,8 +2,8 @@
 """Events of one message made into events of another: ids replaced, order chosen.
 
 Ids of names are valid within one plane only. Where lines of several planes become one
-plane, `rewrite` writes their events anew with ids from tables, and leaves everything
-else of them as it is, fields that nobody knows included. `times` reads what events are
+plane, `rewrite` writes their events anew with ids from tables, and leaves all their
+other fields as they are, unknown fields included. `times` reads what events are
 sorted by. Malformed events are refused.
 """
 
@@ -32,7 +32,7 @@ BAD_RANGE = -3
 def _varint(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.ulonglong, cython.longlong]:
-    """The number at `pos` and the place after it, which is -1 if there is none."""
+    """Return the number at `pos` and the place after it, -1 if there is none."""
     value: cython.ulonglong = 0
     shift: cython.int = 0
     byte: cython.ulonglong
@@ -56,7 +56,7 @@ def _field_end(
     pos: cython.longlong,
     end: cython.longlong,
 ) -> cython.longlong:
-    """The place after the value of a field whose tag stood before `pos`, or -1."""
+    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
     value: cython.ulonglong
     wire: cython.ulonglong = tag & 7
     if tag < 8 or (tag >> 32) != 0:
@@ -86,7 +86,7 @@ def _put(
     value: cython.ulonglong,
     write: cython.bint,
 ) -> cython.longlong:
-    """A varint; the place after it."""
+    """Write a varint and return the place after it."""
     while value >= 0x80:
         if write:
             out[pos] = cython.cast(cython.uchar, (value & 0x7F) | 0x80)
@@ -107,7 +107,7 @@ def _mapped(
     values: cython.const[cython.ulonglong][::1],
     missing: cython.ulonglong,
 ) -> cython.ulonglong:
-    """What an ascending table holds for an id; `missing` where it lacks the id."""
+    """Return what an ascending table holds for an id; `missing` where it lacks it."""
     low: cython.longlong = 0
     high: cython.longlong = keys.shape[0]
     middle: cython.longlong
@@ -136,7 +136,7 @@ def _stat(
     at: cython.longlong,
     write: cython.bint,
 ) -> cython.longlong:
-    """A stat's body with the ids of its name and of a reference replaced."""
+    """Write a stat's body with the ids of its name and of a reference replaced."""
     tag: cython.ulonglong
     value: cython.ulonglong
     start: cython.longlong
@@ -166,7 +166,7 @@ def _stat(
         at += after - start
         pos = after
     if not named:
-        # What is not written is id 0, which may have become another.
+        # An id that is not written is 0, which may have been replaced.
         value = _mapped(0, keys, values, missing)
         if value != 0:
             at = _put(out, at, 0x08, write)
@@ -191,7 +191,7 @@ def _event(
     at: cython.longlong,
     write: cython.bint,
 ) -> cython.longlong:
-    """An event's body with all its ids replaced; the place after it."""
+    """Write an event's body with all its ids replaced; return the place after it."""
     tag: cython.ulonglong
     value: cython.ulonglong
     start: cython.longlong
@@ -368,7 +368,7 @@ def measure(
     stat_missing: cython.ulonglong,
     out: cython.uchar[::1],
 ) -> cython.longlong:
-    """How many bytes `rewrite` writes for the same; or `MALFORMED`, `BAD_RANGE`."""
+    """Return how many bytes `rewrite` writes; or `MALFORMED`, `BAD_RANGE`."""
     return _checked(
         data,
         begin,
@@ -451,7 +451,7 @@ def _times(
                 elif tag == 0x18:
                     dur[row] = cython.cast(cython.longlong, value)
                 else:
-                    # A number of occurrences stands in the place of the offset.
+                    # A number of occurrences takes the place of the offset.
                     offset[row] = 0
             else:
                 pos = _field_end(data, tag, pos, last)

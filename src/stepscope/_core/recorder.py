@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The hot path of annotations: `Trace`, and the bounded ring that keeps them.
 
-An annotation that ended is kept as the object itself, so that nothing but a place in
-the ring is taken while the program runs. One process has one ring. It never holds more
+An annotation that ended is kept as the object itself, so that only a place in the ring
+is taken while the program runs. One process has one ring. It never holds more
 than its capacity: the oldest annotation gives way and is counted. `drain` may run in
 another thread at any time; while recording is off an annotation touches nothing.
 
@@ -64,13 +64,13 @@ if cython.compiled:
     def _now() -> cython.longlong:
         moment: timespec
         clock_gettime(CLOCK_MONOTONIC, cython.address(moment))  # noqa: F821 - a C variable
-        seconds: cython.longlong = moment.tv_sec  # noqa: F821 - likewise
-        return seconds * 1_000_000_000 + moment.tv_nsec  # noqa: F821 - likewise
+        seconds: cython.longlong = moment.tv_sec  # noqa: F821 - a C variable
+        return seconds * 1_000_000_000 + moment.tv_nsec  # noqa: F821 - a C variable
 
     @cython.cfunc
     @cython.inline
     def _thread() -> cython.longlong:
-        """The system's id of this thread, asked for once in each thread."""
+        """Return the system's id of this thread, asked for once in each thread."""
         known: cython.p_void = PyThread_tss_get(cython.address(_thread_key))
         if known != cython.NULL:
             return cython.cast(cython.longlong, known)
@@ -96,12 +96,13 @@ class Drained(NamedTuple):
     """Annotations that ended, in the order of their ends, as columns.
 
     Attributes:
-        names: Their names.
-        begin_ns: When they began, int64.
-        end_ns: When they ended, int64.
-        thread: The system's ids of their threads, int64.
-        stats: Their values by name; empty for none.
-        beside: 1 where the annotation was forwarded to one who recorded all the while.
+        names: Name of each annotation.
+        begin_ns: int64; when the annotation began, in nanoseconds of `now`.
+        end_ns: int64; when it ended, in nanoseconds of `now`.
+        thread: int64; the system's id of the annotation's thread.
+        stats: Values of the annotation by name; empty where it has none.
+        beside: 1 where the annotation was forwarded to another recorder that recorded
+            from its begin to its end.
     """
 
     names: list[Any]
@@ -118,16 +119,16 @@ class _Ring:
     """What a process keeps of its annotations.
 
     Attributes:
-        enabled: Annotations are kept.
+        enabled: Whether annotations are kept.
         generation: Which recording this is, from 1: an annotation that began in
             another one is not kept.
         opened: Annotations of this recording that have not ended.
         capacity: Most annotations that wait to be drained.
-        lost: How many gave way to younger ones.
-        forward: Makes the annotation of whoever records beside us: called with name
-            and values, it gives a context manager.
-        keeps: Whether it keeps them, or only hears of them.
-        step: The step that `mark_step` began.
+        lost: Number of annotations that gave way to younger ones.
+        forward: Makes the annotation of another recorder: called with name and values,
+            it returns a context manager.
+        keeps: Whether the other recorder keeps the annotations in a recording.
+        step: The open annotation of the step that `mark_step` began.
     """
 
     enabled: cython.bint
@@ -161,7 +162,7 @@ _ring = cython.declare(_Ring, _Ring())
 
 @cython.cfunc
 def _drop_oldest() -> cython.void:
-    # Only here threads may meet: whoever finds the ring full drops one each.
+    # Threads compete only here: each that finds the ring full drops one annotation.
     with _ring.lock:
         try:
             _ring.events.popleft()
@@ -265,16 +266,16 @@ class Trace:
             forwarded = self.maker(self.name, self.stats)
             forwarded.__enter__()
             self.forwarded = forwarded
-        except Exception:  # noqa: BLE001 - who records beside us must not harm the program
+        except Exception:  # noqa: BLE001 - another recorder must not harm the program
             self.forwarded = None
 
     def _leave_forwarded(self, kind: object, error: object, traceback: object) -> None:
         forwarded, self.forwarded = self.forwarded, None
         try:
             forwarded.__exit__(kind, error, traceback)
-            # Not where the other one stopped meanwhile: it may have lost it.
+            # Not where the other recorder stopped meanwhile: it may have lost it.
             self.beside = _ring.keeps and self.maker is _ring.forward
-        except Exception:  # noqa: BLE001 - likewise
+        except Exception:  # noqa: BLE001 - another recorder must not harm it
             self.beside = False
         self.maker = None
 
@@ -289,19 +290,19 @@ class Trace:
 
 
 def now() -> int:
-    """Nanoseconds of the clock that annotations are timed with."""
+    """Return nanoseconds of the clock that annotations are timed with."""
     moment: int = _now()
     return moment
 
 
 def thread_id() -> int:
-    """The system's id of the thread that asks."""
+    """Return the system's id of the calling thread."""
     thread: int = _thread()
     return thread
 
 
 def enabled() -> bool:
-    """Whether annotations are kept."""
+    """Return whether annotations are kept."""
     return bool(_ring.enabled)
 
 
@@ -317,7 +318,7 @@ def enable(capacity: int) -> None:
 
 
 def disable() -> int:
-    """Keep no more; how many annotations are open, which will not be kept."""
+    """Keep no more; return how many annotations are open, which will not be kept."""
     _ring.enabled = False
     _ring.forward = None
     opened: int = _ring.opened
@@ -335,14 +336,14 @@ def drain() -> Drained:
         try:
             trace: Trace = popleft()
         except IndexError:
-            # Whoever found the ring full took one meanwhile.
+            # A thread that found the ring full took one meanwhile.
             break
         trace._add_to(rows)  # noqa: SLF001 - its own module
     return rows
 
 
 def lost() -> int:
-    """How many annotations gave way since `enable`, because nobody drained in time."""
+    """Return how many annotations gave way since `enable` for want of draining."""
     count: int = _ring.lost
     return count
 
@@ -352,12 +353,12 @@ def set_forward(
 ) -> None:
     """Hand annotations on: `make(name, values)` gives a context manager; None ends it.
 
-    What it raises is dropped, and the annotation is not handed on.
+    Exceptions of `make` are dropped, and the annotation is not handed on.
 
     Args:
-        make: Who is told.
-        keeps: Whether annotations stand in a recording of theirs (`Drained.beside`);
-            not where somebody only hears of them.
+        make: Called for each annotation.
+        keeps: Whether the receiver keeps annotations in a recording of its own
+            (`Drained.beside`).
     """
     _ring.forward = make
     _ring.keeps = keeps

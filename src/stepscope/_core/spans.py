@@ -7,7 +7,7 @@ its starts ascending; its intervals may be empty or overlap.
 
 Times lie within ±(2**62 - 1), so that no sum or difference of times can overflow;
 `union_events`, which alone takes numbers from a file, cuts what lies beyond. Every
-kernel is one merge-like walk. What is not of the contract in size gives `BAD_RANGE`.
+kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RANGE`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def union_events(
     end: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """The set covered by the rows [begin, end), whose starts ascend.
+    """Write the set covered by the rows [begin, end), whose starts ascend.
 
     Rows shorter than 1 cover nothing. The outputs need one place per row.
 
@@ -337,7 +337,7 @@ def union(
     b_end: cython.const[cython.longlong][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """The set covered by either of two lists; as many places as both have intervals.
+    """Write the union of two lists; the outputs need room for all their intervals.
 
     Returns:
         The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
@@ -361,7 +361,7 @@ def intersection(
     b_end: cython.const[cython.longlong][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """The set covered by both of two sets; as many places as both have intervals.
+    """Write the intersection of two sets; the outputs need room for all intervals.
 
     Returns:
         The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
@@ -385,7 +385,7 @@ def difference(
     b_end: cython.const[cython.longlong][::1],
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """What the first set covers and the second does not; places as for `union`.
+    """Write what the first set covers and the second does not; room as for `union`.
 
     Returns:
         The number of intervals; or `NO_ROOM`, `BAD_RANGE`.

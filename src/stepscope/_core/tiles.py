@@ -2,20 +2,20 @@
 """Levels of detail of a timeline, made when they are asked for.
 
 A *lane* holds rows that ascend and do not overlap, as those of one depth of a track do.
-The lanes of all tracks stand one after the other in `rows`; a place in it is a
+`rows` holds the lanes of all tracks one after the other; a place in it is a
 *position*, and lane `k` has the positions [edges[k], edges[k + 1]). Each `BLOCK`
 positions of a lane, from its first on, are a *block*: lane `k` has the blocks
-[blocks[k], blocks[k + 1]). Of each, `lasting` has the durations added up, and `longest`
-the row that lasts longest.
+[blocks[k], blocks[k + 1]). For each block, `lasting` has the sum of the durations, and
+`longest` the row that lasts longest.
 
 `fold` walks a window in buckets of equal width. As rows do not overlap, only the last
 of those that start in a bucket can be as wide as the bucket: it comes as it is, and
 those before it are one slice. The next bucket is found by doubling steps from a guess
-and bisection, and what ran in a slice, and the longest of it, come from the blocks: the
-cost follows the buckets and the blocks, not the rows.
+and bisection. The time and the longest row of a slice come from the blocks: the cost
+follows the buckets and the blocks, not the rows.
 
-Times are cut at ±(2**62 - 1), so that no sum or difference can overflow. What is not of
-the contract in size gives `BAD_RANGE`.
+Times are cut at ±(2**62 - 1), so that no sum or difference can overflow. Arrays of
+wrong sizes give `BAD_RANGE`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _until(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
     if dur <= 0:
         return begins
     if start < 0:
-        # The sum of a negative and a positive number is of no danger.
+        # The sum of a negative and a positive number cannot overflow.
         return max(-limit, min(limit, start + dur))
     return limit if dur > limit - begins else begins + dur
 
@@ -118,7 +118,7 @@ def _lanes_fit(
     rows: cython.longlong,
     room: cython.longlong,
 ) -> cython.bint:
-    """Whether all positions are rows, and each lane has blocks enough, within room."""
+    """Return whether all positions are rows and each lane has enough blocks."""
     lane: cython.longlong
     size: cython.longlong
     if edges.shape[0] < 1 or blocks.shape[0] != edges.shape[0]:
@@ -197,15 +197,15 @@ def fill_lanes(
     lasting: cython.longlong[::1],
     longest: cython.int[::1],
 ) -> cython.longlong:
-    """Put every row into its lane, in the order in which the rows stand.
+    """Put every row into its lane, in the order of the rows.
 
     Args:
         start: By row.
         dur: By row; below 1 it is an instant.
         lane: By row; -1 for a row that is not drawn.
         edges: Sums of what `count_lanes` counted, from 0 on: one more than lanes.
-        blocks: Sums of the blocks that so many rows need, likewise.
-        state: The kernel's own room, three by lanes.
+        blocks: Sums of the blocks that so many rows need, from 0 on.
+        state: Scratch memory of the kernel, three by lanes.
         rows: Receives the row of each position.
         lasting: Receives for each block how long its rows last together.
         longest: Receives the row of each block that lasts longest, the first of equals.
@@ -246,7 +246,7 @@ def _first_from(
     guess: cython.longlong,
     time: cython.longlong,
 ) -> cython.longlong:
-    """The first position of [begin, end) that starts at or after a time, else `end`.
+    """Find the first position of [begin, end) to start at or after a time, or `end`.
 
     The search goes from a guess in growing steps: the better it is, the fewer starts
     are looked at, each of which may lie anywhere in memory.
@@ -294,7 +294,7 @@ def _sum_up(
     begin: cython.longlong,
     end: cython.longlong,
 ) -> tuple[cython.longlong, cython.longlong]:
-    """How long the positions [begin, end) of a lane last, and which row the longest."""
+    """Return the durations' sum and the longest row of [begin, end) of a lane."""
     row: cython.longlong
     block: cython.longlong
     lasts: cython.longlong
@@ -338,7 +338,7 @@ def _write(
     out: cython.longlong[:, ::1],
     count: cython.longlong,
 ) -> cython.longlong:
-    """One slice of the positions [begin, end), not empty."""
+    """Write one slice of the positions [begin, end), not empty."""
     first: cython.longlong = rows[begin]
     last: cython.longlong = rows[end - 1]
     busy: cython.longlong
@@ -440,7 +440,7 @@ def fold(
     bucket: cython.longlong,
     out: cython.longlong[:, ::1],
 ) -> cython.longlong:
-    """The slices of some neighbouring lanes in the window [begin, end).
+    """Write the slices of some neighbouring lanes in the window [begin, end).
 
     A row that lasts at least a bucket is a slice of its own; so is one that began
     before the window and runs into it. The others that start in the same bucket are
@@ -454,9 +454,9 @@ def fold(
         lasting: From `fill_lanes`.
         longest: From `fill_lanes`.
         edges: The part of `edges` that the lanes have, one more than there are lanes.
-        blocks: The same part of `blocks`.
-        begin: Of the window; cut as all times are.
-        end: Likewise.
+        blocks: The part of `blocks` that the lanes have, one more than there are lanes.
+        begin: Begin of the window; cut as all times are.
+        end: End of the window; cut as all times are.
         bucket: At least 0 and below 2**62.
         out: Receives, by lane and then by time, for each slice: the lane, counted from
             the first of these; the first position; how many rows; the row that lasts

@@ -8,7 +8,7 @@ threads share them; `split` finds them in one huge line.
 
 Rules of every kernel: each read is checked against the end of the enclosing message,
 each write against the room given. A varint has at most ten bytes. A length beyond the
-enclosing message is malformed; so are groups. Fields nobody knows are skipped.
+enclosing message is malformed; so are groups. Unknown fields are skipped.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -37,7 +37,7 @@ BAD_RANGE = -3
 def _varint(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.ulonglong, cython.longlong]:
-    """The number at `pos` and the place after it, which is -1 if there is none."""
+    """Return the number at `pos` and the place after it, -1 if there is none."""
     value: cython.ulonglong
     shift: cython.int = 7
     byte: cython.ulonglong
@@ -66,7 +66,7 @@ def _varint(
 def _sized(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Begin and end of the sized value whose length stands at `pos`; or 0 and -1."""
+    """Return begin and end of the sized value whose length is at `pos`; or 0 and -1."""
     size: cython.ulonglong
     size, pos = _varint(data, pos, end)
     if pos < 0 or size > cython.cast(cython.ulonglong, end - pos):
@@ -84,7 +84,7 @@ def _skip(
     pos: cython.longlong,
     end: cython.longlong,
 ) -> cython.longlong:
-    """The place after the value of a field whose tag stood before `pos`, or -1."""
+    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
     _value: cython.ulonglong
     _start: cython.longlong
     wire: cython.ulonglong = tag & 7
@@ -111,7 +111,7 @@ def _skip(
 def _fixed64(
     data: cython.const[cython.uchar][::1], pos: cython.longlong
 ) -> cython.ulonglong:
-    """The eight bytes at `pos`, least significant first; the caller checked them."""
+    """Return the eight bytes at `pos`, little-endian; the caller checked them."""
     value: cython.ulonglong = 0
     k: cython.int
     for k in range(8):
@@ -176,7 +176,7 @@ def _index(
                     value, start = _varint(data, start, last)
             else:
                 stop[message] = at
-                # What overruns its message is listed with the length it claims.
+                # A field that overruns its message is listed with its stated length.
                 if start < 0 or (tag & 7) != 2 or tag < 8 or (tag >> 32) != 0:
                     break
                 value, start = _varint(data, start, last)
@@ -360,7 +360,7 @@ def split(
 def _count(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
-    """Stats of the event [pos, end), -1 if it is malformed; 1 if it may be counted."""
+    """Count stats of the event [pos, end), -1 if malformed; 1 if it may be counted."""
     stats: cython.longlong = 0
     counted: cython.longlong = 0
     tag: cython.ulonglong
@@ -441,7 +441,7 @@ def scan(
     4     filled in: a bound of the events with a number of occurrences
     5     filled in: the place of the event or field that is malformed, or -1
 
-    Behind a malformed event none is counted, but the line's own fields are still read.
+    After a malformed event none is counted, but the line's own fields are still read.
     The insides of stats are not looked at: `fill` may find fewer events.
 
     `head` must hold zeros; its columns are filled in: id, place and length of the name,

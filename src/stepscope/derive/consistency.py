@@ -33,7 +33,7 @@ def consistency(
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
 ) -> tuple[QualityNote, ...]:
-    """Notes in the form of the rows of `quality`, to be shown beside them."""
+    """Return notes with the columns of `quality`, to be shown beside them."""
     notes = []
     if not isinstance(event_nesting, Unavailable):
         notes += _overhangs(tracks, event_nesting.overhangs)
@@ -115,7 +115,7 @@ def _input_outside(found: InputBetweenSteps) -> list[QualityNote]:
             scope="steps",
             message=f"The program waits for input in {found.gaps_with_wait:,} of "
             f"{found.gaps:,} gaps between step markers and in no marker: the dataset "
-            "iterator stands outside the marker.",
+            "iterator is outside the marker.",
             remedy="Move the call that fetches the batch inside the marker's context.",
         )
     ]

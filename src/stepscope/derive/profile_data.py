@@ -30,11 +30,11 @@ _Value = TypeVar("_Value")
 #: A derivation by its function, or a table by its name.
 Wanted: TypeAlias = "Callable[..., object] | str"
 
-#: Inputs that are there as soon as a trace is.
+#: Inputs that need no computation once the trace is loaded.
 _OF_TRACE: Final = frozenset({"trace", "strings"})
 _BY_NAME: Final = declared(DERIVATIONS, given=_OF_TRACE | TABLES.keys())
-#: Tables in the order in which they are built side by side with derivations: for the
-#: large ones, and what is read off them, nothing else should have to wait.
+#: Tables in the order in which they are built side by side with derivations. The large
+#: ones, and those read from them, come last, so that nothing else waits for them.
 _LARGE = (
     "allocations",
     "device_activity",
@@ -50,8 +50,8 @@ class Reader(Frozen, frozen=True):
     """Something that reads derivations.
 
     Attributes:
-        needs: They, of every host.
-        run: Reads them.
+        needs: The derivations and tables that it reads, of every host.
+        run: Called once they are computed.
     """
 
     needs: tuple[Callable[..., object], ...]
@@ -61,12 +61,12 @@ class Reader(Frozen, frozen=True):
 class ProfileData:
     """A run's name and the trace of each host.
 
-    Derivations are computed on first use and kept; a value never depends on which
-    were asked for before.
+    Derivations are computed on first use and kept; a value never depends on which ones
+    were computed before.
 
     Attributes:
-        run: Shown name of the run.
-        traces: Host → its tables.
+        run: Displayed name of the run.
+        traces: Host → its trace.
     """
 
     def __init__(self, run: str, traces: Mapping[str, TraceData]) -> None:
@@ -80,19 +80,19 @@ class ProfileData:
         return tuple(self.traces)
 
     def trace(self, host: str) -> TraceData:
-        """The trace of one host."""
+        """Return the trace of one host."""
         if host not in self.traces:
             raise BadUsage.unknown_name("host", host, self.traces)
         return self.traces[host]
 
     def table(self, host: str, name: str) -> pl.DataFrame | Unavailable:
-        """A declared table of one host, or why it has none."""
+        """Return a declared table of one host, or why it has none."""
         return self.trace(host).table(name)
 
     def derived(
         self, host: str, derivation: Callable[..., _Value]
     ) -> _Value | Unavailable:
-        """The value of a derivation for one host, or why there is none.
+        """Return the value of a derivation for one host, or why there is none.
 
         Args:
             host: Name of the host.
@@ -114,12 +114,12 @@ class ProfileData:
         *,
         readers: Sequence[Reader] = (),
     ) -> None:
-        """Compute some derivations side by side, for whoever asks for them next.
+        """Compute some derivations side by side, so that later calls find them ready.
 
         Args:
-            wanted: Derivations and tables; with each comes what it needs.
-            hosts: For which hosts; by default for all.
-            readers: Run too, each as soon as what it needs is there.
+            wanted: Derivations and tables; their inputs are computed too.
+            hosts: Hosts to compute them for; by default all.
+            readers: Readers to run, each as soon as its needs are computed.
         """
         needed = dict.fromkeys(it for reader in readers for it in reader.needs)
         names = [_name(one) for one in (*wanted, *needed)]
@@ -152,13 +152,13 @@ class ProfileData:
         compute_all(inputs, compute, threads=threads, one_by_one=readers)
 
     def select(self, hosts: Iterable[str]) -> Self:
-        """The same run seen through some of its hosts; what was derived is kept."""
+        """Return the run restricted to some hosts; what was derived is kept."""
         selected = copy(self)
         selected.traces = {host: self.trace(host) for host in hosts}
         return selected
 
     def without(self, table: str, why: Unavailable) -> Self:
-        """The same run with one table absent on every host, for a stated reason."""
+        """Return the run with one table absent on every host, for a stated reason."""
         traces = {
             host: trace.without(table, why) for host, trace in self.traces.items()
         }
@@ -187,7 +187,7 @@ class ProfileData:
         return self._derived(trace, name)
 
     def _missing(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
-        """What is still to be computed for some names, and what each waits for."""
+        """Return the names still to be computed, and what each waits for."""
         found: dict[str, list[str]] = {}
 
         def add(name: str) -> None:
@@ -209,10 +209,10 @@ class ProfileData:
 
 
 def _name(wanted: Wanted) -> str:
-    """What a value is kept by.
+    """Return the name by which a value is kept.
 
     Raises:
-        BadUsage: The function is no derivation, the name no table.
+        BadUsage: The function is not a derivation, or the name not a table.
     """
     if isinstance(wanted, str):
         if wanted not in TABLES:

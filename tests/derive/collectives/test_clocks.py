@@ -82,7 +82,7 @@ def test_the_doubt_is_the_largest_deviation_from_the_median() -> None:
 
 
 def test_few_collectives_are_doubted_as_far_as_they_can_be_wrong() -> None:
-    """One collective: nobody leaves before the other has come, and no more is sure.
+    """One collective: no member leaves before the other has come; no more is known.
 
     b comes at 50 and leaves at 130 (own clock), a is in it from 100 to 130. So a time
     of b becomes one of a by at least 100 - 130 = -30 and at most 130 - 50 = 80; a
@@ -110,7 +110,7 @@ def test_a_host_is_tied_through_another_one() -> None:
 
 
 def test_the_reference_is_the_host_with_most_collectives() -> None:
-    """The first host shares nothing; the others are tied to each other all the same."""
+    """The first host shares nothing; the others are tied to each other nevertheless."""
     found = aligned(together(5, ahead=100), {"first": None, "a": None, "b": None})
     assert [one.source for one in found.values()] == [
         "none",

@@ -67,7 +67,7 @@ def instructions(
         hlo_ops(3, 7),
         np.array([len(PROGRAM) + ROW[name] for name in alone], np.int32),
     )
-    # Program 7 stands behind program 3.
+    # Program 7 comes after program 3.
     shown = iter(
         NOTHING if row < 0 else PROGRAM[row - len(PROGRAM)][0] for row in found.tolist()
     )
@@ -113,7 +113,7 @@ def test_each_replay_has_its_own_order() -> None:
 
 
 def test_a_loop_inside_of_a_graph_is_not_taken_for_what_comes_after_it() -> None:
-    """Its kernels run again and again; only the first ones can be told."""
+    """Its kernels run again and again; only the first ones can be recognised."""
     turn = ["loop_add_fusion", "reduce_fusion_1"]
     (found,) = instructions([*turn, *turn, *turn])
     assert found == ["loop_add_fusion", "reduce_fusion.1", *[NOTHING] * 4]

@@ -119,7 +119,7 @@ def test_an_element_links_its_making_to_its_taking() -> None:
         ("worker", "PrefetchProduce", 90, 70, {"element_id": 8}),
         stage("worker", "Prefetch::Map", 91, 60, 2, 1),
     )
-    # Only the first child of a making stands for its element.
+    # Only the first child of a making represents its element.
     assert edges(graph) == {
         ("Prefetch@0", "Map@11"),
         ("Prefetch@200", "Map@91"),

@@ -1,4 +1,7 @@
-"""The measures of spec: tools, section 3.4, against a slow second implementation."""
+"""The measures of segments against a slow second implementation.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+"""
 
 from __future__ import annotations
 

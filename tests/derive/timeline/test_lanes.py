@@ -1,4 +1,4 @@
-"""`trace_lanes`: where each span of the timeline stands."""
+"""`trace_lanes`: the lane of each span of the timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`collective_calls`: every collective of a host, one by one, and whom it was with."""
+"""`collective_calls`: every collective of a host, one by one, with its group."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["COLLECTIVE_CALLS", "collective_calls"]
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
     "step_row": pl.Int32(),  # row of steps; -1 for none
-    "kind": pl.String(),  # of exchange, as of `collectives`
+    "kind": pl.String(),  # of exchange, one of the kinds of `collectives`
     "group": pl.String(),  # names the members of the group; "" where not recorded
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
 }
-#: Values of an event that together name the group of processes that take part.
+#: Values of an event that together name the group of processes taking part.
 _GROUP_VALUES: Final = (StatKey.PROCESS_GROUP_NAME, StatKey.PROCESS_GROUP_RANKS)
 
 _NONE: Final = Unavailable(
@@ -86,7 +86,7 @@ def _kinds(
     event_types: pl.DataFrame,
     wanted: NDArray[np.bool_],
 ) -> pl.Series:
-    """The kind of exchange of each class; empty of other activities."""
+    """Return the kind of exchange of each class; empty for other activities."""
     ops = activity_ops.ops
     said = (
         event_types["name"].gather(classes["type"])
@@ -95,7 +95,7 @@ def _kinds(
         + " "
         + ops["opcode"].fill_null("").gather(classes["op"])
     )
-    # Classes, not events: as many as there are different kernels.
+    # One round per class, of which there are as many as distinct kernels.
     return pl.Series(
         [
             exchange_kind(text) if is_collective else ""
@@ -110,7 +110,7 @@ def _groups(
     events: NDArray[np.int32],
     stats: pl.DataFrame | Unavailable,
 ) -> list[str]:
-    """What is recorded of the group of each collective; an empty text for nothing."""
+    """Return the recorded group of each collective; "" where none was recorded."""
     if isinstance(stats, Unavailable) or (events < 0).any():
         return [""] * len(events)
     owners = np.unique(events)

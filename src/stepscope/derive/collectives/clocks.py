@@ -1,8 +1,8 @@
-"""The clocks of several hosts: how to lay their times over each other, how surely.
+"""The clocks of several hosts: how to align their times, and with what error.
 
 The members of a collective leave it together, so its ends on two hosts are one moment.
-Neither can leave before the other has come, which bounds how far the clocks can be
-apart whatever the network did.
+No member can leave before all have come, which bounds the difference of the clocks
+whatever the network did.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["CLOCK_SOURCES", "HostClock", "align"]
 
 #: What ties a host's clock to the reference, the surest first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
-#: The spread of fewer differences says nothing; the bounds alone are believed then.
+#: The spread of fewer differences means nothing; only the bounds are used then.
 _FEW: Final = 5
-#: Some recordings round times to microseconds; nothing is surer than that.
+#: Some recordings round times to microseconds: no error is smaller than that.
 _ROUNDING_PS: Final = PS_PER_US
 
 
@@ -35,19 +35,20 @@ class HostClock(Frozen, frozen=True, eq=True):
     """How the times of one host become those of the reference.
 
     Attributes:
-        host: Its name.
-        source: One of `CLOCK_SOURCES`.
-        shift_ps: Add it to a time of this host to get the reference's time; None
-            where nothing ties the two together.
-        doubt_ps: How far off the shift is if the members of a collective leave it
-            together: the largest deviation of one of them. Of few collectives it is
-            `bound_ps`; of steps, the longest one. None where nothing tells.
-        bound_ps: How far off it can be at most, whoever left when; None where no
-            collective tells.
-        offset_ps: How far the absolute clock that this host recorded is ahead of the
-            reference's; None where one of them recorded none, or where nothing else
-            ties them together.
-        samples: Collectives or steps that the shift was taken from.
+        host: Name of the host.
+        source: What ties the host's clock to the reference, one of `CLOCK_SOURCES`.
+        shift_ps: Picoseconds to add to a time of this host to get the reference's
+            time; None where nothing ties the two clocks together.
+        doubt_ps: Error of `shift_ps` if the members of a collective leave it
+            together: the largest deviation of one collective. With few collectives it
+            is `bound_ps`; with steps, the length of the longest step. None where the
+            error is unknown.
+        bound_ps: Largest possible error of `shift_ps`, whichever member left first;
+            None where the hosts share no collective.
+        offset_ps: Time by which the absolute clock that this host recorded is ahead
+            of the reference's; None where one of them recorded none, or where nothing
+            else ties them together.
+        samples: Number of collectives or steps that `shift_ps` was taken from.
     """
 
     host: str
@@ -75,16 +76,16 @@ def align(
 ) -> dict[str, HostClock]:
     """Tie the clock of every host to that of the one with the most collectives.
 
-    By collectives where hosts share some, directly or through another host; else by
-    the absolute times that both recorded; else by steps that they share.
+    Clocks are tied by collectives where hosts share some, directly or through another
+    host; else by the absolute times that both recorded; else by steps that they share.
 
     Args:
-        starts_unix_ns: Host → absolute time of its 0, None where it recorded none. Of
-            hosts with equally many collectives the first is the reference.
+        starts_unix_ns: Host → absolute time of its time 0, None where it recorded
+            none. Of hosts with equally many collectives the first is the reference.
         calls: Matched collectives: `host`, `instance` (-1 for none), `start_ps`,
             `dur_ps`.
         steps: Host → number of each step that hosts in lock step share → its start and
-            length. They begin a step less than a step apart.
+            length. The hosts begin such a step less than a step apart.
     """
     by_host = _times(calls)
     hosts = sorted(
@@ -143,7 +144,7 @@ def _without_collectives(
 def _through_collectives(
     hosts: Sequence[str], by_host: Mapping[str, pl.DataFrame]
 ) -> dict[str, _Tie]:
-    """Every host that collectives connect with the first one, through as few as can be.
+    """Tie every host that collectives connect with the first, through the fewest hosts.
 
     Of equally short ways the one with most collectives is taken.
     """
@@ -165,7 +166,7 @@ def _through_collectives(
 
 
 def _joined(first: _Tie, second: _Tie) -> _Tie:
-    """The tie of two in a row."""
+    """Return the tie that two ties in a row amount to."""
     return _Tie(
         first.shift_ps + second.shift_ps,
         first.doubt_ps + second.doubt_ps,
@@ -175,7 +176,7 @@ def _joined(first: _Tie, second: _Tie) -> _Tie:
 
 
 def _times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Per host and collective: when the first of its devices left, when the last came.
+    """Return when the first device left and the last came, per host and collective.
 
     The devices of a host share a clock.
     """
@@ -197,7 +198,7 @@ def _times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def _tie(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
-    """The shift from my clock to the other's; None where they cannot be tied.
+    """Return the shift from my clock to the other's; None where they cannot be tied.
 
     The shift is the median difference of the ends. With `came` and `left` of both,
     `came_other - left_mine <= shift <= left_other - came_mine` for each collective.
@@ -216,8 +217,8 @@ def _within(
 ) -> _Tie | None:
     shift = round(float(np.median(differences)))
     low, high = low - _ROUNDING_PS, high + _ROUNDING_PS
-    # A few contradictions are kinds in which a sender need not wait; if most
-    # collectives contradict the shift, they are not the same ones.
+    # A few contradictions come from kinds in which a sender need not wait; if most
+    # collectives contradict the shift, they were matched wrongly.
     fits = (low <= shift) & (shift <= high)
     if 2 * int(fits.sum()) <= len(fits):
         return None

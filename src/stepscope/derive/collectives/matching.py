@@ -1,6 +1,6 @@
-"""Which collectives of different workers are the same one.
+"""Which collective calls of different workers are one collective.
 
-A worker is one device of one host. Members of a group call its collectives in the same
+A worker is one device of one host. All members of a group call its collectives in one
 order, so the n-th of a kind in a step is the n-th of that kind on every other member.
 """
 
@@ -27,12 +27,12 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
     """Number the collectives that several workers took part in.
 
     Without a recorded group every worker that has calls in the step is taken for a
-    member. Where members disagree on how many calls of a kind there were, none of
-    these is matched.
+    member. Where members made different numbers of calls of a kind, none of these is
+    matched.
 
     Args:
         calls: `host`, `device`, `step` (equal for the same step on all hosts; null
-            where it is the step of no other worker), `kind`, `group`, `start_ps`,
+            where no other worker has the step), `kind`, `group`, `start_ps`,
             `dur_ps`.
 
     Returns:
@@ -62,15 +62,16 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
 def without_contradictions(matched: pl.DataFrame) -> pl.DataFrame:
     """Undo the matches that cannot be one collective.
 
-    Nobody leaves before everybody has come, and then all leave within the time that
-    the transfer takes, which is what the last to come stays. Calls of which that is not
-    so are different collectives (of groups that were not recorded), or kinds in which a
-    sender need not wait. Calls of hosts that no constant shift of their clocks brings
-    together are different ones, too.
+    No member leaves before all have come. Then all leave within the time of the
+    transfer, which is the duration of the last member's call. Calls that contradict
+    this are different collectives (of groups that were not recorded), or of kinds in
+    which a sender need not wait. Calls of hosts whose clocks no constant shift aligns
+    are different collectives, too.
 
     Args:
-        matched: As of `matched_collectives`, with `shift_ps` to a common clock, null
-            where collectives do not tie the host to the others, and `doubt_ps` of it.
+        matched: The result of `matched_collectives`, with `shift_ps` to a common
+            clock, null where collectives do not tie the host to the others, and
+            `doubt_ps`, the error of that shift.
     """
     begin = pl.col("start_ps") + pl.col("shift_ps").fill_null(0)
     end = begin + pl.col("dur_ps")

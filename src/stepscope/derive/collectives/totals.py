@@ -53,7 +53,7 @@ def collectives(
 
     Returns:
         Columns `COLLECTIVE_ROWS`, by kind and device; no rows where there were none.
-        A collective whose name tells no kind is `other`.
+        A collective whose name shows no kind is `other`.
     """
     ops = activity_ops.ops
     rows = activity_classes.rows
@@ -88,6 +88,6 @@ def collectives(
 
 
 def exchange_kind(text: str) -> str:
-    """The kind of exchange that a name, op type or opcode tells, else `other`."""
+    """Return the kind of exchange in a name, op type or opcode, else `other`."""
     lowered = text.lower()
     return next((kind for kind, found in _KINDS if found.search(lowered)), "other")

@@ -1,7 +1,8 @@
 """How long each worker waited in a collective, and for whom.
 
-All members leave together, so the one that comes last spends least time in it: that is
-the transfer. What the others spend beyond it, they wait. Durations need no clock.
+All members leave together, so the one that comes last spends the least time in it: the
+time of the transfer. What the others spend beyond that is waiting. Comparing durations
+needs no common clock.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ WAIT_COLUMNS: Final[dict[str, pl.DataType]] = {
 def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     """Split each matched call into waiting and transfer.
 
-    Of members that spent equally little time in it, the one that came last by the
-    common clock is the last one, else the first of them in the table.
+    Of members that spent equally little time in a collective, the last is the one that
+    came last by the common clock, or without one the first in the table.
 
     Args:
-        matched: As of `matched_collectives`, with `shift_ps`.
+        matched: The result of `matched_collectives`, with `shift_ps`.
 
     Returns:
-        The same with the columns `WAIT_COLUMNS`.
+        The calls in their order with the columns `WAIT_COLUMNS`.
     """
     is_matched = pl.col("instance") >= 0
     least = pl.col("dur_ps").min().over("instance")
@@ -65,10 +66,11 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
 
 
 def waiting_spans(calls: pl.DataFrame) -> tuple[Spans, Spans, Spans]:
-    """When a device waited in collectives, when it transferred, when neither is known.
+    """Return when a device waited in collectives, transferred, or did one of the two.
 
-    The three do not overlap: where several run at once, a transfer outweighs what is
-    not known, and that outweighs waiting.
+    The third set holds the calls of which the split is unknown. The three do not
+    overlap: where several calls run at once, a transfer outweighs the unknown, and the
+    unknown outweighs waiting.
 
     Args:
         calls: The calls of one device with `start_ps`, `dur_ps` and `wait_ps`.

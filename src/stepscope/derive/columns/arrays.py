@@ -16,13 +16,13 @@ __all__ = ["codes", "handles", "ints", "nullable", "present"]
 
 
 def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
-    """A column without nulls as int64, without copying where it is stored so."""
+    """Return a column without nulls as int64, without copying where it is stored so."""
     array: NDArray[np.int64] = frame[column].to_numpy()
     return array if array.dtype == np.int64 else array.astype(np.int64)
 
 
 def handles(frame: pl.DataFrame, column: str) -> NDArray[np.int32]:
-    """A column of row numbers or handles as int32; -1 stands for null."""
+    """Return a column of row numbers or handles as int32; -1 stands for null."""
     series = frame[column]
     if series.null_count():
         series = series.fill_null(-1)
@@ -31,7 +31,7 @@ def handles(frame: pl.DataFrame, column: str) -> NDArray[np.int32]:
 
 
 def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
-    """An Enum column as the positions of its categories; 255 stands for null."""
+    """Return an Enum column as the positions of its categories; 255 stands for null."""
     series = frame[column].to_physical().cast(pl.UInt8)
     if series.null_count():
         series = series.fill_null(255)
@@ -40,6 +40,6 @@ def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
 
 
 def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
-    """True where a column holds a value."""
+    """Return True where a column holds a value."""
     array: NDArray[np.bool_] = frame[column].is_not_null().to_numpy()
     return array

@@ -1,8 +1,8 @@
 """Small dense numbers for what is distinct: grouping without sorting or hashing rows.
 
 Handles, types, devices and the like are whole numbers from narrow ranges. Numbering
-those that occur from 0 up takes one table of the range, and pairs of such numbers
-are such numbers again.
+the values that occur from 0 up takes one table of the range, and pairs of such numbers
+can be numbered in turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Codes", "Totals", "combined", "dense", "totals_by"]
 
 #: A table of the whole range is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 4
-#: … and always up to this many.
+#: A table of up to this many entries is always worth its memory.
 _SMALL_TABLE: Final = 1 << 16
 
 
@@ -32,8 +32,8 @@ class Codes(Frozen, frozen=True):
     """Rows numbered by what is distinct in them.
 
     Attributes:
-        code: int32 by row, from 0 up to `count - 1`; every number occurs. The order
-            of the numbers is no promise.
+        code: int32 by row, from 0 up to `count - 1`; every number occurs. Callers
+            must not rely on the order of the numbers.
         first: int64 by code; the first row that has it.
     """
 
@@ -50,7 +50,7 @@ class Totals(Frozen, frozen=True):
     """Exact sums by code; a code without rows has zeros.
 
     Attributes:
-        count: Rows.
+        count: Number of rows.
         total: Sum of the values.
         least: Smallest value.
         greatest: Largest value.
@@ -71,7 +71,7 @@ def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
     """Number the distinct rows of several columns of equal length."""
     together: Codes | None = None
     for column in columns:
-        # A column with one value tells nothing apart.
+        # A column with one value distinguishes no rows.
         if len(column) and together is not None and column.min() == column.max():
             continue
         together = _paired(together, column)
@@ -108,7 +108,7 @@ def _paired(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
 
 
 def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    """The same for values from a wide range, of which few may be distinct."""
+    """Number pairs whose values come from a wide range by sorting them."""
     distinct = pl.Series(inner).unique().sort().to_numpy()
     ranks = np.searchsorted(distinct, inner).astype(np.int64)
     groups_outside = outer.count if outer is not None else 1

@@ -1,4 +1,4 @@
-"""How many distinct executions there are behind many rows, in one pass."""
+"""How many distinct executions many rows come from, counted in one pass."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class DistinctRuns(Frozen, frozen=True):
     """Distinct pairs of a place and an execution.
 
     Attributes:
-        count: int64 by place; its executions.
+        count: int64 by place; the number of its executions.
         owner: int32 by execution: the place of its first row, -1 for none.
-        further: int64, shape (2, pairs): other places of executions, and which.
+        further: int64, shape (2, pairs); each further place of an execution, and the
+            execution.
     """
 
     count: NDArray[np.int64]

@@ -36,8 +36,8 @@ class StatRows(NamedTuple):
         owner: Row of events (or of event_types) that each value belongs to.
         key: Handle of the value's name.
         kind: As declared for the column `kind`.
-        value: The 64 bits.
-        length: Bytes of a place, else 0.
+        value: The 64 bits of the value, read as `kind` says.
+        length: Length in bytes of a value that is a place in the file, else 0.
     """
 
     owner: NDArray[np.int32]
@@ -47,7 +47,7 @@ class StatRows(NamedTuple):
     length: NDArray[np.int32]
 
     def only(self, chosen: NDArray[np.bool_]) -> StatRows:
-        """The rows for which `chosen` is True; these themselves where all are."""
+        """Return the rows for which `chosen` is True; `self` where all are."""
         if chosen.all():
             return self
         return StatRows(
@@ -60,7 +60,7 @@ class StatRows(NamedTuple):
 
 
 def find_handle(strings: Sequence[str], key: StatKey) -> int:
-    """The handle of a name; -1 where nothing in the trace has that text."""
+    """Return the handle of a name; -1 where nothing in the trace has that text."""
     try:
         return strings.index(key)
     except ValueError:
@@ -68,7 +68,7 @@ def find_handle(strings: Sequence[str], key: StatKey) -> int:
 
 
 def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
-    """All values of one name. One pass over the column of names, none if it is absent.
+    """Return all values of one name: one pass, or none where the name is absent.
 
     Args:
         frame: `stats` or `type_stats`.
@@ -83,7 +83,7 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
 def rows_of_owners(
     frame: pl.DataFrame, owner: str, wanted: NDArray[np.int32]
 ) -> StatRows:
-    """All values of some events (or types); `wanted` ascends, as the frame does."""
+    """Return all values of some events (or types); `wanted` ascends."""
     owners = handles(frame, owner)
     begin = np.searchsorted(owners, wanted, side="left")
     count = np.searchsorted(owners, wanted, side="right") - begin
@@ -97,9 +97,10 @@ def rows_of_owners(
 def numbers_of(
     rows: StatRows, owners: NDArray[np.int32], handle: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The integer that each owner holds under one name, and whether it holds one.
+    """Return each owner's integer under one name, and whether it has one.
 
-    Reads leniently: signed, unsigned and real values are accepted. Of several values under one name the last one counts.
+    Signed, unsigned and real values are accepted. Of several values under one name
+    the last one counts.
 
     Definition: docs/formats/xplane.md#the-message.
     """
@@ -124,7 +125,7 @@ def numbers_of(
 def texts_of(
     trace: TraceData, rows: StatRows, owners: NDArray[np.int32], handle: int
 ) -> list[str | None]:
-    """The text that each owner holds under one name; None where it holds none."""
+    """Return each owner's text under one name; None where it has none."""
     found = rows.only(rows.key == handle)
     by_owner: dict[int, str] = {}
     # A loop over the few owners that were asked for, not over the table.
@@ -145,7 +146,7 @@ def texts_of(
 def rows_at(
     frame: pl.DataFrame, rows: NDArray[np.int64], owner: NDArray[np.int32]
 ) -> StatRows:
-    """Some values under the owners given, which may be numbered otherwise."""
+    """Return the values in `rows`, with the owners given instead of their own."""
     kind: NDArray[np.uint8] = frame["kind"].to_numpy()
     return StatRows(
         owner,

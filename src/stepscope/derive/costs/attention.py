@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTENTION"]
 
-#: Products of the forward pass; of the backward pass, with the scores formed again.
+#: Number of products of the forward pass; of the backward pass, which forms the scores
+#: again.
 _FORWARD: Final = 2
 _BACKWARD: Final = 5
 
 
 def _attention(first: int, *, heads_first: bool, products: int) -> Rule:
-    """Query, key and value from place `first` on.
+    """Make a rule for query, key and value from place `first` on.
 
     Sizes are (batch, heads, length, width) or (batch, length, heads, width).
     """
@@ -48,7 +49,7 @@ def _attention(first: int, *, heads_first: bool, products: int) -> Rule:
 
 
 def _packed(given: Operands, begin: int) -> bool:
-    """Sequences of several lengths in one row; where they end was not recorded."""
+    """Return whether sequences of unknown lengths are packed in one row."""
     return any(
         tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
         for operand in given.tensors[begin:]

@@ -23,12 +23,13 @@ class Window(NamedTuple):
     """How a window moves; one number per spatial dimension.
 
     Attributes:
-        size: Its length.
-        stride: How far it moves from one element of the result to the next.
-        low: Zeros before the input; negative where elements are cut off.
-        spread: Distance of the elements it takes.
-        gaps: Distance of the input's elements, with zeros between them.
-        labels: What each dimension of input, kernel and result is: a spatial number,
+        size: Length of the window.
+        stride: Distance that the window moves from one element of the result to the
+            next.
+        low: Number of zeros before the input; negative where elements are cut off.
+        spread: Distance between the elements that the window takes (its dilation).
+        gaps: Distance between the input's elements, with zeros between them.
+        labels: Meaning of each dimension of input, kernel and result: a spatial number,
             or one of `b`, `f`, `i`, `o`; None for a window without them.
     """
 
@@ -66,7 +67,7 @@ def read_window(attributes: str | None) -> Window | None:
 def convolution_terms(
     window: Window, inputs: Sequence[int], kernel: Sequence[int], result: Sequence[int]
 ) -> int | None:
-    """Multiplications of input elements by weights; places on the padding have none.
+    """Count multiplications of input elements by weights, padding left out.
 
     Returns:
         None where the labels do not fit the sizes.
@@ -96,7 +97,7 @@ def convolution_terms(
 
 
 def _pairs(window: Window, place: int, length: int, results: int) -> int:
-    """Pairs of a place in the result and one in the window that meet an element."""
+    """Count pairs of a place in the result and one in the window on an element."""
     starts = np.arange(results, dtype=np.int64) * window.stride[place]
     gaps = window.gaps[place]
     reach = (length - 1) * gaps + 1

@@ -16,7 +16,7 @@ _Sizes = tuple[int, ...]
 
 
 class _Places(NamedTuple):
-    """Where an op takes its settings; None where it has no such setting."""
+    """Places of an op's settings among its operands; None for a setting it lacks."""
 
     stride: int | None
     padding: int | None
@@ -28,7 +28,7 @@ class _Places(NamedTuple):
 
 
 def _forward(places: _Places) -> Rule:
-    """Input (batch, channels, …) and weight (out, in / groups, …)."""
+    """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
     def result(given: Operands) -> _Sizes | None:
         return _result(given, places)
@@ -38,7 +38,7 @@ def _forward(places: _Places) -> Rule:
         if inputs is None or weight is None or not weight.sizes:
             return None
         if _is_transposed(given, places):
-            # Each input element meets the weights of its channel.
+            # Each input element is multiplied by the weights of its channel.
             if not weight.sizes[0]:
                 return None
             return 2 * inputs.elements * (weight.elements // weight.sizes[0])
@@ -98,7 +98,7 @@ def _result(given: Operands, places: _Places) -> _Sizes | None:
 def _setting(
     given: Operands, place: int | None, room: int, default: int
 ) -> _Sizes | None:
-    """One number per dimension; a lone number stands for all of them."""
+    """Read a setting: one number per dimension; a lone number applies to all."""
     if place is None:
         return (default,) * room
     value = given.value(place)
@@ -113,7 +113,7 @@ def _setting(
 
 
 def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
-    """Zeros at either end; -1 everywhere where the result is as long as the input."""
+    """Read zeros at either end; -1 where the result is as long as the input."""
     value = None if place is None else given.value(place)
     if value == "valid":
         return (0,) * room
@@ -123,7 +123,7 @@ def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
 
 
 def _gradients(given: Operands) -> int | None:
-    """Each gradient asked for costs as much as the convolution itself."""
+    """Count each gradient that is asked for as one convolution."""
     outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
     asked = given.value(10)
     if outer is None or inputs is None or weight is None or not weight.sizes:
@@ -137,7 +137,7 @@ def _gradients(given: Operands) -> int | None:
 
 
 def _gradients_result(given: Operands) -> _Sizes | None:
-    """Of the gradients together, as one row of elements."""
+    """Return the size of all gradients together, as one row of elements."""
     inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
     if inputs is None or weight is None or not isinstance(asked, list):
         return None
@@ -146,7 +146,7 @@ def _gradients_result(given: Operands) -> _Sizes | None:
 
 
 def _input_gradient_of_library(given: Operands) -> int | None:
-    """Sizes of the input, gradient of the result, weight (out, in / groups, …)."""
+    """Count by sizes of the input, result gradient, weight (out, in / groups, …)."""
     outer, weight = given.tensor(1), given.tensor(2)
     if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
         return None
@@ -154,7 +154,7 @@ def _input_gradient_of_library(given: Operands) -> int | None:
 
 
 def _input_gradient(depthwise: bool) -> Rule:  # noqa: FBT001 - a table's cell
-    """Sizes of the input, filter (…, in, out), gradient of the result."""
+    """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
 
     def flops(given: Operands) -> int | None:
         kernel, outer = given.tensor(1), given.tensor(2)
@@ -184,8 +184,8 @@ CONVOLUTIONS: Final = Family(
     name="convolution",
     part=Part.PRODUCT,
     formula="2 x elements of the result x weights that one of them meets; for a "
-    "transposed one elements of the input; each gradient asked for likewise, and one "
-    "addition per element for the gradient of the bias",
+    "transposed one elements of the input; as many again for each gradient asked for, "
+    "and one addition per element for the gradient of the bias",
     source="the definition of the convolution; places on the padding count",
     rules={
         **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d"), _FUNCTION),

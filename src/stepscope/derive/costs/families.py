@@ -2,7 +2,7 @@
 
 Families are data: which ops they hold, the formula in words, where it comes from, and
 the function that evaluates it on recorded operands. An op that no family holds, or
-whose operands do not tell, has no cost: None, never 0.
+whose operands were not recorded, has no cost: None, never 0.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Cost(NamedTuple):
     """What one execution costs.
 
     Attributes:
-        part: Whose work it is among ops that call each other.
+        part: Part of the work that the op counts, among ops that call each other.
         flops: Floating-point operations.
         accessed_bytes: Bytes of all tensors read and written, each counted once; None
             where the sizes of the result or the width of an element are not known.
@@ -67,17 +67,17 @@ class Cost(NamedTuple):
 
 
 def family_of(op_type: str) -> Family | None:
-    """The family of an op type, None for an op that no family holds."""
+    """Return the family of an op type, None for an op that no family holds."""
     return _BY_TYPE.get(op_type)
 
 
 def calls_only(op_type: str) -> bool:
-    """True for a range that does nothing but call other ops."""
+    """Return whether an op type is a range that only calls other ops."""
     return CALLERS.match(op_type) is not None
 
 
 def cost_of(op_type: str, given: Operands) -> Cost | None:
-    """The cost of one execution with these operands; None where it is not known."""
+    """Return the cost of one execution with these operands; None where unknown."""
     family = family_of(op_type)
     if family is None:
         return None
@@ -86,19 +86,19 @@ def cost_of(op_type: str, given: Operands) -> Cost | None:
     if flops is None:
         return None
     if family.part == Part.OTHER and not any(one.is_floating for one in given.every()):
-        # Functions of indices and masks; products of integers stand for real ones.
+        # Functions of integers are indices and masks; products of integers count.
         flops = 0
     return Cost(family.part, flops, _accessed(given, rule.result(given)))
 
 
 def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
-    """Sizes of the variables of a layer that an execution of its op read."""
+    """Return sizes of the variables of a layer that an execution of its op read."""
     found = (given.tensor(place) for place in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in found if tensor is not None)
 
 
 def _accessed(given: Operands, result: tuple[int, ...] | None) -> int | None:
-    """Operands read once and a result of the first one's element type written once."""
+    """Return bytes: operands read once, a result of the first's type written once."""
     tensors = list(given.every())
     if result is None or not tensors:
         return None

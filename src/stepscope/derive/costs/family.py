@@ -1,4 +1,4 @@
-"""What a family of ops is: how many operations and bytes an execution of it costs."""
+"""Families of ops: how many operations and bytes an execution of each costs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ __all__ = ["Family", "Part", "Rule"]
 
 
 class Part(IntEnum):
-    """Which part of the work of an op that calls others a rule stands for.
+    """The part of an op's work that a rule counts.
 
-    What an op calls others of its own part for is their work: only the rest is its
-    own. So the product inside a layer counts once, and an addition beside it.
+    Where an op calls others whose rules count its own part, that work is theirs; only
+    the rest is its own. So the product inside a layer counts once, and so does an
+    addition next to it.
     """
 
     PRODUCT = 1
@@ -28,8 +29,9 @@ class Rule(NamedTuple):
     """The cost of one execution.
 
     Attributes:
-        flops: Floating-point operations; None where the operands do not tell.
-        result: Sizes of what it returns; None where the operands do not tell.
+        flops: Floating-point operations; None where the operands do not determine
+            them.
+        result: Sizes of the result; None where the operands do not determine them.
     """
 
     flops: Callable[[Operands], int | None]
@@ -40,8 +42,8 @@ class Family(NamedTuple):
     """Ops whose costs follow one formula.
 
     Attributes:
-        name: What they are called together.
-        part: Whose work they count as.
+        name: Name of the family.
+        part: Part of the work that its ops count.
         formula: The number of operations in words.
         source: Where the formula comes from.
         rules: Op type → its rule.

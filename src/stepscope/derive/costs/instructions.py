@@ -27,7 +27,7 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
 }
 
 #: One operation per element of the result, if it is of a floating type. The source is
-#: XLA's cost analysis, but that transcendental functions count here as well.
+#: XLA's cost analysis, except that transcendental functions count here as well.
 _ELEMENTWISE_NAMES: Final = (
     "add subtract multiply divide remainder maximum minimum power negate abs sign "
     "floor ceil round-nearest-afz round-nearest-even exponential exponential-minus-one "
@@ -35,7 +35,8 @@ _ELEMENTWISE_NAMES: Final = (
     "clamp"
 )
 _ELEMENTWISE: Final = frozenset(_ELEMENTWISE_NAMES.split())
-#: What computes no floating-point number, or has instructions of its own that do.
+#: Opcodes that compute no floating-point number, or whose computation has instructions
+#: of its own that do.
 _NOTHING_NAMES: Final = (
     "parameter constant tuple get-tuple-element bitcast bitcast-convert broadcast "
     "reshape dynamic-reshape transpose copy copy-start copy-done slice dynamic-slice "
@@ -71,18 +72,18 @@ class _Instruction(NamedTuple):
 
 
 def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
-    """The cost of one execution of each instruction, columns `INSTRUCTION_COSTS`.
+    """Compute the cost of one execution of each instruction.
 
-    A fusion costs what the instructions inside it cost; loops and calls cost nothing
-    themselves, since what they run is recorded on its own. An instruction whose shape
-    was not recorded, and a call of a library function that is no known product, has
-    no cost, and neither has a fusion that holds one.
+    A fusion costs what the instructions inside it cost. Loops and calls cost nothing
+    themselves, because the instructions that they run are recorded on their own. The
+    cost is unknown of an instruction whose shape was not recorded, of a call of a
+    library function that is no known product, and of a fusion that holds one of these.
 
     Args:
         hlo_ops: The table of that name.
 
     Returns:
-        One row per row of the table.
+        Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
     rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction._fields)
@@ -126,11 +127,11 @@ class _Program:
         return self._of_product(one, result[0])
 
     def accessed(self, one: _Instruction) -> int | None:
-        """Bytes of operands and result, each once; None where a shape is unknown."""
+        """Return bytes of operands and result, each once; None for unknown shapes."""
         if one.opcode in _NOTHING - _MOVING:
             return None
         result = _tensors(one.shape)
-        # What a library call returns beside its result is room to work in.
+        # Further results of a library call are its workspace.
         returned = result[:1] if one.custom_call else result
         groups = [returned, *self._operands(one)]
         sizes = [tensor.size_bytes for group in groups for tensor in group]
@@ -162,7 +163,7 @@ class _Program:
         return self._sums[name]
 
     def _of_product(self, one: _Instruction, result: Tensor) -> int | None:
-        """Products, sums over dimensions, and what is not known."""
+        """Count the operations of products and of sums over dimensions, else None."""
         operands = [group[0] for group in self._operands(one) if group]
         if one.opcode == "dot" or "contracting" in (one.attributes or ""):
             return _dot(one.attributes, result, operands)
@@ -173,14 +174,14 @@ class _Program:
         return _reduction(one, result, operands)
 
 
-#: What moves bytes though it computes nothing.
+#: Opcodes that move bytes although they compute nothing.
 _MOVING: Final = frozenset(
     {"copy", "transpose", "slice", "concatenate", "gather", "pad", "reverse", "convert"}
 )
 
 
 def _tensors(shape: str | None) -> tuple[Tensor, ...]:
-    """The tensors of a shape; none where it is unknown."""
+    """Return the tensors of a shape; none where it is unknown."""
     found = None if shape is None else from_text(shape)
     return () if found is None else tuple(found.every())
 
@@ -201,7 +202,7 @@ def _dot(
 def _reduction(
     one: _Instruction, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
-    """Sums over dimensions, over windows and into places; None for anything else."""
+    """Count sums over dimensions, over windows and into places; None for others."""
     if one.opcode == "reduce" and operands:
         floating = operands[0].is_floating
         return operands[0].elements - result.elements if floating else 0
@@ -220,7 +221,7 @@ def _reduction(
 def _convolution(
     way: str, attributes: str | None, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
-    """A convolution, or the gradient of one that a library computes."""
+    """Count a convolution, or the gradient of one that a library computes."""
     window = read_window(attributes)
     if window is None or len(operands) < 2:
         return None

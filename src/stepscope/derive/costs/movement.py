@@ -1,4 +1,4 @@
-"""Ops that compute no floating-point number: their count is 0, and known to be."""
+"""Ops that compute no floating-point number: their operations are known to be 0."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MOVEMENT: Final = Family(
     formula="0 for looking rows up; one addition per element for their gradient",
     source="what they do",
     rules={
-        # Which rows are read, and so how many bytes, is in no recording.
+        # No recording says which rows are read, and so how many bytes.
         "aten::embedding": Rule(_none, _unknown),
         **dict.fromkeys(
             ("aten::embedding_dense_backward", "aten::embedding_backward"),
@@ -100,7 +100,7 @@ CALLERS: Final = re.compile(
 )
 
 #: Op type → places of the operands that are variables of a layer. These are the ops
-#: that layers call with their own variables; what those call in turn reads the same.
+#: that layers call with their own variables; the ops they call read the same variables.
 WEIGHTS: Final = {
     **dict.fromkeys(
         (

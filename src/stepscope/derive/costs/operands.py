@@ -64,14 +64,14 @@ class Tensor(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """What one execution was given.
+    """The operands of one execution.
 
     Attributes:
-        tensors: By operand: its tensors; several of a list of tensors, none of an
+        tensors: By operand: its tensors; several for a list of tensors, none for an
             operand that is no tensor.
         values: By operand: its plain value as JSON, None where it has none. Empty
             where plain values were not recorded.
-        equation: Of a sum over named indices (`ij,jk->ik`).
+        equation: Equation of a sum over named indices (`ij,jk->ik`), else None.
     """
 
     tensors: tuple[tuple[Tensor, ...], ...]
@@ -79,17 +79,17 @@ class Operands(NamedTuple):
     equation: str | None = None
 
     def tensor(self, place: int) -> Tensor | None:
-        """The tensor at a place; None where there is none, or a list of them."""
+        """Return the tensor at a place; None where there is none, or a list of them."""
         if place >= len(self.tensors) or len(self.tensors[place]) != 1:
             return None
         return self.tensors[place][0]
 
     def value(self, place: int) -> object:
-        """The plain value at a place; None where it is not known."""
+        """Return the plain value at a place; None where it is not known."""
         return self.values[place] if place < len(self.values) else None
 
     def every(self) -> Iterator[Tensor]:
-        """All tensors."""
+        """Yield all tensors."""
         for operand in self.tensors:
             yield from operand
 
@@ -115,7 +115,7 @@ def from_lists(
 
 
 def from_text(text: str, *, equation: str | None = None) -> Operands | None:
-    """Read `(float[16,32];float[32,10])`, or the same without parentheses.
+    """Read `(float[16,32];float[32,10])`, with or without the parentheses.
 
     Returns:
         None where the text has another form, or a size that was not known.
@@ -146,7 +146,7 @@ def _tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
 
 
 def _plain_value(text: object) -> object:
-    """`[1, 1]`, `2`, `True`, `ij,jk->ik`: what JSON does not know stays a text."""
+    """Read `[1, 1]`, `2`, `True`, `ij,jk->ik`; what is not JSON stays a text."""
     if not isinstance(text, str) or not text:
         return None
     if text in ("True", "False"):

@@ -14,7 +14,7 @@ __all__ = ["LISTS", "POINTWISE"]
 
 
 def _broadcast(given: Operands) -> tuple[int, ...] | None:
-    """Sizes after broadcasting all operands; None where there are none."""
+    """Return sizes after broadcasting all operands; None where there are none."""
     found: list[int] = []
     seen = False
     for tensor in given.every():
@@ -39,7 +39,7 @@ def _per_element(count: int) -> Rule:
 
 
 def _lists(count: int) -> Rule:
-    """Lists of tensors, element by element: the first list tells the sizes."""
+    """Make a rule for lists of tensors, element by element; the first has the sizes."""
 
     def elements(given: Operands) -> int | None:
         if not given.tensors or not given.tensors[0]:

@@ -18,7 +18,7 @@ _Sizes = tuple[int, ...]
 
 
 def _plain(left: int, right: int) -> Rule:
-    """Both operands are (…, m, k) and (…, k, n), leading sizes alike or of one."""
+    """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
 
     def result(given: Operands) -> _Sizes | None:
         shape = _shape(given.tensor(left), given.tensor(right))
@@ -32,7 +32,7 @@ def _plain(left: int, right: int) -> Rule:
 
 
 def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
-    """Sizes of the product, and the length that is summed over."""
+    """Return sizes of the product, and the length that is summed over."""
     if left is None or right is None or not left.sizes or not right.sizes:
         return None
     a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
@@ -77,7 +77,7 @@ def _layer_result(given: Operands) -> _Sizes | None:
 
 
 def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
-    """Matrices that may have been handed over transposed, which was not recorded.
+    """Count products of matrices that may have been transposed, which is not recorded.
 
     Where several readings fit and give different products, none is taken.
     """
@@ -108,7 +108,7 @@ def _transposable_result(given: Operands) -> _Sizes | None:
 
 
 def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
-    """Sizes of the result, and the number of terms that are added up in all."""
+    """Return sizes of the result, and the number of terms that are added up in all."""
     if given.equation is None or "->" not in given.equation or "." in given.equation:
         return None
     inputs, _, output = given.equation.replace(" ", "").partition("->")

@@ -16,7 +16,7 @@ _Sizes = tuple[int, ...]
 
 
 def _per_input(count: int, place: int = 0) -> Rule:
-    """So many operations per element of an operand; the result has its sizes."""
+    """Make a rule of so many operations per element; the result has equal sizes."""
 
     def flops(given: Operands) -> int | None:
         tensor = given.tensor(place)
@@ -30,12 +30,12 @@ def _per_input(count: int, place: int = 0) -> Rule:
 
 
 def _reading(count: int) -> Rule:
-    """Likewise, with a result whose sizes the operands do not tell."""
+    """Make a rule of so many operations per element, with a result of unknown sizes."""
     return Rule(_per_input(count).flops, lambda _: None)
 
 
 def _normalised(place: int, *weights: int) -> Rule:
-    """Five operations per element, and one for each weight given."""
+    """Make a rule of five operations per element, and one for each weight given."""
 
     def flops(given: Operands) -> int | None:
         tensor = given.tensor(place)
@@ -48,7 +48,7 @@ def _normalised(place: int, *weights: int) -> Rule:
 
 
 def _pooled(place: int, kernel: int) -> Rule:
-    """A window of each result; it has as many results as the stride leaves."""
+    """Make a rule for a window per result; the stride decides how many there are."""
 
     def result(given: Operands) -> _Sizes | None:
         return _pooled_sizes(given, place, kernel)

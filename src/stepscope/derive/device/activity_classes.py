@@ -1,4 +1,4 @@
-"""`activity_classes`: activities that nothing but time and place tells apart."""
+"""`activity_classes`: activities that differ in time and stream only, as one class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ActivityClasses", "activity_classes"]
 
 
 class ActivityClasses(Frozen, frozen=True):
-    """Whatever depends on these columns alone is worked out once per class.
+    """Classes of activities; what depends on these columns alone is computed per class.
 
     Attributes:
         code: int32 by row of device_activity; a row of `rows`.

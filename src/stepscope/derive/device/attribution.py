@@ -35,7 +35,7 @@ __all__ = ["OPS_SCHEMA", "ActivityOps", "NoOp", "OpEvidence", "activity_ops"]
 
 
 class OpEvidence(IntEnum):
-    """What told the op of an activity, the strongest first."""
+    """The evidence by which the op of an activity was found, the strongest first."""
 
     HLO = 1  # the instruction, found in the program
     HLO_NAME = 2  # the instruction's name; the program was not recorded
@@ -48,7 +48,7 @@ class OpEvidence(IntEnum):
 class NoOp(IntEnum):
     """Why an activity has no op."""
 
-    NAMED = 0  # it has one
+    NAMED = 0  # it has an op
     NOT_ASKED = 1  # launch calls or ops of the host were not recorded
     NO_ID = 2  # it carries no correlation id
     NO_CALL = 3  # the profile does not hold its launch call
@@ -71,11 +71,11 @@ class ActivityOps(Frozen, frozen=True):
     """One op per activity.
 
     Attributes:
-        op: int32 by row of device_activity; a row of `ops`, never negative: what
-            nothing names is row 0, `(no annotation)`.
-        ops: Columns as `OPS_SCHEMA` says. Distinct instructions are distinct rows,
-            whatever framework op they came from; `group` numbers the distinct
-            (module, name) from 0 up.
+        op: int32 by row of device_activity; a row of `ops`, never negative: an
+            activity without an op has row 0, `(no annotation)`.
+        ops: Columns `OPS_SCHEMA`. Distinct instructions are distinct rows,
+            even where they come from one framework op; `group` numbers the distinct
+            pairs (module, name) from 0 up.
         no_op: uint8 by row of device_activity; a `NoOp`.
     """
 
@@ -95,9 +95,13 @@ def activity_ops(
 ) -> ActivityOps:
     """Name the op of every activity by the strongest evidence it has.
 
-    The order is that of spec: tools, section 7.4: the HLO instruction, the op
-    annotation, the direction of a copy. Where there is none of these, the op whose
-    execution on the host encloses the launch call names it (section 12.1).
+    The order is: the HLO instruction, the op annotation, the direction of a copy. Where
+    there is none of these, the op whose execution on the host encloses the launch call
+    names the activity.
+
+    Definition:
+    docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op,
+    docs/tools/kernel_stats.md#what-is-a-row.
     """
     found = _Found(len(device_activity))
     _by_hlo(found, device_activity, event_types, strings, hlo_ops)
@@ -132,7 +136,7 @@ class _Found:
         self._count = 1
 
     def open_rows(self, candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Rows that a rule could name and that no rule has named yet."""
+        """Return rows that a rule could name and that no rule has named yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
     def add(
@@ -147,7 +151,7 @@ class _Found:
 
 
 def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
-    """Rows of `ops` with the columns given, all others null."""
+    """Return rows of `ops` with the columns given, all others null."""
     frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
     if "category" not in columns:
         frame = frame.with_columns(category=pl.col("type"))
@@ -206,7 +210,7 @@ def _by_graph(  # noqa: PLR0917 - what is known so far
 ) -> None:
     """Where the recorded instruction is a graph, the instructions inside of it.
 
-    Those of `alone` ran outside of graphs.
+    The instructions in `alone` ran outside of graphs.
     """
     inside = graph_instructions(rows, activity, event_types, hlo_ops, alone)
     rows, inside = rows[inside >= 0], inside[inside >= 0]
@@ -224,7 +228,7 @@ def _by_graph(  # noqa: PLR0917 - what is known so far
 
 
 def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `ops` of instructions, known to a program or not."""
+    """Return rows of `ops` of instructions, known to a program or not."""
     return resolved.with_columns(
         pl.coalesce("framework_op", "hlo_op").alias("name"),
         pl.coalesce("framework_type", "opcode").alias("type"),
@@ -295,7 +299,7 @@ def _by_launch(
 def _reasons(
     found: _Found, activity: pl.DataFrame, correlation: Correlation
 ) -> NDArray[np.uint8]:
-    """By activity, how far the search for its op came."""
+    """Return a `NoOp` by activity: how far the search for its op came."""
     reasons = np.where(
         correlation.launch_of_activity >= 0,
         np.uint8(NoOp.OUTSIDE),

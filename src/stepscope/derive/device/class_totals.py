@@ -24,9 +24,9 @@ class ClassTotals(Frozen, frozen=True):
     """Sums by row of `activity_classes`.
 
     Attributes:
-        all: Every activity.
-        timed: Activities that last at least 1 ps.
-        alone_ps: int64; the part during which nothing else ran on the device.
+        all: Counts and times of all activities.
+        timed: Counts and times of the activities that last at least 1 ps.
+        alone_ps: int64; time during which nothing else ran on the device.
         step_ps: int64; time of the activities that belong to a step; None where there
             are no steps, or where no activity could be assigned to one.
     """

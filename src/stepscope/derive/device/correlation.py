@@ -24,7 +24,7 @@ __all__ = ["Correlation", "correlation"]
 
 #: A table over all ids is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 8
-#: … and always up to this many.
+#: A table of up to this many entries is always worth its memory.
 _SMALL_TABLE: Final = 1 << 16
 
 
@@ -38,14 +38,14 @@ class Correlation(Frozen, frozen=True):
     Attributes:
         launch_of_activity: int32 by row of device_activity; the row of launches with
             the same process and id, -1 where there is none.
-        activity_count_of_launch: int32 by row of launches.
+        activity_count_of_launch: int32 by row of launches; the number of activities
+            that the launch call put on devices.
         queue_empty: By row of device_activity; True where the device did nothing from
             the begin of the launch call until the activity began, so that the
-            activity waited for the host alone. False
-            without a launch call.
-        latency_ps: int64 by row of device_activity; from the end of the launch call
-            to the begin of the activity where the queue was empty, else 0.
-        notes: What did not match or contradicts itself.
+            activity waited for the host alone. False without a launch call.
+        latency_ps: int64 by row of device_activity; the time from the end of the
+            launch call to the begin of the activity where the queue was empty, else 0.
+        notes: Activities without launch calls, and contradictions between the two.
     """
 
     launch_of_activity: NDArray[np.int32]
@@ -63,7 +63,7 @@ def correlation(
 ) -> Correlation:
     """Match activities with launch calls by process and correlation id.
 
-    Many activities of one call (graphs) and calls without activity are normal. Where
+    It is normal that one call has many activities (graphs) or none. Where
     either side recorded no process at all, the id alone decides. Of several calls
     with one id the last row counts, as for the producer.
     """
@@ -96,7 +96,7 @@ def correlation(
 def _matched(
     activity: pl.DataFrame, launches: pl.DataFrame
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The launch of each activity, and the activities of each launch."""
+    """Return the launch of each activity, and the activities of each launch."""
     found = np.full(len(activity), -1, np.int32)
     counts = np.zeros(len(launches), np.int32)
     has_id = activity["correlation"].is_not_null()
@@ -131,7 +131,7 @@ def _with_process(
     called: NDArray[np.int64],
     shared: tuple[NDArray[np.int64], NDArray[np.int64], int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ids of several processes as ids of one: the processes one after the other."""
+    """Map ids of several processes to ids of one, the processes one after the other."""
     ours, theirs, processes = shared
     least = min(int(ids.min()), int(called.min()))
     spread = max(int(ids.max()), int(called.max())) - least + 1
@@ -146,7 +146,7 @@ def _with_process(
 def _shared_processes(
     activity: pl.DataFrame, launches: pl.DataFrame
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int] | None:
-    """Small numbers of the processes of both sides; None where they decide nothing."""
+    """Number the processes of both sides; None where they decide nothing."""
     sides = (activity["process"], launches["process"])
     if any(side.null_count() == len(side) for side in sides):
         return None
@@ -159,7 +159,7 @@ def _shared_processes(
 
 
 def _busy_before(timeline: DeviceTimeline) -> NDArray[np.int64]:
-    """By activity: the latest end among those of its device that started before it."""
+    """Return by activity the latest end on its device of those started before."""
     found = np.empty(timeline.row_count, np.int64)
     for device in timeline.devices:
         until = np.empty(len(device.rows), np.int64)

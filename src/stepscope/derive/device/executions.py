@@ -39,11 +39,12 @@ class DeviceExecutions(Frozen, frozen=True):
     Attributes:
         rows: `device`, `group`, `executions`, `largest_kernel_count` (activities
             of one kernel, the most frequent one of each program), `eager`, `function`
-            (executions known to be so).
+            (executions known to have run eagerly, and as part of a function).
         owner: int32 by execution of `host_op_events`: the row of `rows` all of whose
             work it launched; -1 where it launched nothing, or work of several ops or
             devices.
-        launched: bool likewise: it put work on a device.
+        launched: bool by execution of `host_op_events`; True where the execution put
+            work on a device.
     """
 
     rows: pl.DataFrame
@@ -66,8 +67,8 @@ def device_executions(
 
     An execution is one event of the op on the host inside which activities of the op
     were launched. Activities that no such event launched count by the kernel of the
-    op that occurs most often among them, program by program: an execution runs each of
-    its kernels at least once, and one of another program runs other kernels.
+    op that occurs most often among them, program by program: an execution runs each
+    kernel of its program at least once.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
@@ -109,10 +110,10 @@ def device_executions(
 def _kernels_of(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
 ) -> pl.DataFrame:
-    """By class: device, group and program of the op, and what is one kernel of it.
+    """Return by class the op's device, group and program, and its kernel.
 
-    All spellings of one copy are one. What nothing names is no single op: each of its
-    activities is an execution, as of one kernel.
+    All spellings of one copy are one op. Activities that nothing names are no single
+    op: each of them counts as an execution.
     """
     classes, ops = activity_classes.rows, activity_ops.ops
     unnamed = ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
@@ -155,7 +156,7 @@ def _executions(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> NDArray[np.int32] | None:
-    """By activity: the execution of its own op that launched it, -1 for none.
+    """Return by activity the execution of its own op that launched it, -1 for none.
 
     None where no launch call was made inside an op.
     """
@@ -172,9 +173,9 @@ def _executions(
 
 
 def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:
-    """By op of device activities: the row of the same op of the host, -2 for none.
+    """Return by device op the row of the host op with its name and type, -2 for none.
 
-    An annotation on the device need not tell the type; then the name decides.
+    An annotation on the device may lack the type; then the name decides.
     """
     found = device.select("name", "type")
     rows = host.select("name", "type").with_row_index("row").cast({"row": pl.Int32})
@@ -219,7 +220,7 @@ def _distinct_executions(
 
 
 def _largest_kernel(of_class: pl.DataFrame, counts: NDArray[np.int64]) -> pl.DataFrame:
-    """By device and group: the activities of each program's most frequent kernel."""
+    """Count activities of each program's commonest kernel by device and group."""
     return (
         of_class.with_columns(n=pl.Series(counts).cast(pl.Int64))
         .group_by("device", "group", "program", "type")
@@ -234,7 +235,7 @@ def _largest_kernel(of_class: pl.DataFrame, counts: NDArray[np.int64]) -> pl.Dat
 def _stored_eager(
     trace: TraceData, device_activity: pl.DataFrame, stats: pl.DataFrame | Unavailable
 ) -> NDArray[np.int8] | None:
-    """By activity: 1 or 0 as the producer stored it, -1 where it did not."""
+    """Return by activity 1 or 0 as the producer stored it, -1 where it did not."""
     handle = find_handle(trace.strings, StatKey.IS_EAGER)
     if handle < 0 or isinstance(stats, Unavailable):
         return None
@@ -250,7 +251,7 @@ def _stored_eager(
 def _with_stored(
     rows: pl.DataFrame, place: NDArray[np.int32], stored: NDArray[np.int8]
 ) -> pl.DataFrame:
-    """Divide executions as the stored marks of their activities are divided."""
+    """Divide executions in the proportion of their activities' stored marks."""
     eager, function = (
         np.bincount(place[stored == flag], minlength=len(rows))
         for flag in (_EAGER, _FUNCTION)

@@ -1,4 +1,4 @@
-"""`exposure`: the part of device work that nothing else on the device hides."""
+"""`exposure`: the time in which device work runs alone on its device."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Exposure(Frozen, frozen=True):
     """What runs alone on its device.
 
     Attributes:
-        alone_ps: int64 by row of device_activity; the time in which no other activity
-            of the device runs.
+        alone_ps: int64 by row of device_activity; the time in which the activity runs
+            and no other one of the device does.
         group_ps: Device → int64 by `group` of the ops of `activity_ops`; the time in
             which only activities of this group run on it.
         busy_ps: Device → length of the union of its activities.
-        hull_ps: Device → from its first begin to its last end.
+        hull_ps: Device → time from its first begin to its last end.
     """
 
     alone_ps: NDArray[np.int64]
@@ -40,7 +40,10 @@ class Exposure(Frozen, frozen=True):
 
 
 def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
-    """Sweep each device once (spec: tools, section 10: exposed time)."""
+    """Sweep each device once.
+
+    Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
+    """
     found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
     group_of_op = activity_ops.ops["group"].to_numpy()
     group = group_of_op[activity_ops.op]

@@ -1,10 +1,9 @@
 """Which instructions of a compiled program the kernels of a replayed graph carry out.
 
-XLA runs stretches of a program as one graph (a command buffer), and its tracer notes
-the graph as the instruction of all of its kernels. What is inside is told by the
-program itself: a generated kernel is named after its instruction, and what lies between
-two such kernels is, in the order of the program's schedule, what lies between their
-instructions.
+XLA runs stretches of a program as one graph (a command buffer), and its tracer records
+the graph as the instruction of all of its kernels. The program shows what is inside: a
+generated kernel is named after its instruction, and the kernels between two such
+kernels carry out the instructions that the schedule has between theirs.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["graph_instructions"]
 
-#: A kernel's name has no other letters; what an instruction's has beside them is "_".
+#: Characters of an instruction's name that are "_" in its kernel's name.
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 _NUMBERS: Final = re.compile(r"(?:_\d+)+$")
 #: Instructions that put nothing on a device, or only what they call does.
@@ -52,7 +51,7 @@ def graph_instructions(
     hlo_ops: pl.DataFrame,
     alone: NDArray[np.int32],
 ) -> NDArray[np.int64]:
-    """The instruction of each activity of a graph.
+    """Return the instruction of each activity of a graph.
 
     Args:
         rows: Rows of device_activity, ascending, with a program and a recorded
@@ -63,7 +62,7 @@ def graph_instructions(
         alone: Rows of hlo_ops that other activities carry out by themselves.
 
     Returns:
-        Row of hlo_ops for each of `rows`; -1 where nothing tells it for certain.
+        Row of hlo_ops for each of `rows`; -1 where it is not certain.
     """
     found = np.full(len(rows), _NONE, np.int64)
     programs = device_activity["program"].fill_null(_NONE).to_numpy()[rows]
@@ -131,13 +130,13 @@ class _Program:
         self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
     def instructions_of(self, kernels: Sequence[str | None]) -> list[int]:
-        """Row of each kernel of one graph, in order of time; None is a memset."""
+        """Return the row of each kernel of a graph in time order; None is a memset."""
         found = [_NONE] * len(kernels)
         used: set[int] = set()
         for at, kernel in enumerate(kernels):
             row = self._by_name.get(kernel or "", _NONE)
-            # An instruction runs once a graph. A second kernel of its name is that of
-            # another one that does the same, which XLA compiles once.
+            # An instruction runs once per graph. A second kernel of its name belongs to
+            # another instruction that does equal work, which XLA compiles once.
             if row not in used and row != _NONE:
                 found[at] = row
                 used.add(row)
@@ -152,14 +151,14 @@ class _Program:
         return found
 
     def _may_be(self, kernel: str | None, row: int) -> bool:
-        """Whether a kernel can carry out an instruction, as far as its name tells."""
+        """Return whether by its name a kernel can carry out an instruction."""
         if kernel is None or kernel not in self._by_name or row == _NONE:
             return True
         instruction = _NOT_IN_NAMES.sub("_", self._names[row])
         return _stem(kernel) == _stem(instruction)
 
     def _between(self, before: int, after: int) -> list[int]:
-        """What the schedule has between two instructions of one computation."""
+        """Return the rows of the schedule between two instructions of a computation."""
         ends = [self._place[row] for row in (before, after) if row != _NONE]
         if not ends or len({computation for computation, _ in ends}) > 1:
             return []
@@ -170,12 +169,12 @@ class _Program:
 
 
 def _stem(name: str) -> str:
-    """What instructions that are compiled once have in common of their names."""
+    """Return the part of the name that instructions compiled as one have in common."""
     return _NUMBERS.sub("", name)
 
 
 def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Begin and end of each stretch that nothing is known of."""
+    """Yield begin and end of each stretch of unknown instructions."""
     at = 0
     for unknown, group in groupby(found, key=lambda row: row == _NONE):
         length = len(list(group))
@@ -185,10 +184,10 @@ def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _shared_out(kernels: Sequence[str | None], between: Sequence[int]) -> list[int]:
-    """The instructions of a stretch of kernels, given those that lie there.
+    """Return the instructions of a stretch of kernels, given those that lie there.
 
-    All belong to a single one. Of several each must have one kernel, with the memsets
-    before it; else nobody can tell where one ends.
+    All kernels belong to a single instruction. Of several instructions each must have
+    one kernel, with the memsets before it; else it is unknown where one ends.
     """
     if len(between) == 1:
         return [between[0]] * len(kernels)

@@ -29,7 +29,8 @@ __all__ = ["KERNEL_KEY", "Kernels", "kernels", "launch_dimensions"]
 
 _COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 
-#: What makes a row of the kernel table (docs/tools/kernel_stats.md#what-is-a-row).
+#: The columns that together identify a row of the kernel table. Definition:
+#: docs/tools/kernel_stats.md#what-is-a-row.
 KERNEL_KEY: Final = (
     "kernel_name",
     "op_name",
@@ -66,10 +67,10 @@ class Kernels(Frozen, frozen=True):
             `shared_memory_bytes`, `occupancy_percent` and `occupancy_limiter`
             (recorded, else computed where everything that it needs is known),
             `tensor_core_evidence`, `precision` ("16", "32", "64", "tf32"; null for
-            what does not compute), `precision_evidence`, `count`, `total_ps`,
+            activities that do not compute), `precision_evidence`, `count`, `total_ps`,
             `min_ps`, `max_ps`, `exposed_ps`, `step_ps` (null without steps). Null
             means unknown; `op_name` is "" where nothing names the op.
-        without_geometry: Why launch shapes are unknown as a whole; None where not.
+        without_geometry: Why all launch shapes are unknown; None where some are known.
     """
 
     rows: pl.DataFrame
@@ -89,7 +90,7 @@ def kernels(
 ) -> Kernels:
     """Describe the kernels and collectives that took time.
 
-    Whatever has launch details is a kernel, also where it copies or fills memory.
+    An activity with launch details is a kernel, even if it copies or fills memory.
     """
     rows = activity_classes.rows.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),
@@ -169,7 +170,7 @@ def _precision() -> pl.Expr:
 def _with_names(
     rows: pl.DataFrame, event_types: pl.DataFrame, ops: pl.DataFrame
 ) -> pl.DataFrame:
-    """Names of kernels, and of the ops that something names."""
+    """Return names of kernels, and of ops where they have a name."""
     op_names = ops.select(
         pl.when(~pl.col("evidence").is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)]))
         .then("name")

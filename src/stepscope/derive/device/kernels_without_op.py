@@ -1,4 +1,4 @@
-"""What is said of kernels that belong to no op, with the reasons and their time."""
+"""The note on kernels that belong to no op, with the reasons and their time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REASONS: Final = {
 def kernels_without_op(
     device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> list[QualityNote]:
-    """At most one note, on kernels and collectives; none where all have an op."""
+    """Return one note on kernels and collectives; none where all have an op."""
     kernel = device_activity["kind"].is_in(["kernel", "collective"])
     rows = (
         device_activity.select("dur_ps")

@@ -39,23 +39,26 @@ _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 class LaunchFacts(Frozen, frozen=True):
-    """Numbers about the launches of one host.
+    """What launching work costs on one host.
 
     Attributes:
-        latency_ps: Median from the begin of a launch call to its activity, where the
-            device was idle with nothing queued; assumed where samples are few.
-        latency_samples: Launches it rests on; 0 where it is assumed.
-        switch_ps: Idle time up to this long is the device's own business.
+        latency_ps: Median time from the begin of a launch call to its activity, where
+            the device was idle with nothing queued; assumed where samples are few.
+        latency_samples: Number of launches that `latency_ps` is the median of; 0 where
+            it is assumed.
+        switch_ps: Longest idle time that is put down to the device itself, which
+            switches between activities.
         median_call_ps: Median duration of the calls that launched something; None
             where nothing was launched.
         median_kernel_ps: Median duration of a kernel; None without kernels.
-        kernels: Number of kernels.
-        graph_percent: Share of the kernels' time that rows of replayed graphs hold;
-            None without kernels.
-        clock_error_ps: How far activities begin before their own launch call (99th
-            percentile of those that do); 0 where none does.
-        lost: Launches whose activity must have been dropped while recording.
-        long_kernel_ps: 95th percentile of the kernels' durations; None without.
+        kernels: Number of kernels on all devices.
+        graph_percent: Share of the kernels' time that lies in replayed graphs, in
+            percent; None without kernels.
+        clock_error_ps: Time by which activities begin before their own launch call
+            (99th percentile of those that do); 0 where none does.
+        lost: Number of launches whose activity must have been dropped while recording.
+        long_kernel_ps: 95th percentile of the kernels' durations; None without
+            kernels.
     """
 
     latency_ps: int
@@ -136,7 +139,7 @@ def _lost(launches: pl.DataFrame, used: NDArray[np.bool_]) -> int:
 def _queued_at(
     launch_of: NDArray[np.int32], returned_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """When the launch call of each activity had returned; never where unknown."""
+    """Return when the launch call of each activity returned; never where unknown."""
     queued = np.full(len(launch_of), np.iinfo(np.int64).max)
     known = launch_of >= 0
     queued[known] = returned_ps[launch_of[known]]
@@ -150,7 +153,7 @@ def _switch_ps(
     queued_ps: NDArray[np.int64],
     latency_ps: int,
 ) -> int:
-    """The p10 of gaps on one stream that no launch can have caused."""
+    """Return the 10th percentile of the gaps on a stream that no launch can cause."""
     gap = start_ps[1:] - end_ps[:-1]
     same = track[1:] == track[:-1]
     in_time = queued_ps[1:] <= end_ps[:-1] - 2 * latency_ps

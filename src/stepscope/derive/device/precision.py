@@ -36,7 +36,7 @@ KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 class PrecisionEvidence(IntEnum):
-    """What decided the width, in the order of asking.
+    """The evidence that decided the width, in the order in which it is tried.
 
     Definition: docs/definitions/device-work.md#width-of-a-kernel.
     """
@@ -49,12 +49,12 @@ class PrecisionEvidence(IntEnum):
 
 
 class Width(NamedTuple):
-    """16 (and narrower) or 32 (and wider) bits.
+    """The width of the numbers that a kernel computes with.
 
     Attributes:
-        bits: 16 or 32.
-        fp64: It is 64 bits, which the two classes do not tell.
-        tf32: 32-bit operands, computed with 19 bits on matrix units.
+        bits: 16 for 16 bits and fewer, 32 for 32 bits and more.
+        fp64: Whether the operands have 64 bits; `bits` is 32 then.
+        tf32: Whether 32-bit operands are cut to 19 bits on matrix units.
     """
 
     bits: int
@@ -87,14 +87,14 @@ _NARROW_PARTS: Final = (
     *("h16816", "s884gemm_fp16", "nvjet_hsh", "nvjet_hss", "nvjet_tst", "nvjet_tss"),
     "nvjet_q",
 )
-#: The architecture stands between the name of the library and its types.
+#: In these names the architecture comes between the library and the types.
 _NVJET: Final = re.compile(r"nvjet_sm\d+_")
 #: Shapes of matrix instructions; 16-bit operands unless the name says `tf32`.
 _MATRIX_SHAPES: Final = ("s884", "s1688", "s16816")
 _WIDE_PARTS: Final = ("sgemm", "f32", "float", "nvjet_sss")
 _DOUBLE_PARTS: Final = ("dgemm", "f64", "double", "fp64")
 
-#: Libraries of AMD write the operand's type behind two index blocks.
+#: Libraries of AMD write the operand's type after two index blocks.
 _TENSILE: Final = re.compile(r"Cijk_[A-Za-z]+_[A-Za-z]+_(F8|B8|I8|[A-Z])")
 _TENSILE_TYPES: Final = {
     **dict.fromkeys(("H", "B", "F8", "B8", "I8"), _NARROW),
@@ -110,11 +110,11 @@ class Precision(Frozen, frozen=True):
     Attributes:
         bits: uint8; 16 or 32; 0 for what does not compute (collectives, copies,
             memsets).
-        fp64: Computes with 64 bits.
-        tf32: Computes with 32-bit operands cut to 19 bits.
+        fp64: bool; the kernel computes with 64 bits.
+        tf32: bool; the kernel computes with 32-bit operands cut to 19 bits.
         evidence: uint8; a `PrecisionEvidence`.
-        of_class: uint8, shape (classes, 4): the same columns by row of
-            `activity_classes`.
+        of_class: uint8, shape (classes, 4): `bits`, `fp64`, `tf32`, `evidence` by row
+            of `activity_classes`.
     """
 
     bits: NDArray[np.uint8]
@@ -134,8 +134,8 @@ def precision(
     """Decide the width of every kernel.
 
     The element types of the HLO instruction decide, else those of the recorded
-    shapes, else the kernel's name; a kernel of which nothing tells is taken for 32
-    bits, and its evidence says that this is the default.
+    shapes, else the kernel's name. A kernel of unknown width is taken to compute with
+    32 bits, and its evidence is the default one.
 
     Definition: docs/definitions/device-work.md#width-of-a-kernel.
     """
@@ -170,7 +170,7 @@ def precision(
             if width is not None
         )
         if width == _WIDE and by_name.get(type_) == _TF32:
-            # The operands are 32 bits wide; that they are cut stands in the name alone.
+            # The operands are 32 bits wide; only the name says that they are cut.
             width = _TF32
         of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
     code = activity_classes.code
@@ -179,7 +179,7 @@ def precision(
 
 
 def width_of_element(element: str | None) -> Width | None:
-    """The width of an HLO element type; None where it decides nothing."""
+    """Return the width of an HLO element type; None where it decides nothing."""
     if element is None:
         return None
     lowered = element.lower()
@@ -187,7 +187,7 @@ def width_of_element(element: str | None) -> Width | None:
 
 
 def width_of_shape(shape: str) -> Width | None:
-    """The width that recorded operand shapes name; None where they name none."""
+    """Return the width that recorded operand shapes name; None where they name none."""
     lowered = shape.lower()
     if any(part in lowered for part in ("half", "bfloat16", "float8", "f8e")):
         return _NARROW
@@ -197,7 +197,7 @@ def width_of_shape(shape: str) -> Width | None:
 
 
 def width_of_name(name: str) -> Width | None:
-    """The width that a kernel's name tells; None where it tells none."""
+    """Return the width that a kernel's name states; None where it states none."""
     tensile = _TENSILE.search(name)
     if tensile:
         return _TENSILE_TYPES.get(tensile[1])

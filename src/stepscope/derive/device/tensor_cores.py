@@ -41,8 +41,9 @@ class TensorCoreEvidence(IntEnum):
     NAME_UNCONFIRMED = 2  # a part of the name that was not yet seen with a counter
 
 
-#: Parts of lower-case kernel names (docs/tools/kernel_stats.md#how-each-number-is-defined), those that counters of
-#: an H100 found to use matrix units among them (tests/data/gpu/kernels).
+#: Parts of lower-case names of kernels that use matrix units, among them those that
+#: counters of an H100 confirmed (tests/data/gpu/kernels). Definition:
+#: docs/tools/kernel_stats.md#how-each-number-is-defined.
 _PARTS: Final = (
     *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
     *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
@@ -54,8 +55,8 @@ _PARTS: Final = (
 _UNCONFIRMED_PARTS: Final = (
     *("gmma", "tcgen05", "utcmma", "sm100_", "flash_bwd", "fmha", "sdpa", "imma"),
 )
-#: Parts of names that hold one of the above, but whose kernels a counter saw to execute
-#: no matrix instruction: on vector lanes, or beside the product.
+#: Parts of names that also contain one of the above, but whose kernels executed no
+#: matrix instruction by a counter: they compute on vector lanes, or prepare a product.
 _WITHOUT: Final = (
     *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
     *("flash_bwd_convert", "flash_bwd_dot_do_o"),
@@ -92,11 +93,12 @@ class TensorCores(Frozen, frozen=True):
     """Arrays by row of device_activity; 1 yes, 0 no, -1 unknown.
 
     Attributes:
-        uses: int8; the kernel holds matrix instructions. 0 for what does not compute.
+        uses: int8; the kernel holds matrix instructions. 0 for activities that do not
+            compute.
         eligible: int8; the op is a matrix product or convolution and the device has
             matrix units.
         evidence: uint8; a `TensorCoreEvidence`, for `uses`.
-        of_class: int8, shape (classes, 3): the same columns by row of
+        of_class: int8, shape (classes, 3): `uses`, `eligible` and `evidence` by row of
             `activity_classes`.
     """
 
@@ -115,10 +117,12 @@ def tensor_cores(
     devices: pl.DataFrame | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> TensorCores:
-    """Judge every kernel by its name and every op by its type (section 12.2).
+    """Judge every kernel by its name and every op by its type.
 
-    Names that say nothing about their instructions, ops that nothing names, and
-    devices whose kernels are named otherwise are unknown rather than without.
+    The answer is unknown, not no, for names that say nothing about their instructions,
+    for activities without an op, and for devices whose kernels are named otherwise.
+
+    Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """
     rows = activity_classes.rows
     able, others = _able_devices(devices)
@@ -157,7 +161,7 @@ def tensor_cores(
 
 
 def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
-    """What a kernel's name says about matrix instructions; None where nothing."""
+    """Read a kernel's name for matrix instructions; None where it does not say."""
     lowered = name.lower()
     if any(part in lowered for part in _SILENT_PARTS):
         return None, TensorCoreEvidence.NONE
@@ -171,17 +175,17 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
 
 
 def is_matmul_type(op_type: str) -> bool:
-    """Whether an op type is a matrix product or a convolution."""
+    """Return whether an op type is a matrix product or a convolution."""
     return _TYPES.match(op_type) is not None
 
 
 def is_matmul_name(op_name: str) -> bool:
-    """Whether the name of an op without a type is that of such an op."""
+    """Return whether the name of an op without a type is that of such an op."""
     return _NAMES.search(op_name) is not None
 
 
 def is_matmul_equation(equation: str) -> bool:
-    """Whether an einsum equation contracts two operands into one."""
+    """Return whether an einsum equation contracts two operands into one."""
     inputs, arrow, output = equation.partition("->")
     return bool(arrow) and "->" not in output and inputs.count(",") == 1
 
@@ -189,7 +193,7 @@ def is_matmul_equation(equation: str) -> bool:
 def _eligible_ops(
     ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable
 ) -> list[bool | None]:
-    """By row of ops: whether it is a matrix product or convolution; None unknown."""
+    """Return by op whether it is a matrix product or convolution; None unknown."""
     matmul = [] if isinstance(hlo_ops, Unavailable) else hlo_ops["matmul"].to_list()
     found: list[bool | None] = []
     for name, op_type, hlo, opcode, evidence in ops.select(
@@ -209,7 +213,7 @@ def _eligible_ops(
 def _able_devices(
     devices: pl.DataFrame | Unavailable,
 ) -> tuple[dict[int, bool], set[int]]:
-    """GPUs of known capability → whether they have the units; what is no GPU."""
+    """Return whether each GPU of known capability has the units, and what is no GPU."""
     if isinstance(devices, Unavailable):
         return {}, set()
     others = devices.filter(pl.col("type") != "GPU")["device"].to_list()

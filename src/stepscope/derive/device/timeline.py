@@ -20,10 +20,10 @@ class DeviceRows(Frozen, frozen=True):
     """One device's activities, all streams together.
 
     Attributes:
-        device: Ordinal.
-        rows: Rows of device_activity, starts ascending, ties as they stand.
-        start_ps: Their starts.
-        dur_ps: Their durations.
+        device: Ordinal of the device.
+        rows: Rows of device_activity by start; equal starts in the table's order.
+        start_ps: Starts of `rows`.
+        dur_ps: Durations of `rows`.
     """
 
     device: int
@@ -37,7 +37,7 @@ class DeviceTimeline(Frozen, frozen=True):
 
     Attributes:
         devices: One entry per device that has activity, ordinals ascending.
-        row_count: Rows of device_activity.
+        row_count: Number of rows of device_activity.
     """
 
     devices: tuple[DeviceRows, ...]

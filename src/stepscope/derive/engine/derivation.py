@@ -17,8 +17,8 @@ class Derivation(NamedTuple):
     """What the signature of a derivation says.
 
     Attributes:
-        name: Of the function, and of the parameter of whoever needs its value.
-        inputs: Its parameters; for each, whether it takes an `Unavailable` as it is.
+        name: Name of the function, and of the parameter of derivations that use it.
+        inputs: Parameter → whether the function accepts an `Unavailable` for it.
             Where it does not, an `Unavailable` input is the result.
         compute: The function.
     """
@@ -35,10 +35,10 @@ def declared(
 
     Args:
         functions: Pure functions of keyword-only parameters.
-        given: Names of the inputs that are no derivations.
+        given: Names of the inputs that are not derivations.
 
     Raises:
-        TypeError: A signature does not say what is needed; the message names the
+        TypeError: A signature lacks what is needed; the message names the
             function and the parameter.
     """
     found: dict[str, Derivation] = {}
@@ -76,7 +76,7 @@ def _read(function: Callable[..., object]) -> Derivation:
 
 
 def _names_unavailable(annotation: str) -> bool:
-    """Whether a union, which is not evaluated, has `Unavailable` among its members."""
+    """Return whether an unevaluated union has the member `Unavailable`."""
     if "Unavailable" not in annotation:
         return False
     members = [ast.parse(annotation, mode="eval").body]

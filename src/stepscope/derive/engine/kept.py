@@ -12,7 +12,7 @@ __all__ = ["Kept"]
 
 
 class Kept:
-    """Values by key. Several threads may ask for one; those that come later wait."""
+    """Values by key; while one thread computes a value, others that ask for it wait."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, object] = {}
@@ -23,7 +23,7 @@ class Kept:
         return key in self._values
 
     def get(self, key: Hashable, compute: Callable[[], object]) -> object:
-        """The value of a key; an error of `compute` is not kept."""
+        """Return the value of a key; an error of `compute` is not kept."""
         with self._lock:
             if key in self._values:
                 return self._values[key]

@@ -16,12 +16,12 @@ __all__ = ["compute_all", "worth_threads"]
 
 _Name = TypeVar("_Name")
 
-#: Below so many events threads gain some twenty milliseconds, which nobody notices.
+#: Below this many events threads gain some twenty milliseconds, too little to notice.
 _ALONE_EVENTS: Final = 200_000
 
 
 def worth_threads(events: int) -> int:
-    """How many threads so many events are worth; 1 also where kernels keep the lock."""
+    """Return how many threads to use for so many events; 1 if kernels keep the lock."""
     if not wire.COMPILED or events < _ALONE_EVENTS:
         return 1
     return core_count()
@@ -34,17 +34,17 @@ def compute_all(
     threads: int,
     one_by_one: Collection[_Name] = (),
 ) -> None:
-    """Call `compute` for every name, for its inputs before; the calling thread helps.
+    """Call `compute` for every name after its inputs; the calling thread takes part.
 
     An error ends the rest and is raised when all have stopped.
 
     Args:
-        inputs: By name: what is computed before it.
-        compute: Computes one.
+        inputs: Name → the names that are computed before it.
+        compute: Computes the value of one name.
         threads: How many may compute side by side.
-        one_by_one: Those that keep the interpreter to themselves: side by side they
-            would only wait for each other. Each comes as early as it can, beside
-            something else.
+        one_by_one: Names whose computation holds the interpreter's lock: side by side
+            they would only wait for each other. Each runs as early as it can, beside
+            names that do not hold the lock.
     """
     queue = _Queue(inputs, one_by_one)
     helpers = [
@@ -61,7 +61,7 @@ def compute_all(
 
 
 class _Queue(Generic[_Name]):
-    """What is to be computed, for several threads."""
+    """The names still to be computed, shared by several threads."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Queue(Generic[_Name]):
             return first
 
     def _able(self) -> list[_Name]:
-        """What could be computed now."""
+        """Return names whose inputs are all computed."""
         if self.errors:
             return []
         if self._one_runs:
@@ -118,9 +118,10 @@ class _Queue(Generic[_Name]):
 def _urgencies(
     inputs: Mapping[_Name, Iterable[_Name]],
 ) -> dict[_Name, tuple[int, int]]:
-    """How many computations wait for each name, one after another and in all.
+    """Count the computations that wait for each name: the longest chain, and all.
 
-    What the longest chain waits for comes first, so that no thread has it at last.
+    The name that the longest chain waits for comes first, so that no thread is left
+    with that chain at the end.
     """
     order = [*TopologicalSorter(inputs).static_order()]
     chain = dict.fromkeys(order, 0)

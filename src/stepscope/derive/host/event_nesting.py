@@ -1,4 +1,4 @@
-"""`event_nesting`: who contains whom, with asynchronous work kept apart."""
+"""`event_nesting`: which event contains which, asynchronous work left out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def event_nesting(
 ) -> Nesting:
     """Nest all events but those whose value `_a` marks them as asynchronous.
 
-    Such events are shown on a thread's track without having run there.
+    Asynchronous events are shown on a thread's track without having run there.
 
     Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
     """

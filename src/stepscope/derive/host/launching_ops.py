@@ -28,7 +28,7 @@ class LaunchingOps(Frozen, frozen=True):
         execution: int32 by row of launches; a place in the arrays of
             `host_op_events`.
         op: int32 by row of launches; a row of `ops`.
-        ops: The ops of `host_op_events`.
+        ops: `HostOpEvents.ops`.
     """
 
     execution: NDArray[np.int32]
@@ -50,13 +50,13 @@ def launching_ops(
     label = np.full(len(event_nesting.parent), -1, np.int32)
     label[host_op_events.event[chosen]] = chosen
     event = handles(launches, "event")
-    # Nothing before the first op event or behind the last launch call matters.
+    # Nothing before the first op event or after the last launch call matters.
     begin = int(host_op_events.event[chosen[0]]) if len(chosen) else 0
     end = max(int(event.max(initial=-1)) + 1, begin)
     answer = inherit(event_nesting.parent, label, begin, end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     execution = label[event]
-    # The place behind the last execution stands for none.
+    # The place after the last execution stands for none.
     op = np.append(host_op_events.op, np.int32(-1))[execution]
     return LaunchingOps(execution, op, ops)

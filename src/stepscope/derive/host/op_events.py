@@ -50,19 +50,19 @@ class HostOpEvents(Frozen, frozen=True):
     """One entry per execution of an op on a host thread.
 
     Attributes:
-        event: int32; rows of events, ascending.
-        op: int32; rows of `ops`.
-        start_ps: int64; their starts.
-        dur_ps: int64; their durations.
-        self_ps: int64; the time in which no op inside it runs. On each thread they
-            add up to the length of the union of its op events.
-        outermost: False where the same op already runs around it, so that its time
-            is part of that one's.
-        eager: int8; 1 run at once, 0 as part of a function, -1 unknown.
-        ops: Distinct ops, columns as `HOST_OPS` says.
-        without_values: Why the values of events could not be read, which alone tell
-            instructions of compiled programs and, in part, what ran eagerly; None
-            where they could.
+        event: int32; row of events of each execution, ascending.
+        op: int32; row of `ops` of each execution.
+        start_ps: int64; start of each execution.
+        dur_ps: int64; duration of each execution.
+        self_ps: int64; time in which no op inside the execution runs. The self times
+            of a thread add up to the length of the union of its op events.
+        outermost: False where an execution of the same op encloses this one, whose
+            time is then part of that execution's.
+        eager: int8; 1 where the op ran at once, 0 as part of a function, -1 unknown.
+        ops: Distinct ops, columns `HOST_OPS`.
+        without_values: Why the values of events could not be read; None where they
+            could. Only values identify instructions of compiled programs and, in part,
+            ops that ran eagerly.
     """
 
     event: NDArray[np.int32]
@@ -88,10 +88,10 @@ def host_op_events(
 ) -> HostOpEvents:
     """Find the op events of all host threads.
 
-    These are events whose name is an op's, ops that ran eagerly, input stages,
-    instructions of compiled programs, and calls that carry an op's annotation. Never
+    Op events are events whose name is an op's, ops that ran eagerly, input stages,
+    instructions of compiled programs, and calls that carry an op's annotation; never
     allocator events, markers, wrappers or frames. Where several nested events stand
-    for one execution it counts once.
+    for one execution, it counts once.
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
@@ -152,7 +152,7 @@ class _Candidates:
         *,
         rank: int | NDArray[np.int32],
     ) -> None:
-        """Say which row of `named` each event is; a code of -1 leaves it alone.
+        """Assign a row of `named` to each event; a code of -1 leaves the event alone.
 
         Rows of events ascend.
         """
@@ -162,14 +162,14 @@ class _Candidates:
             rank = rank if isinstance(rank, int) else rank[known]
         if len(rows):
             ranks = np.full(len(rows), rank, np.int32)
-            # Rows of 64 bits: what is looked up by them need not convert them.
+            # Rows of 64 bits, so that look-ups need not convert them.
             op = code + np.int32(self._count)
             self._found.append((rows.astype(np.int64, copy=False), op, ranks))
             self._count += len(named)
             self.frames.append(named.select(*HOST_OPS))
 
     def unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """True where no rule has named an event yet."""
+        """Return True where no rule has named an event yet."""
         free = np.ones(len(rows), np.bool_)
         for named, *_ in self._found:
             at = np.minimum(np.searchsorted(named, rows), len(named) - 1)
@@ -196,7 +196,7 @@ class _Candidates:
 
 
 def _frame(name: pl.Series, **columns: pl.Series | int | bool) -> pl.DataFrame:
-    """Rows of `HOST_OPS` with the columns given, all others null."""
+    """Return rows of `HOST_OPS` with the columns given, all others null."""
     frame = name.alias("name").to_frame()
     for column, dtype in HOST_OPS.items():
         if column == "name":
@@ -246,7 +246,7 @@ def _by_name(
 def _eager_wrappers(
     found: _Candidates, trace: TraceData, values: Mapping[str, StatRows]
 ) -> None:
-    """`EagerExecute` with the op's type as a value; functions are no ops."""
+    """Name `EagerExecute` events by the op's type, a value; functions are no ops."""
     owner, code, texts = text_codes(trace, values[StatKey.EAGER_OP])
     functions, is_func = int_values(values[StatKey.IS_FUNC])
     plain = ~np.isin(owner, functions[is_func != 0]) & found.unnamed(owner)
@@ -265,7 +265,7 @@ def _eager_wrappers(
 def _stages(
     found: _Candidates, trace: TraceData, values: Mapping[str, StatRows]
 ) -> None:
-    """Stages of an input pipeline that the program itself marked."""
+    """Name stages of an input pipeline that the program itself marked."""
     owner, code, texts = text_codes(trace, values[StatKey.STAGE_NAME])
     with_category = np.isin(owner, values[StatKey.STAGE_CATEGORY].owner)
     names = pl.Series(texts, dtype=pl.String)
@@ -290,7 +290,7 @@ def _annotated_calls(
     excluded: NDArray[np.bool_],
     types: NDArray[np.int32],
 ) -> None:
-    """Calls (of the driver, say) that carry the annotation of the op they serve."""
+    """Name calls (of the driver, say) by the annotation of the op they serve."""
     owner, code, texts = text_codes(trace, values[StatKey.TF_OP])
     read = read_annotations(texts)
     is_op = read["name"].is_not_null().to_numpy()
@@ -312,7 +312,7 @@ def _instructions(
     types: NDArray[np.int32],
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> None:
-    """Instructions of compiled programs that ran on the host, without end marks."""
+    """Name instructions of compiled programs on the host, without end marks."""
     owner, code, texts = text_codes(trace, values[StatKey.HLO_OP])
     is_end = excluded[types[owner]]
     owner, code = owner[~is_end], code[~is_end]
@@ -352,7 +352,7 @@ def _of_owners(
     *,
     default: int,
 ) -> NDArray[np.int64]:
-    """The value of each wanted owner; owners ascend, the last of equal ones counts."""
+    """Return each wanted owner's value; owners ascend, the last of equals counts."""
     if not len(owner):
         return np.full(len(wanted), default, np.int64)
     at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
@@ -386,7 +386,7 @@ def _eager(
     rank: NDArray[np.int32],
     values: Mapping[str, StatRows] | None,
 ) -> NDArray[np.int8]:
-    """1 where the name or a stored value says so, else 0."""
+    """Return 1 where the name or a stored value says that an op ran eagerly, else 0."""
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
     eager = by_rank[rank]
@@ -406,7 +406,7 @@ def _one_per_execution(
     ops: pl.DataFrame,
     eager: NDArray[np.int8],
 ) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-    """Which events stay, so that nested names of one execution count once.
+    """Choose which events stay, so that nested names of one execution count once.
 
     A wrapper gives way to the event inside it that has the same op type, and hands
     over that it ran eagerly; a call with an annotation gives way to the op around it.
@@ -436,7 +436,7 @@ def _one_per_execution(
 
 
 def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """False for an event that some ancestor of the same op encloses."""
+    """Return False for an event that some ancestor of the same op encloses."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)
     above = parent[row]

@@ -29,7 +29,8 @@ __all__ = [
     "text_codes",
 ]
 
-#: Names of the values (docs/definitions/names-and-events.md#values-with-a-meaning).
+#: Names of the values. Definition:
+#: docs/definitions/names-and-events.md#values-with-a-meaning.
 HOST_VALUES: Final = (
     StatKey.EAGER_OP,
     StatKey.IS_FUNC,
@@ -50,7 +51,7 @@ _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
-    """The rows of events that stand on host threads, as ascending disjoint ranges."""
+    """Return the rows of events on host threads, as ascending disjoint ranges."""
     on_host = tracks["device"].is_null().to_numpy()
     threads = np.flatnonzero(on_host & (codes(tracks, "kind") == _THREAD))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
@@ -78,8 +79,8 @@ def host_values(
     """Collect the `HOST_VALUES` of events on host threads in one pass.
 
     Returns:
-        Name → its rows, owners ascending. A value that all events of a type share
-        stands with each of those events that has none of its own.
+        Name → its rows, owners ascending. A value that all events of a type share is
+        listed for each of those events that has none of its own.
     """
     ranges = host_ranges(tracks)
     by_handle = {find_handle(trace.strings, name): name for name in HOST_VALUES}
@@ -104,7 +105,7 @@ def host_values(
 
 
 def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Owners and whole numbers of the rows that hold a number; the last of several."""
+    """Return owners and their whole numbers; the last of several numbers counts."""
     real = rows.kind == DOUBLE
     found = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
     values = found.value
@@ -145,7 +146,7 @@ def text_codes(
         numbers.append((code + len(texts)).astype(np.int32))
         texts += [trace.text(place, length) for place in places[first].tolist()]
     if not len(placed):
-        # What is in one piece is in order.
+        # A single piece is in order.
         return owners[0], numbers[0], texts
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")
@@ -155,8 +156,8 @@ def text_codes(
 def picked(
     key: NDArray[np.int32], wanted: NDArray[np.uint8], begin: int, end: int
 ) -> NDArray[np.int64]:
-    """Rows of a range whose key is wanted; few of many, as a rule."""
-    # What is not written of so much room costs no memory.
+    """Return the rows of a range whose key is wanted; usually few of many."""
+    # Pages that are never written take no memory.
     out = np.empty(max(end - begin, 0), np.int64)
     count: int = numbering.pick(key, wanted, begin, end, out)
     if count < 0:

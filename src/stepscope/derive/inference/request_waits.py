@@ -1,7 +1,7 @@
 """`request_waits`: what each request spent its time on, and what it waited for.
 
-An instant of a request is charged once: to device work that the request launched, else
-to what its own thread was doing, else to what other threads did for it.
+Each instant of a request is charged once: to device work that the request launched,
+else to what its own thread was doing, else to what other threads did for it.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class RequestBucket(NamedTuple):
     """One thing that a request may be doing.
 
     Attributes:
-        name: The bucket.
-        category: The category of the results that it is part of.
+        name: Name of the bucket.
+        category: The category of the results that the bucket is part of.
     """
 
     name: str
     category: str
 
 
-#: In the order in which they are charged.
+#: All buckets in the order in which time is charged to them.
 REQUEST_BUCKETS: Final = (
     RequestBucket("device_compute_16", "device_compute_16"),
     RequestBucket("device_compute_32", "device_compute_32"),
@@ -64,11 +64,11 @@ REQUEST_BUCKETS: Final = (
     RequestBucket("compile", "compilation"),
     RequestBucket("launch", "kernel_launch"),
     RequestBucket("host_compute", "host_compute"),
-    #: Ops of the request run on other threads, or …
+    #: Ops of the request run on other threads.
     RequestBucket("other_threads", "host_compute"),
-    #: … wait until such a thread is free.
+    #: Ops of the request wait until a thread of the pool is free.
     RequestBucket("thread_queue", "other"),
-    #: Blocked, and nobody is known to work for it.
+    #: The request's thread is blocked, and no thread is known to work for it.
     RequestBucket("blocked", "other"),
     RequestBucket("unattributed", "other"),
 )
@@ -99,9 +99,9 @@ class RequestWaits(Frozen, frozen=True):
 
     Attributes:
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
-            `REQUEST_BUCKETS`, null where it could not be looked at; the others add up
-            to the request's duration exactly.
-        missing: Bucket → why it could not be looked at.
+            `REQUEST_BUCKETS`, null where it is unknown; the others add up to the
+            request's duration exactly.
+        missing: Bucket → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -133,7 +133,7 @@ def request_waits(
         event_nesting: Parents of the rows of `events`.
         stats: The table, for what threads hand to thread pools.
         host_classes: What each host event stands for.
-        requests: The requests.
+        requests: The requests of the host.
         device_activity: The table.
         launches: The table.
         correlation: The launch of each activity.
@@ -154,7 +154,7 @@ def request_waits(
     if isinstance(host_classes.launch, Unavailable):
         missing["launch"] = host_classes.launch
     if isinstance(host_classes.host_compute, Unavailable):
-        # Which calls hand their work to a device, and wait for it, is unknown too.
+        # It is also unknown which calls hand work to a device and wait for it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
     own = _own_work(tracks, events, host_classes.code, served)
@@ -233,7 +233,7 @@ class _Served(Frozen, frozen=True):
 
         Args:
             number: Place of the thread in `tracks`.
-            at_ps: When each was caused; outside of all requests it is left out.
+            at_ps: When each was caused; one outside of all requests is left out.
             start_ps: Their begins.
             end_ps: Their ends.
         """
@@ -258,9 +258,10 @@ def _tasks(
     stats: pl.DataFrame,
     served: _Served,
 ) -> PoolTasks | None:
-    """Tasks of thread pools; their code is the thread for whose request they run.
+    """Return tasks of thread pools, with the thread they serve as their code.
 
-    Counted from 1, in the order of `served.tracks`; None for too many threads.
+    Threads are counted from 1, in the order of `served.tracks`; None where there are
+    too many threads.
     """
     if len(served.tracks) > _MOST_THREADS:
         return None
@@ -277,7 +278,7 @@ def _own_work(
     code: NDArray[np.uint8],
     served: _Served,
 ) -> dict[int, dict[str, Spans]]:
-    """Row of tracks → bucket → where that thread itself is at it."""
+    """Return the row of tracks → bucket → when that thread itself was in it."""
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     mine = np.zeros(len(code), np.uint8)
     for track in served.tracks.tolist():
@@ -293,7 +294,7 @@ def _own_work(
 
 
 def _elsewhere(tasks: PoolTasks, served: _Served, number: int) -> dict[str, Spans]:
-    """Tasks that a thread handed over during its requests, waiting and running."""
+    """Return the tasks that a thread's requests handed over, waiting and running."""
     mine = np.flatnonzero(tasks.code == number + 1)
     handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
     return {
@@ -311,7 +312,7 @@ def _device_work(
     served: _Served,
     tasks: PoolTasks | None,
 ) -> list[dict[str, Spans]] | Unavailable:
-    """For each thread, device work launched by its requests, by kind."""
+    """Return for each thread the device work launched by its requests, by kind."""
     if isinstance(device_activity, Unavailable):
         return device_activity
     if isinstance(launches, Unavailable):
@@ -343,7 +344,7 @@ def _device_work(
 
 
 def _orders(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.uint8]:
-    """The place in `DEVICE_ORDERS` of each activity."""
+    """Return the place in `DEVICE_ORDERS` of each activity."""
     place = np.zeros(256, np.uint8)
     for name in DEVICE_ORDERS[2:]:
         place[_KIND[name]] = DEVICE_ORDERS.index(name)
@@ -355,7 +356,7 @@ def _orders(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.uint8]:
 def _callers(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When each launch was called, and the thread for whose requests; -1 for none."""
+    """Return when each launch was called, and the thread it served, -1 for none."""
     track, at_ps = handles(launches, "track"), ints(launches, "start_ps")
     place = np.searchsorted(served.tracks, track)
     place = np.minimum(place, len(served.tracks) - 1)

@@ -42,7 +42,7 @@ REQUEST_ROWS: Final[dict[str, pl.DataType]] = {
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
     "request_id": pl.String(),  # null where not recorded
-    "batch_size": pl.Int64(),  # likewise
+    "batch_size": pl.Int64(),  # null where not recorded
 }
 
 _ID: Final = StatKey.REQUEST_ID
@@ -62,9 +62,9 @@ _CALLS: Final = (
     r"^ServingModelRun$",
     r"^(?:SessionRun|RunGraph)$",
 )
-#: The last of them also run training steps.
+#: The last of these calls also run training steps.
 _PLAIN_SESSIONS: Final = _CALLS[-1]
-#: What carries a batch size without being a request: the pipeline's own calls, ops,
+#: Events that carry a batch size and are no requests: the pipeline's own calls, ops,
 #: and the batches that a batcher makes of requests.
 _NO_REQUEST: Final = (
     EventFlag.DATASET
@@ -86,7 +86,7 @@ _NONE: Final = Unavailable(
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
-    reason="The file holds events without names, so requests cannot be told.",
+    reason="The file holds events without names, so no request can be recognised.",
     remedy=COPY_AGAIN,
 )
 
@@ -96,8 +96,8 @@ class Requests(Frozen, frozen=True):
 
     Attributes:
         rows: Columns `REQUEST_ROWS`.
-        without_values: Why ids and sizes could not be read, nor the requests that
-            nothing else tells; None where they could.
+        without_values: Why ids and sizes could not be read, nor the requests that only
+            these show; None where they could.
     """
 
     rows: pl.DataFrame
@@ -125,7 +125,8 @@ def requests(
         event_kinds: What the names of the events say.
         stats: The table.
         type_stats: The table.
-        steps: The steps; where the program marks them, what bears no id is training.
+        steps: The steps; where the program marks them, an event without an id is
+            training.
     """
     if not event_types["known"].any():
         return _NAMELESS
@@ -146,7 +147,7 @@ def requests(
 
 
 class _Scene(Frozen, frozen=True):
-    """What the search for requests needs again and again."""
+    """The tables and codes that the search for requests needs throughout."""
 
     trace: TraceData
     tracks: pl.DataFrame
@@ -154,7 +155,7 @@ class _Scene(Frozen, frozen=True):
     kinds: EventKinds
 
     def _of_types(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Rows of the events on host threads whose type is chosen."""
+        """Return rows of the events on host threads whose type is chosen."""
         nothing = np.empty(0, np.int64)
         if not chosen.any():
             return nothing
@@ -177,7 +178,7 @@ class _Scene(Frozen, frozen=True):
     def values(
         self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
     ) -> Mapping[StatKey, StatRows]:
-        """The few values that tell requests, by name; owners are events, ascending."""
+        """Return the few values that mark requests, by name; owners ascend."""
         handle_of = {key: find_handle(self.trace.strings, key) for key in _KEYS}
         wanted = np.zeros(len(self.trace.strings) + 1, np.uint8)
         wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
@@ -212,7 +213,7 @@ class _Scene(Frozen, frozen=True):
     def announced(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
     ) -> NDArray[np.int64]:
-        """Events that the program itself announced as requests."""
+        """Return events that the program itself announced as requests."""
         level_of, level = int_values(values[_ROOT])
         named = np.union1d(values[_ID].owner, level_of[level == _REQUEST_ROOT])
         found = self._requests(named, self.kinds.has(_NO_REQUEST))
@@ -229,7 +230,7 @@ class _Scene(Frozen, frozen=True):
     def _requests(
         self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """The rows on host tracks whose type is not excluded."""
+        """Return the rows on host tracks whose type is not excluded."""
         on_host = self.tracks["device"].is_null().to_numpy()
         mine = on_host[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
@@ -242,7 +243,7 @@ class _Scene(Frozen, frozen=True):
         names: pl.Series,
         values: Mapping[StatKey, StatRows] | None,
     ) -> pl.DataFrame:
-        """What is known of the requests that lie in no other one, by start."""
+        """Return the requests that lie in no other one, by start."""
         start_ps = ints(self.events, "start_ps")[rows]
         dur_ps = ints(self.events, "dur_ps")[rows]
         track = handles(self.events, "track")[rows]
@@ -264,7 +265,7 @@ class _Scene(Frozen, frozen=True):
     def ids(
         self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
-        """The id of each request as text; null where it has none."""
+        """Return the id of each request as text; null where it has none."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.String)
         owner, number = int_values(values[_ID])
@@ -280,7 +281,7 @@ class _Scene(Frozen, frozen=True):
     def sizes(
         self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
-        """The batch size of each request; null where it is not recorded."""
+        """Return the batch size of each request; null where it is not recorded."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.Int64)
         size, known = _aligned(rows, *int_values(values[_BATCH]))
@@ -304,7 +305,7 @@ def _aligned(
     owner: NDArray[np.signedinteger],
     value: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The value of each wanted owner and whether it has one; owners ascend."""
+    """Return the value of each wanted owner and whether it has one; owners ascend."""
     if not len(owner):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
     at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)

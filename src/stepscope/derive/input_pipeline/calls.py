@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CALLS", "CALL_STAGES", "PipelineCalls", "pipeline_calls"]
 
-#: Executions that cause each other deeper than this are left out (docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined).
+#: Executions that cause each other deeper than this are left out. Definition:
+#: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _DEEPEST: Final = 100
 
 #: Columns of `PipelineCalls.calls`, by start; the row number is the call's handle.
@@ -55,8 +56,9 @@ class PipelineCalls(Frozen, frozen=True):
         calls: Columns `CALLS`.
         stages: Columns `CALL_STAGES`; the `critical_ps` of a call add up to its
             latency exactly.
-        call: int64, ascending; call of each of its executions.
-        execution: int64; that execution, of the `PipelineGraph`.
+        call: int64, ascending; rows of `calls`, one entry per execution of a call.
+        execution: int64; the execution of each entry of `call`, an index into the
+            arrays of `PipelineGraph`.
         notes: Doubts about the numbers.
     """
 
@@ -67,20 +69,20 @@ class PipelineCalls(Frozen, frozen=True):
     notes: tuple[QualityNote, ...]
 
     def stages_of(self, call: int) -> pl.DataFrame:
-        """The rows of `stages` of one call."""
+        """Return the rows of `stages` of one call."""
         calls = self.stages["call"]
         first = int(calls.search_sorted(call, side="left"))
         last = int(calls.search_sorted(call, side="right"))
         return self.stages.slice(first, last - first)
 
     def executions_of(self, call: int) -> NDArray[np.int64]:
-        """The executions that belong to one call."""
+        """Return the executions that belong to one call."""
         first, last = np.searchsorted(self.call, (call, call + 1))
         return self.execution[first:last]
 
 
 def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
-    """Walk every call from its root, all calls at once and one level at a time."""
+    """Walk all calls at once from their roots, one level at a time."""
     walk = _Walk(pipeline_graph)
     reached = walk.blocking()
     others = walk.others(reached)
@@ -111,7 +113,7 @@ class _Reached(NamedTuple):
     Attributes:
         call: int64.
         execution: int64.
-        kept_ps: int64; what of the call's wall time the execution is charged with.
+        kept_ps: int64; the part of the call's wall time that is charged to it.
     """
 
     call: NDArray[np.int64]
@@ -123,7 +125,7 @@ class _Edges(NamedTuple):
     """Some edges of a graph, to be followed from their parents.
 
     Attributes:
-        first: int64 by execution, and one more; where its edges begin in `child`.
+        first: int64 by execution, and one more; begin of its edges in `child`.
         child: int64; executions, in the order of the graph's edges.
     """
 
@@ -132,14 +134,14 @@ class _Edges(NamedTuple):
 
     @classmethod
     def of(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
-        """The chosen ones of all edges."""
+        """Return the chosen edges of a graph."""
         count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
     def of_each(
         self, at: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Places in `at`, ascending, and the children of what stands there."""
+        """Return places in `at`, ascending, and the children of their executions."""
         count = self.first[at + 1] - self.first[at]
         ends = np.cumsum(count)
         above = np.repeat(np.arange(len(at)), count)
@@ -162,7 +164,7 @@ class _Walk:
         self.cut = 0
 
     def blocking(self) -> _Reached:
-        """What the calls waited for, with the wall time of each shared out.
+        """Return what the calls waited for, with the wall time of each call shared out.
 
         Each execution is charged with a part of the wall time that is one interval.
         It passes on what its children overlap, the earlier child first, so that each
@@ -186,7 +188,7 @@ class _Walk:
         return _stacked(found)
 
     def others(self, reached: _Reached) -> _Reached:
-        """What else belongs to the calls: work that ran before or after its taking."""
+        """Return the calls' other executions, which ran before or after the wait."""
         call, at, _ = reached
         edges = _Edges.of(self.graph, ~self.overlaps)
         everything = _Edges.of(self.graph, np.ones(len(self.overlaps), np.bool_))
@@ -207,7 +209,7 @@ class _Walk:
         at: NDArray[np.int64],
         level: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Places in `at` and their children that are new to their call."""
+        """Return places in `at`, and their children that are new to their call."""
         above, child = edges.of_each(at)
         fresh = self._new(call[above], child)
         if level == _DEEPEST:
@@ -218,7 +220,7 @@ class _Walk:
     def _new(
         self, call: NDArray[np.int64], execution: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """The first of equal pairs that were not seen before; they are seen now."""
+        """Return the first of equal pairs that are new, and mark them as seen."""
         fresh = np.ones(len(call), np.bool_)
         some = np.flatnonzero(self.shared[execution])
         if not len(some):
@@ -239,9 +241,9 @@ def _stacked(found: list[_Reached]) -> _Reached:
 def _after_earlier(
     group: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where each interval begins that is not covered by earlier ones of its group.
+    """Return begins of intervals, moved past what earlier ones of a group cover.
 
-    Groups ascend, and in a group the starts do. A result may lie behind the end.
+    Groups ascend, and in a group the starts do. A result may lie after the end.
     """
     follows = group[1:] == group[:-1]
     if not (follows & (starts[1:] < ends[:-1])).any():
@@ -268,7 +270,7 @@ def _sums(
 
 
 def _self_ps(graph: PipelineGraph) -> NDArray[np.int64]:
-    """Each execution's time without what its immediate children overlap."""
+    """Return each execution's time less what its immediate children overlap."""
     low = graph.start_ps[graph.parent]
     high = low + graph.dur_ps[graph.parent]
     end_ps = graph.start_ps + graph.dur_ps
@@ -288,7 +290,7 @@ def _per_stage(
     critical_ps: NDArray[np.int64],
     blocking: NDArray[np.bool_],
 ) -> pl.DataFrame:
-    """One row per call and stage."""
+    """Return one row per call and stage."""
     rows = pl.DataFrame(
         {
             "call": call,
@@ -313,7 +315,7 @@ def _per_stage(
 
 
 def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
-    """Latency, rank and bottleneck of each call.
+    """Return latency, rank and bottleneck of each call.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
     """

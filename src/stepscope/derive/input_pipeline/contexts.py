@@ -1,7 +1,7 @@
-"""Work that one thread hands to another: who is behind a call that runs elsewhere.
+"""Work that one thread hands to another: which call it runs for.
 
-An event that carries a producer's type and id is a parent of every event that carries
-the same as a consumer's.
+An event with a producer's type and id is a parent of every event with an equal
+consumer's type and id.
 
 Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
@@ -32,7 +32,7 @@ __all__ = ["Context", "Contexts", "callers", "contexts", "nearest_above"]
 
 #: A context with this many producers and as many consumers is no evidence.
 _CROWD: Final = 64
-#: Contexts that are followed from a call back to who is behind it.
+#: How many contexts are followed from work back to the call that it runs for.
 _MOST_HOPS: Final = 64
 _NO_PROCESS: Final = -1
 _NAMES: Final = (
@@ -49,8 +49,8 @@ class _Side(NamedTuple):
 
     Attributes:
         row: int64; row of events.
-        type: int64; what kind of context.
-        id: int64; its 64 bits.
+        type: int64; kind of context.
+        id: int64; the 64 bits of the id.
         process: int64; -1 where it is not known.
     """
 
@@ -66,10 +66,11 @@ class Contexts:
 
     Attributes:
         producers: Events that hand work over.
-        consumers: Events that stand for that work.
+        consumers: Events that mark the work handed over, where it runs.
         pool_begins: int64, ascending; rows of events with which a thread of a pool
-            begins a task. They last no time: the task runs until the time beside.
-        pool_ends_ps: int64; when the task is done.
+            begins a task. They last no time: the task runs until the entry of
+            `pool_ends_ps` in that position.
+        pool_ends_ps: int64; when each task of `pool_begins` is done.
     """
 
     producers: _Side
@@ -85,10 +86,10 @@ class Contexts:
     def behind(
         self, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
-        """Places in `rows`, the rows of the producers behind them, and the crowds.
+        """Return places in `rows`, the rows of their producers, and the crowds.
 
-        Crowds are contexts that were left out because nearly everybody takes part in
-        them. The rows are those of consumers.
+        Crowds are contexts that were left out because too many events take part in
+        them. `rows` are rows of consumers.
         """
         order = np.argsort(self.consumers.row, kind="stable")
         at = order[np.searchsorted(self.consumers.row[order], rows)]
@@ -118,7 +119,7 @@ def contexts(
 ) -> Contexts:
     """Read the contexts of all events in one pass over `stats`.
 
-    A value without its type stands for nothing. A consumer may name another process.
+    A value without its type is ignored. A consumer may name another process.
     """
     values = _values(strings, stats)
     track = handles(events, "track")
@@ -144,23 +145,23 @@ def callers(
     events: pl.DataFrame,
     found: Contexts,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
-    """The calls on other threads on whose behalf some events run.
+    """Find the calls on other threads on whose behalf some events run.
 
     Args:
         rows: Rows of events that no call on their own thread encloses.
         parent: Row that contains each row of events, -1 for none.
-        is_call: By row of events; where the search ends.
+        is_call: bool by row of events; the calls, at which the search ends.
         events: The table.
-        found: The contexts.
+        found: The contexts of the host.
 
     Returns:
-        Places in `rows`, the rows of the calls behind them, and the contexts that
-        were left out as crowds.
+        Places in `rows`, the rows of the calls that these run for, and the contexts
+        that were left out as crowds.
     """
     stops = is_call.copy()
     stops[found.consumer_rows] = True
     who, at = np.arange(len(rows)), rows.astype(np.int64)
-    # A call that itself stands for work of others counts before what encloses it.
+    # A call that itself is work of another thread counts before what encloses it.
     consuming = _among(at, found.consumer_rows)
     pending = (who[consuming], at[consuming])
     here = _around(parent, at, stops, events=events, found=found)
@@ -200,7 +201,7 @@ def _around(
     events: pl.DataFrame,
     found: Contexts,
 ) -> NDArray[np.int64]:
-    """The nearest stop that encloses each row, else the task of a pool around it."""
+    """Return the nearest stop around each row, else the task of a pool around it."""
     here = nearest_above(parent, rows, stops)
     alone = here < 0
     here[alone] = _task_around(rows[alone], events, found)
@@ -210,7 +211,7 @@ def _around(
 def nearest_above(
     parent: NDArray[np.int32], rows: NDArray[np.int64], stops: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The nearest ancestor of each row that is a stop, -1 for none."""
+    """Return the nearest ancestor of each row that is a stop, -1 for none."""
     found = np.full(len(rows), -1, np.int64)
     at, place = parent[rows], np.arange(len(rows))
     # One round per level of nesting, over the rows that still have an ancestor.
@@ -226,7 +227,7 @@ def nearest_above(
 def _task_around(
     rows: NDArray[np.int64], events: pl.DataFrame, found: Contexts
 ) -> NDArray[np.int64]:
-    """The begin of the task of a pool in which each row runs, -1 for none."""
+    """Return the begin of the task of a pool in which each row runs, -1 for none."""
     around = np.full(len(rows), -1, np.int64)
     at = np.searchsorted(found.pool_begins, rows, side="right") - 1
     exists = at >= 0
@@ -278,7 +279,7 @@ def _aligned(
     owner: NDArray[np.signedinteger],
     value: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether each wanted owner has a value, and which; owners ascend."""
+    """Return whether each wanted owner has a value, and which; owners ascend."""
     if not len(owner):
         return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
     at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
@@ -288,7 +289,7 @@ def _aligned(
 def _matching(
     wanted: _Side, among: _Side
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of equal contexts: in `wanted`, and in `among`, whose ids ascend."""
+    """Return places of equal contexts in `wanted` and in `among`, whose ids ascend."""
     begin = np.searchsorted(among.id, wanted.id, side="left")
     count = np.searchsorted(among.id, wanted.id, side="right") - begin
     ends = np.cumsum(count)
@@ -313,7 +314,7 @@ def _among(
 def _pool_tasks(
     events: pl.DataFrame, kinds: EventKinds
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows with which tasks begin, and when the end follows on the same thread."""
+    """Return the rows with which tasks begin, and when each ends on its thread."""
     types, track = handles(events, "type"), handles(events, "track")
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)

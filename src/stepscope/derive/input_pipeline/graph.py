@@ -1,9 +1,9 @@
 """`pipeline_graph`: which call of an input pipeline's stage caused which others.
 
 An *execution* is one event of a stage; a stage is an iterator of the pipeline. The
-executions of a host form a graph: those nested in another one, those that made, on a
-thread of the pipeline's own, an element that another one took, and those that ran on
-another one's behalf.
+executions of a host form a graph. An execution causes those nested in it, those that
+made, on a thread of the pipeline's own, an element that it took, and those that ran on
+its behalf.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 """
@@ -47,7 +47,7 @@ __all__ = ["PIPELINES", "STAGES", "PipelineGraph", "pipeline_graph"]
 _NO_STAGES: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The input was recorded as calls without stages, so it has no graph.",
-    remedy="The input pipeline analyzer tells how long the program waits for it; a "
+    remedy="The input pipeline analyzer shows how long the program waits for it; a "
     "graph needs a tf.data pipeline, recorded with host tracer level 2.",
 )
 _NO_WHOLE_CALL: Final = Unavailable(
@@ -65,12 +65,12 @@ class PipelineGraph(Frozen, frozen=True):
         stages: Columns `STAGES`.
         pipelines: Columns `PIPELINES`.
         event: int64; row of events whose values are those of the execution.
-        start_ps: int64.
-        dur_ps: int64.
+        start_ps: int64; start of the execution.
+        dur_ps: int64; duration of the execution.
         stage: int32; row of stages.
-        parent: int64; execution that caused another one, ascending. Edges of one
-            parent stand in the order in which the children start.
-        child: int64; that other one. No edge occurs twice.
+        parent: int64 by edge, ascending; the execution that caused another one. Edges
+            of one parent are ordered by the start of the child.
+        child: int64 by edge; the execution that was caused. No edge occurs twice.
         root: int64; executions with which a call of a pipeline begins, by start.
         pipeline: int32 by root; row of pipelines.
         notes: Doubts about the graph.
@@ -89,7 +89,7 @@ class PipelineGraph(Frozen, frozen=True):
     notes: tuple[QualityNote, ...]
 
     def overlap_ps(self) -> NDArray[np.int64]:
-        """How long the child of each edge runs within its parent; 0 where not."""
+        """Time that each edge's child runs within its parent; 0 where it does not."""
         end_ps = self.start_ps + self.dur_ps
         start = np.maximum(self.start_ps[self.parent], self.start_ps[self.child])
         end = np.minimum(end_ps[self.parent], end_ps[self.child])
@@ -171,7 +171,7 @@ def pipeline_graph(
 
 
 class _Executions:
-    """Executions by the rows of events at which they stand."""
+    """Executions by their rows of events."""
 
     def __init__(
         self,
@@ -191,14 +191,14 @@ class _Executions:
         self.enclosing = np.where(above < 0, -1, self.at(above))
 
     def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The executions at rows of events that are such rows."""
+        """Return the executions at rows of events that are executions."""
         return np.searchsorted(self.place, rows)
 
 
 def _outermost_first(
     listed: pl.DataFrame, depth: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """The order of executions that span the same time, which file order may reverse."""
+    """Order executions of equal start and duration from the outside in."""
     same = np.ones(len(listed) - 1, np.bool_)
     for column in ("track", "start_ps", "dur_ps"):
         values = ints(listed, column)
@@ -215,7 +215,7 @@ def _handed_over(
     elements: tuple[NDArray[np.int32], NDArray[np.int64]],
     marks: tuple[NDArray[np.bool_], NDArray[np.bool_]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Executions that took an element, and those that made it on another thread.
+    """Pair executions that took an element with those that made it elsewhere.
 
     Args:
         runs: The executions.
@@ -258,7 +258,7 @@ def _elements(
 def _marks(
     event_types: pl.DataFrame, kinds: EventKinds
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """By row of event_types: it makes an element; it takes one."""
+    """Return by row of event_types whether it makes an element, and takes one."""
     makes = np.zeros(len(event_types), np.bool_)
     takes = makes.copy()
     names = event_types["name"]
@@ -271,7 +271,7 @@ def _marks(
 def _of_owners(
     wanted: NDArray[np.int64], owner: NDArray[np.int32], value: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether each wanted owner has a value, and which; owners ascend."""
+    """Return whether each wanted owner has a value, and which; owners ascend."""
     if not len(owner):
         return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
     at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
@@ -281,7 +281,7 @@ def _of_owners(
 def _edges(
     parent: NDArray[np.int64], child: NDArray[np.int64], start_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each edge once, by parent, then by the start of the child."""
+    """Return each edge once, by parent, then by the start of the child."""
     other = parent != child
     parent, child = parent[other], child[other]
     order = np.lexsort((child, start_ps[child], parent))
@@ -294,10 +294,10 @@ def _edges(
 def _roots(
     runs: _Executions, stages: pl.DataFrame
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Executions that begin a call, by start, and the stage that each call is of.
+    """Return executions that begin a call, by start, and each call's stage.
 
-    A chain of transparent stages begins one call. The recording may cut off the
-    beginning of the chain; the call is then still one of the whole pipeline.
+    A chain of transparent stages begins one call. Where the recording cuts off the
+    beginning of the chain, the call still counts as one of the whole pipeline.
     """
     outermost = stages["outermost"].to_numpy()
     hull = outermost & stages["transparent"].to_numpy()
@@ -318,6 +318,6 @@ def _notes(host: str, crowds: set[Context]) -> tuple[QualityNote, ...]:
             count=len(crowds),
             scope=host,
             message=f"{len(crowds):,} contexts have so many producers and consumers "
-            "that they do not tell which stage of an input pipeline called which.",
+            "that they do not show which stage of an input pipeline called which.",
         ),
     )

@@ -18,8 +18,8 @@ class Elements(NamedTuple):
     """Elements that are made, or taken.
 
     Attributes:
-        stage: int32; row of stages of what takes them.
-        number: int64; what tells the elements of that stage apart.
+        stage: int32; row of stages of the stage that takes the element.
+        number: int64; number of the element within that stage.
         time_ps: int64; when making began, or when taking ended.
     """
 
@@ -50,7 +50,7 @@ def handovers(
     code = combined((stage, dense(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
-    # The next taking of each place in this order, the last place of all for none.
+    # The next taking after each place in this order; one past the end for none.
     last = len(order)
     at = np.where(is_taking[order], np.arange(last), last)
     following = np.minimum.accumulate(at[::-1])[::-1]

@@ -1,7 +1,7 @@
 """`input_ops`: what the host does to make, read and send input, and for how long.
 
-Work, not delay: the times of all threads add up, and most of them run ahead of the
-consumer.
+The times are work, not delay: those of all threads add up, and most of the threads run
+ahead of the consumer.
 
 Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 """
@@ -43,7 +43,7 @@ __all__ = [
     "pipeline_category",
 ]
 
-#: Where host-side input time goes, in the order of the contract.
+#: Where host-side input time goes, in the order in which results list it.
 INPUT_CATEGORIES: Final = (
     "demanded_file_read",
     "advanced_file_read",
@@ -55,9 +55,9 @@ INPUT_CATEGORIES: Final = (
 INPUT_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "category": pl.String(),  # one of `INPUT_CATEGORIES`
-    "source": pl.String(),  # what tells it: iterator, loader, stage, copy, infeed
+    "source": pl.String(),  # how it was found: iterator, loader, stage, copy, infeed
     "count": pl.Int64(),
-    "total_ps": pl.Int64(),  # the outermost of recursive calls only
+    "total_ps": pl.Int64(),  # of recursive calls only the outermost
     "self_ps": pl.Int64(),  # without the input ops inside it
     "threads": pl.Int64(),
 }
@@ -77,7 +77,7 @@ _AHEAD: Final = frozenset(
         "MemoryWriter",
     }
 )
-#: What a program says of its own input stages.
+#: Names by which a program marks its own input stages.
 _STAGES: Final = {
     "enqueue": "enqueue",
     "read": "demanded_file_read",
@@ -101,7 +101,7 @@ _NONE: Final = Unavailable(
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
-    reason="The file holds events without names, so input ops cannot be told.",
+    reason="The file holds events without names, so no input op can be recognised.",
     remedy=COPY_AGAIN,
 )
 
@@ -111,9 +111,9 @@ class InputOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
-        calls: How many calls they are made of.
-        pipeline_calls: Those that make or fetch input, copies to a device left out:
-            zero where nothing shows how the program gets its data.
+        calls: Number of calls of all these ops.
+        pipeline_calls: Number of calls that make or fetch input, copies to a device
+            left out: zero where nothing shows how the program gets its data.
         doubts: Category → why some of its ops may not have been found.
     """
 
@@ -138,7 +138,7 @@ def input_ops(
 ) -> InputOps | Unavailable:
     """Find the input ops on host threads and sum them.
 
-    These are iterators, loaders and ranges that the program named as fetching input,
+    Input ops are iterators, loaders, ranges that the program named as fetching input,
     input stages, and the calls that copy to a device or feed it.
 
     Definition: docs/tools/input_pipeline_analyzer.md#host-side.
@@ -172,7 +172,7 @@ def input_ops(
 
 
 def pipeline_category(long_name: str) -> str:
-    """The category of an iterator: reading on demand, ahead, or anything else.
+    """Return the category of an iterator: reading on demand, ahead, or anything else.
 
     Args:
         long_name: `Iterator::<outermost>::…::<this one>`.
@@ -206,7 +206,7 @@ class _Found:
         *,
         source: str,
     ) -> None:
-        """Say which row of `named` (name, category) each of some events is."""
+        """Assign a row of `named` (name, category) to each of some events."""
         if len(rows):
             self._rows.append(rows.astype(np.int64))
             self._op.append(op.astype(np.int64) + self._count)
@@ -216,7 +216,7 @@ class _Found:
     def summed(
         self, events: pl.DataFrame, doubts: dict[str, Unavailable]
     ) -> InputOps | Unavailable:
-        """The sums by op; of several names of one event the last one counts."""
+        """Return the sums by op; of several names of one event the last one counts."""
         if not self._rows:
             # Copies alone say nothing about how the program gets its data.
             return doubts.get("preprocessing", _NONE)
@@ -267,7 +267,7 @@ def _united(
 
 
 def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """False for a call inside a call of the same op."""
+    """Return False for a call inside a call of the same op."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)
     above = parent[row]
@@ -298,7 +298,7 @@ def _categories(long_names: pl.Series) -> pl.Series:
 def _listed(
     iterators: pl.DataFrame,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """The calls that the reader itself found, by their long names."""
+    """Return the calls that the reader itself found, by their long names."""
     names = iterators["long_name"].unique(maintain_order=True).alias("name")
     numbered = names.to_frame().with_row_index("op")
     op = (
@@ -319,7 +319,7 @@ def _by_name(
     event_types: pl.DataFrame,
     kinds: EventKinds,
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
-    """Calls that their names tell, one kind of source after the other."""
+    """Find calls by their names, one kind of source after the other."""
     names = event_types["name"]
     types = handles(events, "type")
     ranges = host_ranges(tracks)
@@ -388,7 +388,7 @@ def _copy_calls(
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
 ) -> NDArray[np.int32] | Unavailable:
-    """Rows of the host calls from which nothing but copies to a device came."""
+    """Return rows of the host calls that launched nothing but copies to a device."""
     if isinstance(device_activity, Unavailable):
         return device_activity
     if isinstance(launches, Unavailable):

@@ -1,7 +1,7 @@
 """Names of input pipeline stages: which transformation, and what consumes it.
 
-A stage is named `Iterator::<outermost>::…::<this one>`; what stands before the last
-part lies downstream, towards the consumer.
+A stage is named `Iterator::<outermost>::…::<this one>`; the parts before the
+last one are downstream, towards the consumer.
 
 Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 """
@@ -17,11 +17,12 @@ __all__ = ["BEGINNING", "MARKS", "StageName", "mark_of", "read_name"]
 BEGINNING: Final = "Iterator::"
 _BETWEEN: Final = "::"
 
-#: Stages that hand everything through; they are in names, but transform nothing.
+#: Stages that pass every element on: they occur in names, but transform nothing.
 _TRANSPARENT: Final = frozenset(
     {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
 )
-#: Stages that fetch their elements on threads of their own (docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined).
+#: Stages that fetch their elements on threads of their own. Definition:
+#: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _ASYNCHRONOUS: Final = frozenset(
     {
         "Prefetch",
@@ -57,12 +58,12 @@ class StageName(NamedTuple):
 
     Attributes:
         type: The transformation: the last part without index and version.
-        depth: How many parts it has.
-        transparent: It hands everything through.
-        asynchronous: It fetches its elements on threads of its own.
-        outermost: It may begin a pipeline: nothing but transparent stages lies
+        depth: Number of parts of the long name.
+        transparent: The stage passes every element on unchanged.
+        asynchronous: The stage fetches its elements on threads of its own.
+        outermost: The stage may begin a pipeline: only transparent stages lie
             downstream of it.
-        feeds_device: It is what the pipeline of a device fetches from.
+        feeds_device: The pipeline of a device fetches from this stage.
         consumer: Long name of the stage that consumes it; None of the last one.
     """
 
@@ -97,11 +98,11 @@ def read_name(long_name: str) -> StageName:
 
 
 def mark_of(name: str) -> bool | None:
-    """Whether an event makes (True) or takes (False) an element; None for neither."""
+    """Return True if an event makes an element, False if it takes one, else None."""
     return MARKS.get(name)
 
 
 def _normalised(part: str) -> str:
-    """Without index and version, so that `ParallelMapV2` is a `ParallelMap`."""
+    """Remove index and version, so that `ParallelMapV2` is a `ParallelMap`."""
     bare = _INDEX.sub("", part)
     return _VERSION.sub("", bare) or bare

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILL", "Parameter", "mean_fill", "recorded_parameters"]
 
-#: A recorded value; texts that stand for a truth value have become one.
+#: A recorded value; texts that mean true or false are converted to bool.
 Parameter = bool | int | float | str
 
 #: How many elements a buffer held; it differs from one execution to the next.
@@ -30,14 +30,14 @@ _IDENTITY: Final = frozenset(
     {"id", "parent_id", "group_id", "element_id", "flow", "step_name", "process_id"}
 )
 _TRUTH: Final = {"true": True, "false": False}
-#: What a writer says of a value that it cannot know yet.
+#: What a writer records for a value that it does not know yet.
 _UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
 
 
 def recorded_parameters(
     trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
 ) -> dict[int, dict[str, Parameter]]:
-    """What some events say of their stages: row of events → name → value.
+    """Read what events say of their stages: row of events → name → value.
 
     Args:
         trace: The trace itself, for texts.
@@ -60,7 +60,7 @@ def recorded_parameters(
 def mean_fill(
     trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The events, of those given, that say how full a buffer was, and how full."""
+    """Return which of the events say how full a buffer was, and how full."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     fill = _numbers(rows.only(rows.key == find_handle(trace.strings, FILL)))
     return fill.owner.astype(np.int64), fill.value.astype(np.float64)
@@ -71,7 +71,7 @@ def _numbers(rows: StatRows) -> StatRows:
 
 
 def _value(trace: TraceData, kind: int, value: int, length: int) -> Parameter | None:
-    """A value as Python holds it; None for one that says nothing."""
+    """Convert a value to a Python object; None for one that says nothing."""
     if kind in {REF, PLACE_TEXT}:
         text = trace.strings[value] if kind == REF else trace.text(value, length)
         return None if text in _UNKNOWN else _TRUTH.get(text, text)

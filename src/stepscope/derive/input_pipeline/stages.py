@@ -35,7 +35,7 @@ PIPELINES: Final[dict[str, pl.DataType]] = {
 
 
 def stages_of(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """One stage per id; per long name where the id is 0 or absent.
+    """Unite calls to one stage per id; per long name where the id is 0 or absent.
 
     Args:
         listed: Rows of `iterators` whose long names name stages; at least one.
@@ -61,7 +61,7 @@ def stages_of(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
 
 
 def _consumers(stages: pl.DataFrame) -> list[int | None]:
-    """The stage that consumes each one: by id, else by a name that only one has."""
+    """Return the consumer of each stage: by id, else by a name that is unique."""
     by_id: dict[int, int] = {}
     by_name: dict[str, int | None] = {}
     for stage, (number, name) in enumerate(stages.select("id", "long_name").rows()):
@@ -75,7 +75,7 @@ def _consumers(stages: pl.DataFrame) -> list[int | None]:
 
 
 def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
-    """Where each stage's chain of transparent consumers ends."""
+    """Return the last stage of each stage's chain of transparent consumers."""
     hull = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
     last = np.where((consumer >= 0) & hull[consumer], consumer, np.arange(len(hull)))
@@ -88,7 +88,7 @@ def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
 def pipelines_of(
     stages: pl.DataFrame, of_root: NDArray[np.int32]
 ) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """The pipelines by first call, and the pipeline of each call."""
+    """Return the pipelines by first call, and the pipeline of each call."""
     distinct, first, inverse = np.unique(
         of_root, return_index=True, return_inverse=True
     )

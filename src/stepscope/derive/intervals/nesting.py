@@ -1,7 +1,9 @@
-"""Who contains whom on a track: parents, depths, self times, and flat classes.
+"""Which event contains which on a track: parents, depths, self times, and flat classes.
 
-The rules are those of spec: decode, section 5. The work is done by compiled kernels,
-one track at a time and the largest first, on all cores.
+The work is done by compiled kernels, one track at a time and the largest first, on all
+cores.
+
+Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ class Nesting(Frozen, frozen=True):
     Attributes:
         parent: int32; the row that contains this one, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
-        self_ps: int64, at least 0; an instant belongs to the most recently started
-            row still running, so that a nested track's self times add up to its busy
-            time. On a flat track it is the duration.
+        self_ps: int64, at least 0. An instant belongs to the most recently started
+            row that still runs, so that the self times of a nested track add up to
+            its busy time. On a flat track the self time is the duration.
         overhangs: int64 by row of `tracks`; rows that end after their parent.
     """
 
@@ -204,7 +206,7 @@ def _nest(
     end: int,
     into: Nesting,
 ) -> int:
-    """The kernel's answer, asked again with more room where that is what it lacks."""
+    """Call the kernel, and call it again with more room where it lacks room."""
     for depth in (_USUAL_DEPTH, end - begin):
         stack = np.empty((2, depth), np.int64)
         answer: int = kernels.nest(
@@ -250,7 +252,7 @@ def _flattened(
 def _nesting_order(
     start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Rows by start ascending, then duration descending, ties as they stand."""
+    """Order rows by start, then by duration descending; ties keep their order."""
     return np.lexsort((-dur_ps, start_ps))
 
 
@@ -272,7 +274,7 @@ def _unfilled(row_count: int, track_count: int) -> Nesting:
 def _check_division(
     begins: NDArray[np.int64], ends: NDArray[np.int64], row_count: int
 ) -> None:
-    """Rows of no track would keep whatever was in memory."""
+    """Raise ValueError where a row has no track: its results would be uninitialised."""
     order = np.lexsort((ends, begins))
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != row_count:

@@ -31,7 +31,7 @@ class Spans:
     """A set of half-open intervals.
 
     Neighbours neither overlap nor touch, so equal sets have equal arrays. The
-    constructor takes what already is so; the class methods take anything.
+    constructor takes arrays that already have this form; the class methods take any.
 
     Definition: docs/definitions/times-and-values.md#sets-of-time.
 
@@ -45,12 +45,12 @@ class Spans:
 
     @classmethod
     def empty(cls) -> Spans:
-        """The set without an instant."""
+        """Return the set without an instant."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Spans:
-        """The union of (start, end) pairs in any order; empty ones cover nothing."""
+        """Return the union of (start, end) pairs in any order, empty ones allowed."""
         listed = sorted(pairs)
         for start, end in listed:
             if not -LIMIT_PS <= start <= end <= LIMIT_PS:
@@ -61,7 +61,7 @@ class Spans:
 
     @classmethod
     def from_events(cls, start_ps: ArrayLike, dur_ps: ArrayLike) -> Spans:
-        """The union of events in any order; those shorter than 1 ps cover nothing.
+        """Return the union of events in any order, without those shorter than 1 ps.
 
         Sorted stretches (the tracks of a table, say) are united one by one and then
         with each other, so that only real disorder is sorted. What lies beyond
@@ -81,7 +81,7 @@ class Spans:
 
     @classmethod
     def union_of(cls, sets: Iterable[Spans]) -> Spans:
-        """The union of any number of sets, the smallest first."""
+        """Return the union of any number of sets, the smallest first."""
         waiting = [(len(spans), turn, spans) for turn, spans in enumerate(sets)]
         heapq.heapify(waiting)
         turn = len(waiting)
@@ -146,7 +146,7 @@ class Spans:
 
     @cached_property
     def length_ps(self) -> int:
-        """How long all intervals are together."""
+        """Sum of the lengths of all intervals."""
         return int(np.sum(self.end_ps - self.start_ps, dtype=np.int64))
 
     @property
@@ -157,7 +157,7 @@ class Spans:
         return int(self.start_ps[0]), int(self.end_ps[-1])
 
     def clip(self, start_ps: int, end_ps: int) -> Spans:
-        """The part within one window; costs two searches and a copy of that part."""
+        """Return the part within one window, for two searches and a copy of it."""
         if end_ps <= start_ps:
             return Spans.empty()
         first = int(np.searchsorted(self.end_ps, start_ps, side="right"))
@@ -169,7 +169,7 @@ class Spans:
         return Spans(starts, ends)
 
     def gaps(self, start_ps: int, end_ps: int) -> Spans:
-        """The part of one window that is not covered."""
+        """Return the part of one window that is not covered."""
         if end_ps <= start_ps:
             return Spans.empty()
         inside = self.clip(start_ps, end_ps)
@@ -179,7 +179,7 @@ class Spans:
         return Spans(starts[some], ends[some])
 
     def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
-        """How much is covered before each time; ascending times are fastest."""
+        """Return how much is covered before each time; ascending times are fastest."""
         times = _int64(times_ps)
         if _FEW * len(times) < len(self):
             return self._covered_before_few(times)
@@ -192,7 +192,7 @@ class Spans:
         return covered
 
     def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> NDArray[np.int64]:
-        """How much of each window is covered; windows may overlap, none is reversed."""
+        """Return how much of each window is covered; windows may overlap."""
         starts, ends = _int64(starts_ps), _int64(ends_ps)
         if len(starts) != len(ends):
             raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
@@ -201,11 +201,11 @@ class Spans:
         return self.covered_before(ends) - self.covered_before(starts)
 
     def _covered_before_few(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same for few times: sums between them, no array as long as the set."""
+        """Return `covered_before` of few times, without an array as long as the set."""
         begun = np.searchsorted(self.start_ps, times, side="right")
         edges = np.unique(np.concatenate(([0], begun)))
         inner = edges[edges < len(self)]
-        # Sums of absolute times wrap around; their difference is exact all the same.
+        # Sums of absolute times wrap around; their difference is exact nevertheless.
         lengths = np.add.reduceat(self.end_ps, inner) - np.add.reduceat(
             self.start_ps, inner
         )
@@ -223,7 +223,7 @@ class Spans:
         return lengths
 
     def _beside(self, other: Spans) -> Spans:
-        """The intervals, whole and uncopied, that meet the hull of a non-empty set."""
+        """Return the intervals, uncut and uncopied, that meet another set's hull."""
         first = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
         last = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
         if first == 0 and last == len(self):

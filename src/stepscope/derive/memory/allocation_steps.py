@@ -1,7 +1,7 @@
 """`allocation_steps`: the step of each allocator event, and where steps begin and end.
 
 Allocator events are host events, so their step is the one in whose host interval they
-lie, however far the device is behind.
+lie, however far the device lags.
 
 Definition: docs/tools/memory_profile.md#timeline.
 """
@@ -31,7 +31,7 @@ STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
     "step": pl.Int64(),  # the number to show
     "name": pl.String(),
     "start_ps": pl.Int64(),
-    "end_ps": pl.Int64(),  # the next one's start; the last ends with its activity
+    "end_ps": pl.Int64(),  # start of the next step; the last ends with its activity
     "open_end": pl.Boolean(),  # the last one
 }
 
@@ -40,11 +40,12 @@ class AllocationSteps(Frozen, frozen=True):
     """Allocator events beside the steps.
 
     Attributes:
-        step: Int64 by row of allocations: the number of its step; null in no step, and
-            where no step is known at all.
+        step: Int64 by row of allocations: number of the step of the event; null where
+            it lies in no step, and where no steps are known.
         intervals: The steps in time order, columns `STEP_INTERVALS`; empty where
-            there are none. Device times where the boundaries are device times.
-        why: Why there are no intervals; None where there are.
+            there are none. The times are those of the device where the boundaries of
+            the steps are.
+        why: Why there are no intervals; None where there are some.
     """
 
     step: pl.Series
@@ -58,10 +59,10 @@ def allocation_steps(
     steps: Steps | Unavailable,
     windows: Windows | Unavailable,
 ) -> AllocationSteps:
-    """The step of the stored group, else the one in whose host interval it lies."""
+    """Assign each event to the step of its stored group, else by host interval."""
     group = allocations["group"]
     if isinstance(steps, Unavailable):
-        # Groups are the producer's steps, even if nothing shows when they began.
+        # Groups are the producer's steps, even if it is unknown when they began.
         empty = pl.DataFrame(schema=STEP_INTERVALS)
         return AllocationSteps(group.alias("step"), empty, steps)
     intervals = _intervals(steps, windows)
@@ -103,14 +104,14 @@ def _intervals(steps: Steps, windows: Windows | Unavailable) -> pl.DataFrame:
 def _interval_at(
     intervals: pl.DataFrame, time_ps: NDArray[np.int64]
 ) -> NDArray[np.intp]:
-    """The place of the interval that holds each time, -1 for none."""
+    """Return the place of the interval that holds each time, -1 for none."""
     at = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
     outside = time_ps >= ints(intervals, "end_ps")[at]
     return np.where((at >= 0) & outside, -1, at)
 
 
 def _by_group(steps: Steps, group: pl.Series) -> pl.Series:
-    """The number of the step that carries each stored group, null for none."""
+    """Return the number of the step that carries each stored group, null for none."""
     of_group = (
         steps.rows.select("group", "step")
         .drop_nulls()

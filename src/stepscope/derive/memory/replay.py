@@ -1,9 +1,9 @@
 """`memory_replay`: which allocation each deallocation ends, and how full memory was.
 
-Events at one address of one memory follow each other in time, and what is alive after
-an event is told by that event alone: the block of an allocation, or nothing. So a
-replay needs no walk: rows are brought together by address, and each looks at its
-neighbour.
+Events at one address of one memory follow each other in time, and each event alone
+determines what is alive at the address afterwards: the block of an allocation, or
+nothing. So a replay needs no walk: rows are sorted by address, and each is compared
+with its neighbour.
 
 Definition: docs/tools/memory_profile.md#breakdown.
 """
@@ -28,17 +28,17 @@ class OneMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays go by place in `rows`.
 
     Attributes:
-        name: As recorded.
-        rows: int64, rows of allocations in time order.
-        heap_bytes: int64, in use after each event; 0 where not known.
-        in_use_bytes: int64, heap and stack after each event; a stack that was not
-            recorded counts as nothing, and 0 stands where the heap is not known.
-        known: Where the two are known.
-        replayed: The heap was not recorded: it is what the events add up to, so that
-            blocks older than the profile count only if their end was seen.
+        name: Name of the memory, as recorded.
+        rows: int64; rows of allocations in time order.
+        heap_bytes: int64; heap in use after each event; 0 where unknown.
+        in_use_bytes: int64; heap and stack in use after each event. A stack that was
+            not recorded counts as 0; where the heap is unknown, the value is 0.
+        known: bool; True where `heap_bytes` and `in_use_bytes` are known.
+        replayed: True where the heap was not recorded but added up from the events,
+            so that blocks older than the profile count only if their end was recorded.
         peak: Place of the first event with the greatest use; None if no use is known.
-        unmatched: Deallocations of blocks that nobody saw allocated.
-        reused: Allocations at an address where a block was still alive.
+        unmatched: Number of deallocations of blocks whose allocation is not recorded.
+        reused: Number of allocations at an address where a block was still alive.
     """
 
     name: str
@@ -53,17 +53,17 @@ class OneMemory(Frozen, frozen=True):
 
 
 class MemoryReplay(Frozen, frozen=True):
-    """What all allocator events of a host amount to.
+    """The memories of a host, and which allocation each deallocation ends.
 
     Attributes:
-        memories: In the order of their first event.
-        source: int32 by row of allocations, the row whose op, type and shape are its
-            own: for a deallocation the allocation that it ends, for an allocation
-            itself; -1 for a deallocation without a known allocation.
-        ended_by: int32 by row of allocations: for an allocation the event at its
-            address that ends it, be it a deallocation or the next allocation; -1 if
-            it is alive at the end. Its own row where no address was recorded, since
-            nothing can be said about such a block. -1 for deallocations.
+        memories: All memories, in the order of their first event.
+        source: int32 by row of allocations; the row that op, type and shape are read
+            from: for a deallocation the allocation that it ends, for an allocation its
+            own row; -1 for a deallocation without a known allocation.
+        ended_by: int32 by row of allocations; for an allocation the event at its
+            address that ends it, a deallocation or the next allocation; -1 if it is
+            alive at the end. An allocation without a recorded address has its own row,
+            because its end is unknown. -1 for deallocations.
     """
 
     memories: tuple[OneMemory, ...]
@@ -71,7 +71,7 @@ class MemoryReplay(Frozen, frozen=True):
     ended_by: NDArray[np.int32]
 
     def alive(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
-        """Rows of the allocations that are alive after the event at a place.
+        """Return rows of the allocations that are alive after the event at a place.
 
         Before the first event (place -1) there are none.
         """
@@ -145,7 +145,7 @@ def _chain(
         rows: Rows of one memory, in time order.
         address: By row of allocations.
         before: By row of allocations; -1 stays where there is none.
-        after: Likewise.
+        after: By row of allocations; -1 stays where there is none.
     """
     own = address.gather(rows)
     if own.null_count():
@@ -166,7 +166,7 @@ def _chain(
 
 
 def _values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The numbers of a column, 0 for null, and where there is one."""
+    """Return the numbers of a column, 0 for null, and where there is one."""
     return series.fill_null(0).to_numpy(), series.is_not_null().to_numpy()
 
 
@@ -183,15 +183,15 @@ def _added_up(
     source: NDArray[np.int32],
     before: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The heap by the sizes of the events of one memory, where it was not recorded.
+    """Add up the heap of one memory from the sizes of its events.
 
-    What lay there before the profile is at least what was freed and never seen
-    allocated. Without every size nothing is known.
+    The use before the profile is at least what was freed without a recorded
+    allocation. If any size is missing, nothing is known.
     """
     size, sized = _values(allocations["allocated_bytes"])
     own = source[rows]
     allocate = own == rows
-    # A free has the size of the block, which it need not repeat.
+    # A free has the size of its block, which it need not record.
     asked = np.where(own >= 0, own, rows)
     replaced = np.where(allocate, before[rows], np.int32(-1))
     replaced = np.where((replaced >= 0) & (source[replaced] == replaced), replaced, -1)
@@ -202,6 +202,6 @@ def _added_up(
     level = np.cumsum(change)
     older = (own < 0) & present(allocations, "address")[rows]
     level += int(size[rows[older]].sum())
-    # Frees without an address may be of blocks that were seen: only a use below
-    # nothing proves that there were older ones.
+    # Frees without an address may be of recorded blocks: only a use below zero
+    # proves that there were older ones.
     return level - min(0, int(level.min(initial=0))), np.ones(len(rows), np.bool_)

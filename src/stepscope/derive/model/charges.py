@@ -1,8 +1,8 @@
-"""Costs of a program by op and place: what the views of a model are added up from.
+"""Costs of a program by op and place, from which the views of a model are made.
 
 A charge is what all executions of one op at one place cost together. Every execution
-on the host and every activity of a device is in exactly one charge, so whatever tree
-the charges are hung into, its roots hold all of the time.
+on the host and every activity of a device is in exactly one charge, so in whatever tree
+the charges are placed, its roots hold all of the time.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ CHARGES: Final[dict[str, pl.DataType]] = {
     "occurrences": pl.Int64(),
     "host_ps": pl.Int64(),
     "device_ps": pl.Int64(),
-    "flops": pl.Int64(),  # of the executions of which it is known
-    "known": pl.Int64(),  # how many those are
+    "flops": pl.Int64(),  # of the executions whose operations are known
+    "known": pl.Int64(),  # number of executions whose operations are known
     "allocated_bytes": pl.Int64(),
     "parameters": pl.Int64(),  # elements of the distinct variables that were read
 }
-#: Type of what a recording describes as a variable of the model.
+#: The type that a variable of the model has among ops.
 VARIABLE: Final = "Variable"
 #: Rows of a table: all of them without a copy, or some.
 Rows = slice | np.ndarray
@@ -68,9 +68,9 @@ class VariableReads(Frozen, frozen=True):
     """Which variables of the model executions read.
 
     Attributes:
-        unit: int32 by execution; one number for all executions that read the same
-            variables of the same layer, -1 for those that read none.
-        elements: int64 by unit.
+        unit: int32 by execution; one number for all executions that read one set of
+            variables of one layer, -1 for those that read none.
+        elements: int64 by unit; number of elements of its variables.
     """
 
     unit: NDArray[np.int32]
@@ -78,16 +78,16 @@ class VariableReads(Frozen, frozen=True):
 
 
 class DeviceWork(Frozen, frozen=True):
-    """What is known of each device activity beside its op.
+    """What is known of each device activity.
 
     Attributes:
-        device: int32 by row of device_activity.
+        device: int32 by row of device_activity; ordinal of the device.
         op: int32; a row of the ops of `activity_ops`.
-        kernel: int32; what is counted as one kernel: its name, a row of event_types;
-            -1 for what no op names, of which each activity is an execution.
-        dur_ps: int64.
+        kernel: int32; the kernel by its name, a row of event_types; -1 for activities
+            that no op names, each of which counts as an execution.
+        dur_ps: int64; duration of the activity.
         execution: int32; the execution of its own op that launched it, -1 for none.
-        execution_count: How many executions the host has.
+        execution_count: Number of executions on the host.
         flops_of_op: int64 by row of the ops of `activity_ops`: operations of one
             execution, -1 where unknown.
     """
@@ -129,7 +129,7 @@ def host_charges(
     own = totals_by(distinct.code, found.self_ps[rows], count=count)
     work = totals_by(distinct.code, flops, count=count, where=flops >= 0)
     ops = found.ops[op[distinct.first]]
-    # Ops of compiled programs go by the name that the program's author gave them.
+    # Ops of compiled programs have the name that the program's author gave them.
     named = ops.select(
         name=pl.coalesce("framework_op", "name"),
         type=pl.when(pl.col("framework_op").is_not_null())
@@ -153,7 +153,7 @@ def _parameters(
     code: NDArray[np.int32],
     count: int,
 ) -> pl.Series:
-    """Elements of variables by code; null for a code that reads none.
+    """Return elements of variables by code; null for a code that reads none.
 
     A variable counts where it is read first, so that it counts once.
     """
@@ -177,9 +177,9 @@ def device_charges(
 ) -> pl.DataFrame:
     """Charge activities of devices.
 
-    Executions are those that launched them; activities that no execution of their own
-    op launched count by the kernel that occurs most often among them, as executions
-    run each of their kernels at least once.
+    Activities belong to the execution that launched them. Activities that no execution
+    of their own op launched count by the kernel that occurs most often among them,
+    because an execution runs each of its kernels at least once.
 
     Returns:
         Columns `CHARGES` without `host_ps` and `allocated_bytes`.
@@ -221,7 +221,7 @@ def device_charges(
 def allocation_charges(
     allocations: pl.DataFrame, *, place: NDArray[np.int32], chosen: NDArray[np.bool_]
 ) -> pl.DataFrame:
-    """Charge what allocations took to the ops that asked for it.
+    """Charge allocated bytes to the ops that asked for them.
 
     Args:
         allocations: The table of that name.
@@ -229,7 +229,7 @@ def allocation_charges(
         chosen: By row of allocations: whether it counts.
 
     Returns:
-        `name`, `place`, `allocated_bytes`; what no op asked for is left out.
+        `name`, `place`, `allocated_bytes`, without allocations that no op asked for.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
     asked = (
@@ -256,10 +256,10 @@ def allocation_charges(
 def parameter_charges(
     parameters: pl.DataFrame, *, trainable_only: bool
 ) -> pl.DataFrame:
-    """The variables of the model, each in its scope; columns `CHARGES`.
+    """Return the variables of the model, each in its scope; columns `CHARGES`.
 
-    A variable's whole name begins with its scope; what follows the scope there is
-    what divides the name, whatever the framework uses.
+    A variable's whole name begins with its scope; the character after the scope is the
+    separator of names in that framework.
 
     Args:
         parameters: The table of that name.
@@ -301,10 +301,10 @@ def merged_charges(
     device: pl.DataFrame | None,
     allocated: pl.DataFrame | None,
 ) -> pl.DataFrame:
-    """One row per op and place, columns `CHARGES`.
+    """Return one row per op and place, columns `CHARGES`.
 
-    Executions that both sides show are the same ones: the greater count stands for
-    them, and their operations count once.
+    Executions that both sides show are counted once: the greater count is taken, and
+    their operations count once.
     """
     sides = [
         _completed(side).with_columns(pl.lit(number).alias("side"))
@@ -313,7 +313,7 @@ def merged_charges(
     ]
     if not sides:
         return pl.DataFrame(schema=CHARGES)
-    # What one side does not tell, the other one does: types and sources go by name.
+    # Types and sources that one side lacks are taken from the other, by name.
     whole = pl.concat(sides).with_columns(
         pl.col("type").drop_nulls().last().over("name", "place"),
         pl.col("source").drop_nulls().last().over("name", "place"),
@@ -339,11 +339,11 @@ def merged_charges(
 
 
 def _once(by_side: pl.DataFrame) -> pl.DataFrame:
-    """Let what both sides show of one op count on one of them.
+    """Count the costs and executions of an op that both sides show on one side only.
 
-    The device's costs are those of what ran, so the host's stand in only where it has
-    none. Executions of an op that no call ties to the host's are the host's all the
-    same where it has the op.
+    The device's costs are those of what ran, so the host's are used only where the
+    device has none. Executions of an op on the device that no launch call ties to the
+    host are taken for the host's executions where the host has the op.
     """
     on_device = pl.col("side") == _DEVICE
     told = (on_device & pl.col("flops").is_not_null()).any().over("name")
@@ -373,8 +373,8 @@ def _with_allocations(
         .group_by("name", maintain_order=True)
         .agg(pl.col("allocated_bytes").sum().alias("elsewhere"))
     )
-    # Rows of one op and place, and of one op, share what was allocated: it stands
-    # with the first of them.
+    # Rows of one op and place, and of one op, share what was allocated: the first of
+    # them holds it.
     first = pl.int_range(pl.len()).over("name", "place") == 0
     first_of_op = pl.int_range(pl.len()).over("name") == 0
     joined = merged.join(
@@ -391,7 +391,7 @@ def _with_allocations(
 
 
 def _executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
-    """Executions by code: distinct ones, and the commonest kernel of the others."""
+    """Count executions by code: distinct ones, and the others by commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
         by.code, execution, places=by.count, executions=work.execution_count
@@ -408,7 +408,7 @@ def _executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
 def _pairs(
     code: NDArray[np.int32], value: NDArray[np.signedinteger]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The code of each distinct pair with a value, and how often it occurs.
+    """Return the code of each distinct pair with a value, and how often it occurs.
 
     Sorting bare keys is several times faster than numbering the rows would be.
     """
@@ -424,7 +424,7 @@ def _pairs(
 def _known_runs(
     charge: NDArray[np.int32], known: NDArray[np.bool_], runs: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Executions of which all instructions have known costs."""
+    """Count executions whose instructions all have known costs."""
     complete = np.ones(len(runs), np.bool_)
     complete[charge[~known]] = False
     return np.where(complete, runs, 0)

@@ -1,4 +1,4 @@
-"""Places in a tree of calls: what runs inside what, by name and not by event."""
+"""Places in a tree of calls: which names run inside which, all events united."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Places", "chained"]
 
 
 class Places(Frozen, frozen=True):
-    """A tree, and where in it each item stands.
+    """A tree, and the place of each item in it.
 
     Attributes:
         node: int32 by item; its place.
         parent: int32 by place; the place around it, a smaller number; -1 at the top.
-        key: int32 by place; the key of the items that stand there.
+        key: int32 by place; the key of the items at that place.
     """
 
     node: NDArray[np.int32]
@@ -35,7 +35,7 @@ def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
     Args:
         parent: By item: the item it runs inside, -1 for none; no item is inside
             itself.
-        key: By item: what it is.
+        key: By item: a number that is equal for items to unite.
     """
     node = np.full(len(key), -1, np.int32)
     parents: list[NDArray[np.int32]] = []
@@ -62,9 +62,9 @@ class _Children(Frozen, frozen=True):
     """Items by their parents.
 
     Attributes:
-        order: Items inside others, those inside one side by side.
-        begin: int32 by item; where in the order those inside it begin.
-        count: int32 by item; how many there are.
+        order: Items that lie inside others, grouped by the item around them.
+        begin: int32 by item; position in `order` of the first item inside it.
+        count: int32 by item; number of items inside it.
     """
 
     order: NDArray[np.int64]
@@ -72,8 +72,8 @@ class _Children(Frozen, frozen=True):
     count: NDArray[np.int32]
 
     def of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The items inside some others."""
-        # Most hold nothing.
+        """Return the items inside some others."""
+        # Most items hold no others.
         some = items[self.count[items] > 0]
         begin, count = self.begin[some], self.count[some]
         ends = np.cumsum(count)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EventPlaces", "ProgramPlaces", "program_places"]
 
 #: `$file.py:12 function` and `file.py(12): function`: a function of the program, with
-#: the line where it begins. What has no line is no source line.
+#: the line where it begins. A frame without a line is no source line.
 _FRAME: Final = (
     r"^\$(?P<file>\S.*?):(?P<line>\d+) (?P<function>.+)$",
     r"^(?P<file>[^()]*\.py)\((?P<line>\d+)\): (?P<function>.+)$",
@@ -36,7 +36,7 @@ class EventPlaces(Frozen, frozen=True):
         node: int32 by row of events; the innermost place around the event, or its own
             if it is a frame; -1 for none.
         places: The tree of places; keys are rows of `texts`.
-        texts: What the frames are called: `file.py:12 function`, or a module's name.
+        texts: Names of the frames: `file.py:12 function`, or a module's name.
     """
 
     node: NDArray[np.int32]
@@ -61,8 +61,8 @@ def program_places(
 ) -> ProgramPlaces:
     """Find the frames around every event of the same thread.
 
-    Only frames that the recording holds as events count. A frame's line is that of
-    its function's first line, which is what tracers record.
+    Only frames that the recording holds as events count. A frame's line is the first
+    line of its function, which is what tracers record.
     """
     names = event_types.select("name")
     lines = names.select(
@@ -89,7 +89,7 @@ def program_places(
 def _event_places(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
 ) -> EventPlaces | None:
-    """Places of the events whose type has a text."""
+    """Return places of the events whose type has a text."""
     named = texts.is_not_null().to_numpy()
     if not named.any():
         return None

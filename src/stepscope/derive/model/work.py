@@ -1,4 +1,4 @@
-"""`model_work`: everything that the views of a model are made from, on one host."""
+"""`model_work`: the data of one host from which the views of a model are made."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _DESCRIBED: Final[tuple[View, ...]] = ("scope", "op")
 
 
 class Hung(NamedTuple):
-    """Charges of one view, and the tree that their places are in.
+    """Charges of one view, and the tree of their places.
 
     Attributes:
         charges: Columns `CHARGES`.
         places: The tree; None where there is none.
-        texts: What the keys of the tree stand for.
+        texts: Names of the keys of the tree.
     """
 
     charges: pl.DataFrame
@@ -71,18 +71,18 @@ class ModelWork(Frozen, frozen=True):
 
     Attributes:
         events: The table of that name.
-        nesting: Who contains whom.
+        nesting: Which event contains which.
         host: Executions on the host, or why there are none.
-        costs: What each of them computed.
+        costs: What each execution on the host computed.
         places: Frames around host events.
         device_ops: Ops of device activities, or why there are none.
-        device: What else is known of the activities; None without any.
+        device: What else is known of the activities; None without activities.
         launch_event: int32 by row of device_activity; the event of its launch call,
             -1 for none.
         activity_steps: Row of steps by row of device_activity, -1 for none.
         allocations: The table of that name.
-        windows: Of the steps.
-        step_numbers: Shown number by row of steps; empty without steps.
+        windows: Windows of the steps.
+        step_numbers: Displayed number by row of steps; empty without steps.
         parameters: The table of that name.
     """
 
@@ -101,12 +101,12 @@ class ModelWork(Frozen, frozen=True):
     parameters: pl.DataFrame | Unavailable
 
     def sees_host(self, steps: Sequence[int] | None) -> bool:
-        """True where it is known what the host ran (in those steps)."""
+        """Return True where it is known what the host ran (in those steps)."""
         recorded = not isinstance(self.host, Unavailable) and len(self.host.event) > 0
         return recorded and (steps is None or not isinstance(self.windows, Unavailable))
 
     def sees_device(self, steps: Sequence[int] | None) -> bool:
-        """True where it is known what the devices ran (in those steps)."""
+        """Return True where it is known what the devices ran (in those steps)."""
         recorded = self.device is not None and len(self.device.op) > 0
         return recorded and (
             steps is None or not isinstance(self.activity_steps, Unavailable)
@@ -132,7 +132,7 @@ def model_work(
     windows: Windows | Unavailable,
     parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
-    """Bring together what the views need; nothing is added up yet."""
+    """Collect what the views need, without adding anything up."""
     device = None
     launch_event = np.empty(0, np.int32)
     if not isinstance(device_activity, Unavailable) and not isinstance(
@@ -172,7 +172,7 @@ def model_work(
 
 
 def model_charges(*, model_work: ModelWork) -> dict[View, Hung]:
-    """What ran in the whole profile, with all variables."""
+    """Return the charges of the whole profile, with all variables."""
     return charges_of(model_work, None)
 
 
@@ -181,11 +181,11 @@ def charges_of(
 ) -> dict[View, Hung]:
     """Add up what ran by op and by place in the tree of each view.
 
-    Where the recording describes the model's variables, each stands in its own scope,
-    and with the type of variables, instead of with the op that read it first.
+    Where the recording describes the model's variables, each is charged in its own
+    scope, with the type of variables, not to the op that read it first.
 
     Args:
-        work: The host's.
+        work: The work of the host.
         steps: Rows of the steps, or None for everything.
         trainable_only: Leave out described variables that are not trained.
     """
@@ -234,7 +234,7 @@ def _charged(
         chosen = np.ones(len(work.device.op), np.bool_)
         if steps is not None and not isinstance(work.activity_steps, Unavailable):
             chosen = np.isin(work.activity_steps, np.array(steps, np.int32))
-        # What another op launched stands for itself among ops.
+        # Activities that another op launched have a place of their own among ops.
         place = (
             _places_at(of_execution, work.device.execution)
             if view == "graph"
@@ -255,7 +255,7 @@ def _charged(
 
 
 def _places_at(place: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The places of some rows, -1 for row -1 and where there is no place at all."""
+    """Return the places of some rows, -1 for row -1 and where there are no places."""
     if not len(place):
         return np.full(len(rows), -1, np.int32)
     return np.where(rows < 0, np.int32(-1), place[rows])
@@ -292,7 +292,7 @@ def _tree(work: ModelWork, view: View) -> _Tree:
 
 
 def _graph(work: ModelWork) -> _Tree:
-    """Executions inside executions, as ops inside ops."""
+    """Arrange executions inside executions as ops inside ops."""
     nothing = np.empty(0, np.int32)
     if isinstance(work.host, Unavailable) or isinstance(work.costs, Unavailable):
         return _Tree(nothing, nothing, None, [])
@@ -310,7 +310,7 @@ def _graph(work: ModelWork) -> _Tree:
 def _began_in(
     work: ModelWork, start_ps: NDArray[np.int64], steps: Sequence[int] | None
 ) -> NDArray[np.bool_]:
-    """What began in the windows of some steps; everything without a choice."""
+    """Return what began in the windows of some steps; everything without a choice."""
     if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
     began = np.zeros(len(start_ps), np.bool_)
@@ -323,7 +323,7 @@ def _began_in(
 def _reads(
     host: HostOpEvents, costs: ExecutionCosts, modules: EventPlaces | None
 ) -> VariableReads | None:
-    """Variables by layer: only a layer's own number tells two of one size apart."""
+    """Number variables by layer, whose number alone distinguishes those of one size."""
     if modules is None:
         return None
     module = modules.node[host.event]
@@ -349,7 +349,7 @@ def _own_executions(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
 ) -> NDArray[np.int32]:
-    """By activity: the execution of the op of its own name that launched it, else -1.
+    """Return by activity the execution of its own op that launched it, -1 for none.
 
     A call inside another op (a whole program's, say) is no execution of this one.
     """
@@ -373,13 +373,13 @@ def _own_executions(
 
 
 def _kernels(ops: ActivityOps, type_: NDArray[np.int32]) -> NDArray[np.int32]:
-    """By activity: its name, -1 for what no op names."""
+    """Return the name of each activity, -1 where no op names it."""
     unnamed = ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
     return np.where(unnamed.to_numpy()[ops.op], np.int32(-1), type_)
 
 
 def _names(host: HostOpEvents) -> pl.Series:
-    """By op: the name that the program's author gave it, where one is known."""
+    """Return by op the name that the program's author gave it, where known."""
     return host.ops.select(pl.coalesce("framework_op", "name")).to_series()
 
 

@@ -1,9 +1,9 @@
 """`event_kinds`: what an event is, as far as its type alone can say.
 
-Everything here is decided once per type: whether it is an op by what the producer says
-of it, where it says so, and all else by tables of patterns over names. What needs more
-than that (the thread, what an event encloses, its values) is decided by the
-derivations that ask here first.
+Everything here is decided once per type. Whether a type is an op is decided by the
+producer, where it says so; all else by tables of patterns over names. What needs more
+than the type (the thread, what an event encloses, its values) is decided by the
+derivations that read this one first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 class OpCategory(IntEnum):
     """Whose vocabulary an event's name belongs to.
 
-    `OTHER` is an op by the word of its producer, whose name belongs to none.
+    `OTHER` is an op that its producer calls one, with a name of no known vocabulary.
 
     Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
@@ -82,7 +82,7 @@ class EventFlag(IntFlag):
     """Facts about a name that more than one derivation asks for."""
 
     FUNCTION_CALL = 1  # calls a graph function; has no class of its own
-    CONTROL_FLOW = 2  # While, If, Case: likewise
+    CONTROL_FLOW = 2  # While, If, Case; has no class of its own
     EAGER_WRAPPER = 4  # around an op that runs at once; repeats its time
     EAGER_OP = 8  # one op that runs at once, named by its type
     DATASET = 16  # an iterator of an input pipeline
@@ -103,8 +103,8 @@ class EventFlag(IntFlag):
     SERVING = 524288  # a request or a batch of requests
     USER_INPUT = 1048576  # a range that the user named as fetching input
     POOL_RECORD = 2097152  # a task is handed to a thread pool
-    POOL_START = 4194304  # a thread of the pool begins with it
-    POOL_STOP = 8388608  # and is done with it
+    POOL_START = 4194304  # a thread of the pool begins a task
+    POOL_STOP = 8388608  # a thread of the pool is done with a task
 
 
 class _ClassRule(NamedTuple):
@@ -163,7 +163,7 @@ _CLASS_RULES: Final = (
     ),
 )
 
-#: Where several apply, all are set.
+#: Flags by pattern; where several patterns match, all their flags are set.
 _FLAG_RULES: Final = (
     _FlagRule(
         EventFlag.FUNCTION_CALL,
@@ -245,7 +245,7 @@ _TORCH_OP: Final = (
     # Nodes of the graph of gradients.
     r"|^[A-Za-z]\w*Backward\d*$"
 )
-#: Text that stands before a colon without being an op's name.
+#: Text before a colon that is no op's name.
 _NOT_AN_OP: Final = (
     r"^NVTX:|^ThenExecuteCallback:|^XlaModule:|^XlaCompile:|^\$|^end: "
     r"|^(?:nccl|gloo|hccl|mpi|ucc|xccl):"
@@ -272,12 +272,12 @@ class EventKinds:
     flags: NDArray[np.uint32]
 
     def has(self, flag: EventFlag) -> NDArray[np.bool_]:
-        """True for the types that carry at least one of the flags given."""
+        """Return True for the types that carry at least one of the flags given."""
         chosen: NDArray[np.bool_] = (self.flags & np.uint32(int(flag))) != 0
         return chosen
 
     def is_op(self) -> NDArray[np.bool_]:
-        """True for types whose name is an op of a framework, copies excluded."""
+        """Return True for types whose name is an op of a framework, copies excluded."""
         return _are_ops(self.category)
 
 
@@ -297,13 +297,13 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
 
 
 def name_kinds(names: pl.Series) -> EventKinds:
-    """Read texts as names of events of which nobody says what they are."""
+    """Read texts as names of events whose producer does not say what they are."""
     op = pl.lit(None, pl.Boolean).alias("op")
     return _kinds(names.alias("name").to_frame().with_columns(op))
 
 
 def _kinds(names: pl.DataFrame) -> EventKinds:
-    """The kinds of types with the columns `name` and `op`."""
+    """Return the kinds of types with the columns `name` and `op`."""
     # `split once at the first colon`; no colon leaves `right` null.
     split = names.with_columns(
         pl.col("name")
@@ -337,14 +337,16 @@ def _kinds(names: pl.DataFrame) -> EventKinds:
 
 
 def _category() -> pl.Expr:
-    """First match of the rules of section 2.4, copies before ops.
+    """Return the category of the first rule that matches; copies come before ops.
 
-    What the producer says goes before the rules for ops: what it does not call one is
-    none, and what it does is one whatever its name.
+    The producer's word overrides the rules for ops: a type that it does not call an op
+    is none, and a type that it calls an op is one, whatever its name.
+
+    Definition: docs/definitions/names-and-events.md#names-of-ops.
     """
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     has_colon = right.is_not_null()
-    # Type candidate of rule 4: the right part or, where it is empty, the last path
+    # A candidate for the op's type: the right part or, where it is empty, the last path
     # segment of the left part without a trailing `_<integer>`.
     candidate = (
         pl.when(right == "")
@@ -376,7 +378,7 @@ def _category() -> pl.Expr:
 
 
 def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
-    """The code of the first condition that holds, else 0."""
+    """Return the code of the first condition that holds, else 0."""
     codes = [
         pl.when(condition).then(pl.lit(int(code), pl.UInt8))
         for condition, code in rules
@@ -385,7 +387,7 @@ def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
 
 
 def _op_texts() -> tuple[pl.Expr, pl.Expr]:
-    """Name and type of the op, meaningful where the category says that it is one."""
+    """Return name and type of the op, meaningful where the category is an op's."""
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     eager = name.str.extract(_EAGER_OP)
     whole = name.str.contains(_TORCH_OP)

@@ -82,7 +82,7 @@ def resolve_hlo(
 
 
 def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
-    """Instructions and the framework ops they came from; (program, name) is unique."""
+    """Return instructions with their framework ops; (program, name) is unique."""
     read = name_kinds(
         hlo_ops.select(
             name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")

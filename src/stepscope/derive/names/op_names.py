@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["COPY_OPS", "NO_ANNOTATION", "UNKNOWN", "name_scope", "read_annotations"]
 
-#: The op of everything that nothing names (docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op).
+#: The op of activities that nothing names. Definition:
+#: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 NO_ANNOTATION: Final = "(no annotation)"
-#: Its type and category.
+#: Type and category of `NO_ANNOTATION`.
 UNKNOWN: Final = "Unknown"
 
 #: Kind of activity → (op, category) where a copy or memset carries no annotation; all
@@ -42,7 +43,7 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
         is also null where the text is a name without a type; `category`, an
         `OpCategory` code.
     """
-    # Arguments of an annotation stand between # marks behind its name.
+    # The arguments of an annotation follow its name, between # marks.
     cleaned = pl.Series("name", texts, dtype=pl.String).str.extract(r"^([^#]*)")
     whole = cleaned.to_frame().with_columns(
         pl.when(pl.col("name").str.contains(r"^\w+::"))
@@ -68,5 +69,5 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
 
 
 def name_scope(column: pl.Expr) -> pl.Expr:
-    """The path of an op's name without its last segment; "" at the top."""
+    """Return the path of an op's name without its last segment; "" at the top."""
     return column.str.extract(r"^(.*)/[^/]*$").fill_null("")

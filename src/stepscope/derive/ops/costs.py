@@ -1,7 +1,7 @@
 """`op_costs` and `host_op_costs`: what all executions of each op computed and moved.
 
-A sum is known only if the cost of every execution is: a rate of which a part of the
-work is missing would be wrong, not low.
+A sum is known only if the cost of every execution is known: a rate that lacks part of
+the work would be wrong, not merely low.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _KEY: Final = ["device", "group"]
 _DIVIDED: Final = r"-(?:start|update|done)$"
 _NO_RATES: Final = Unavailable(
     code="NO_SHAPES",
-    reason="on this host devices do the work of ops, or may: what an op computes is "
-    "not done in its time on the host.",
+    reason="on this host devices do the work of ops, or may do it: what an op computes "
+    "is not done in its time on the host.",
     remedy="Look at the rates of the device rows.",
 )
 
@@ -74,8 +74,8 @@ def op_costs(
 ) -> pl.DataFrame:
     """Add up costs and peaks by device and op.
 
-    An op's costs are those of the instructions of its program, each as often as it
-    ran, else those of the executions on the host that launched its activities.
+    An op's costs are those of its program's instructions, times the number of their
+    runs; else those of the executions on the host that launched its activities.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
@@ -111,9 +111,9 @@ def op_costs(
 
 
 def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
-    """Costs of what is done in the time of its own events.
+    """Return the costs of ops whose work is done during their own events.
 
-    What begins with one instruction and ends with another is done between them.
+    Work that begins with one instruction and ends with another is done between them.
     """
     divided = category.str.contains(_DIVIDED).fill_null(value=False)
     return run_costs.select(pl.when(~divided).then(pl.all()))
@@ -122,7 +122,7 @@ def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
 def _by_program(
     of_class: pl.DataFrame, run_costs: pl.DataFrame, executions: pl.DataFrame
 ) -> pl.DataFrame:
-    """Sums over the instructions of each op, which run no more often than it does."""
+    """Sum over the instructions of each op, which run at most as often as it."""
     # An instruction runs each of its kernels at least once.
     instructions = (
         of_class.group_by(*_KEY, "op", "type")
@@ -142,7 +142,7 @@ def _by_program(
 
 
 def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
-    """Sums over the executions that launched all of an op's activities."""
+    """Return sums over the executions that launched all of an op's activities."""
     owner = found.owner
     candidates = (owner >= 0) & (costs.flops >= 0)
     if candidates.any():
@@ -165,16 +165,16 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
 def _left_to_others(
     found: DeviceExecutions, costs: ExecutionCosts
 ) -> NDArray[np.bool_]:
-    """Executions around others that put work on a device and whose cost is unknown.
+    """Return executions around others of unknown cost that put work on a device.
 
-    What those did may be the work that the outer one's operands tell.
+    The work of the inner ones may be what the outer one's operands describe.
     """
     left = np.zeros(len(costs.flops), np.bool_)
     inner = found.launched & (costs.flops < 0)
     while inner.any():
         above = costs.parent[inner]
         above = above[above >= 0]
-        # Each is followed up once.
+        # Each execution is followed up once.
         inner = np.zeros(len(left), np.bool_)
         inner[above[~left[above]]] = True
         left |= inner
@@ -182,7 +182,7 @@ def _left_to_others(
 
 
 def _sum_of_all(name: str) -> pl.Expr:
-    """The sum, null where any part is."""
+    """Return the sum, null where any part is null."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 
@@ -194,7 +194,7 @@ def _peaks(
     tensor_cores: TensorCores | Unavailable,
     devices: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
-    """What the units that each op's kernels use, and memory, could have done."""
+    """Return what the units of each op's kernels, and memory, could have done."""
     kinds = activity_classes.rows["kind"].to_numpy()
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(devices, Unavailable):
@@ -286,10 +286,10 @@ def host_op_costs(
 
 
 def _with_inner(costs: ExecutionCosts, calls: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """By execution: its operations and those of all it called, -1 unknown.
+    """Return operations by execution with those of all it called, -1 unknown.
 
-    An op whose own operands tell its work knows what those it calls do for it; one
-    that does nothing but call others knows it only if they do.
+    The operands of an op include the work that it calls others for. The cost of an op
+    that only calls others is known if the costs of all of these are.
     """
     total = np.maximum(costs.flops, 0)
     unknown = costs.flops < 0

@@ -46,10 +46,10 @@ HOST_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "category": pl.UInt8(),  # an `OpCategory`
     **{name: dtype for name, dtype in HLO_TEXTS.items() if name != "hlo"},
     "occurrences": pl.Int64(),
-    "total_ps": pl.Int64(),  # the outermost of recursive calls only
+    "total_ps": pl.Int64(),  # of recursive calls only the outermost
     "self_ps": pl.Int64(),
-    "eager": pl.Int64(),  # executions known to have run at once …
-    "function": pl.Int64(),  # … and as part of a function
+    "eager": pl.Int64(),  # executions known to have run at once
+    "function": pl.Int64(),  # executions known to have run as part of a function
     "eager_self_ps": pl.Int64(),
     "launching": pl.Int64(),  # executions that put work on a device; null unknown
     "step_self_ps": pl.Int64(),  # of executions that began in a step; null without
@@ -66,13 +66,13 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "source_line": pl.Int64(),
     "evidence": pl.UInt8(),  # an `OpEvidence`, the strongest of its instructions
     "occurrences": pl.Int64(),  # executions of the op
-    "activities": pl.Int64(),  # kernels, copies and memsets that they ran
+    "activities": pl.Int64(),  # kernels, copies and memsets of all executions
     "largest_kernel_count": pl.Int64(),
     "total_ps": pl.Int64(),  # device ops do not nest: total is self
     "exposed_ps": pl.Int64(),
     "kernel_ps": pl.Int64(),  # of kernels that compute
-    "tensor_core_ps": pl.Int64(),  # of those that use matrix units
-    "tensor_core_unknown_ps": pl.Int64(),  # of those of which nobody can say
+    "tensor_core_ps": pl.Int64(),  # of kernels that use matrix units
+    "tensor_core_unknown_ps": pl.Int64(),  # of kernels of which that is unknown
     "tensor_core_eligible": pl.Boolean(),
     "eager": pl.Int64(),
     "function": pl.Int64(),
@@ -85,10 +85,11 @@ class HostOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `HOST_OP_ROWS`.
-        hull_ps: From the first begin to the last end of all op events.
+        hull_ps: Time from the first begin to the last end of all op events.
         idle_ps: The part of the hull in which no thread ran an op.
-        step_count: Steps that `step_self_ps` is of; None without steps.
-        without_values: As of `host_op_events`.
+        step_count: Number of steps that `step_self_ps` covers; None without steps.
+        without_values: Why the values of events could not be read, from which some
+            ops are found; None where they could.
     """
 
     rows: pl.DataFrame
@@ -104,9 +105,9 @@ class DeviceOps(Frozen, frozen=True):
     Attributes:
         rows: One row per device and op (instructions of one framework op together),
             by device, then total time descending, then name; `DEVICE_OP_ROWS`.
-        hull_ps: Device → from its first begin to its last end.
-        idle_ps: Device → the part of the hull in which it did nothing.
-        step_count: Steps that `step_ps` is of; None without steps.
+        hull_ps: Device → time from its first begin to its last end.
+        idle_ps: Device → the part of the hull in which the device did nothing.
+        step_count: Number of steps that `step_ps` covers; None without steps.
     """
 
     rows: pl.DataFrame
@@ -158,7 +159,7 @@ _NO_OPS: Final = Unavailable(
 def _host_sums(
     found: HostOpEvents, windows: Windows | Unavailable
 ) -> tuple[list[pl.Series], int | None]:
-    """Columns of sums by op, and how many steps the last of them is of."""
+    """Return columns of sums by op, and how many steps the last of them covers."""
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
@@ -180,7 +181,7 @@ def _host_sums(
 
 
 def _united(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per (module, name): a module may have been compiled several times."""
+    """Unite rows of one (module, name): a module may be compiled several times."""
     sums = ("occurrences", "total_ps", "self_ps", "eager", "function", "eager_self_ps")
     doubtful = ("launching", "step_self_ps")
     said = [
@@ -202,14 +203,14 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _outermost_totals(found: HostOpEvents, count: int) -> NDArray[np.int64]:
-    """Durations by op, of recursive calls the outermost only."""
+    """Return durations by op, of recursive calls only the outermost."""
     return totals_by(found.op, found.dur_ps, count=count, where=found.outermost).total
 
 
 def _coverage(
     start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Length of the hull and of the union of events, instants included in the hull."""
+    """Return the length of the hull, instants included, and of the union of events."""
     hull = int((start_ps + dur_ps).max()) - int(start_ps.min())
     return hull, Spans.from_events(start_ps, dur_ps).length_ps
 
@@ -217,7 +218,7 @@ def _coverage(
 def _in_steps(
     start_ps: NDArray[np.int64], windows: Windows | Unavailable
 ) -> tuple[NDArray[np.bool_] | None, int | None]:
-    """Events that begin in a step's window; windows follow each other without gaps."""
+    """Return which events begin in a step's window; windows have no gaps."""
     if isinstance(windows, Unavailable) or not windows.has_steps:
         return None, None
     first = int(windows.rows["start_ps"][0])
@@ -230,7 +231,7 @@ def _launching(
     launching_ops: LaunchingOps | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> pl.Series:
-    """By op: executions inside which work was launched that some device did."""
+    """Count by op the executions inside which work for a device was launched."""
     count = len(found.ops)
     if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
         return pl.Series("launching", [None] * count, dtype=pl.Int64)
@@ -286,7 +287,7 @@ def _device_sums(
     activity_ops: ActivityOps,
     tensor_cores: TensorCores | Unavailable,
 ) -> pl.DataFrame:
-    """Sums of the classes of each device and group of ops."""
+    """Return sums of the classes of each device and group of ops."""
     classes, step_ps = activity_classes.rows, class_totals.step_ps
     computes = (classes["kind"] == KERNEL_KIND).to_numpy()
     total = class_totals.all.total
@@ -320,7 +321,7 @@ def _device_sums(
 
 
 def _exposed(exposure: Exposure) -> pl.DataFrame:
-    """Exposed time by device and group of ops."""
+    """Return exposed time by device and group of ops."""
     schema = {"exposed_ps": pl.Int64, "group": pl.Int32, "device": pl.Int32}
     frames = [pl.DataFrame(schema=schema)]
     for device, spent in exposure.group_ps.items():
@@ -331,7 +332,7 @@ def _exposed(exposure: Exposure) -> pl.DataFrame:
 
 
 def _eligible(*, known: bool) -> pl.Expr:
-    """True if any kernel of the op is; unknown if some are and none is known to be."""
+    """Return whether any kernel of the op is eligible; null where unknown."""
     if not known:
         return pl.lit(None, pl.Boolean).alias("tensor_core_eligible")
     can = pl.col("can")
@@ -345,7 +346,7 @@ def _eligible(*, known: bool) -> pl.Expr:
 
 
 def _described(ops: pl.DataFrame) -> pl.DataFrame:
-    """One row per group of instructions: what is said of any of them first."""
+    """Return one row per group of instructions, with the first known values."""
     named = ops.sort("evidence", maintain_order=True).group_by(
         "group", maintain_order=True
     )

@@ -44,13 +44,14 @@ class ExecutionCosts(Frozen, frozen=True):
     Attributes:
         flops: int64; floating-point operations of the execution itself, without those
             of the ops it called; -1 where they are not known.
-        accessed_bytes: int64; bytes read and written likewise; -1 unknown.
+        accessed_bytes: int64; bytes that the execution itself read and wrote, without
+            those of the ops it called; -1 where they are not known.
         parent: int32; the execution around it on its thread, -1 for none.
         depth: int32; 0 without a parent, else one more than the parent's.
         weights: int32; a row of `variables` for an execution that read variables of
             the model, -1 for any other.
         variables: Distinct lists of sizes of variables that one execution read.
-        recorded: How many executions have operands on record.
+        recorded: Number of executions whose operands were recorded.
     """
 
     flops: NDArray[np.int64]
@@ -72,8 +73,8 @@ def execution_costs(
 ) -> ExecutionCosts:
     """Work out the costs of executions whose operands were recorded.
 
-    Each distinct combination of op and operands is worked out once. Of ops that call
-    each other for one piece of work the inner ones are charged with it first.
+    Each distinct combination of op and operands is worked out once. Where ops call
+    each other for one piece of work, the inner ones are charged with it first.
     """
     found = host_op_events
     nested = nest_subset(
@@ -118,7 +119,7 @@ def execution_costs(
 
 
 class _Costs(NamedTuple):
-    """What the operands tell, by distinct combination of op type and operands.
+    """Costs by distinct combination of op type and operands.
 
     Attributes:
         code: int32 by row of `_Recorded`; the combination.
@@ -126,7 +127,7 @@ class _Costs(NamedTuple):
         accessed: int64, -1 unknown.
         part: int8; a `Part`, 0 where the cost is not known.
         weights: int32; a row of `variables`, -1 for none.
-        variables: As of `ExecutionCosts`.
+        variables: Distinct lists of sizes of variables that one execution read.
     """
 
     code: NDArray[np.int32]
@@ -172,7 +173,7 @@ def _charge_instructions(
     flops: NDArray[np.int64],
     accessed: NDArray[np.int64],
 ) -> None:
-    """Executions of instructions of compiled programs, by their rows of hlo_ops."""
+    """Charge executions of instructions of compiled programs by row of hlo_ops."""
     if isinstance(instruction_costs, Unavailable) or not len(found.ops):
         return
     row = found.ops["hlo"].fill_null(-1).to_numpy()[found.op]
@@ -190,7 +191,7 @@ class _Recorded(Frozen, frozen=True):
     texts: dict[tuple[str, ...], list[str]]
 
     def read(self, row: int) -> Operands | None:
-        """The operands of a row; None where they cannot be read."""
+        """Return the operands of a row; None where they cannot be read."""
         text = {
             names: self.texts[names][column[row]]
             for names, column in self.columns.items()
@@ -247,7 +248,7 @@ def _recorded(
 
 
 def _inside_out(nested: Nesting) -> list[NDArray[np.int64]]:
-    """Executions inside others, level by level, the innermost first."""
+    """Return executions inside others, level by level, the innermost first."""
     inner = np.flatnonzero(nested.parent >= 0)
     depth = nested.depth[inner]
     if len(depth) and depth.max() < 1 << 16:
@@ -264,10 +265,11 @@ def _take_inner(
     parent: NDArray[np.int32],
     inside_out: list[NDArray[np.int64]],
 ) -> None:
-    """Leave to the chosen what those inside them do not count, in place.
+    """Subtract from the chosen, in place, the work of the executions inside them.
 
-    The work of an op that calls others for it is the greater of what its own operands
-    say and what theirs add up to; the difference is what it did itself.
+    The work of an op that calls others for it is the greater of two numbers: what its
+    own operands say, and the sum of what theirs say. The op itself is charged with what
+    the others leave.
     """
     if not chosen.any():
         return

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PROGRAM_EVIDENCE", "OpPlacement", "op_placement"]
 
-#: What names an op of the program; copies and what nothing names are none.
+#: Evidence that names an op of the program; copies and unnamed work have none.
 PROGRAM_EVIDENCE: Final = (
     OpEvidence.HLO,
     OpEvidence.HLO_NAME,
     OpEvidence.ANNOTATION,
     OpEvidence.LAUNCH,
 )
-#: Scopes that differentiation leaves in op names (docs/definitions/phases.md#training-or-not).
+#: Scopes that differentiation leaves in op names. Definition:
+#: docs/definitions/phases.md#training-or-not.
 _GRADIENT: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
 _UPDATE: Final = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
@@ -37,18 +38,20 @@ class OpPlacement(Frozen, frozen=True):
     Definition: docs/tools/overview_page.md#other-fields.
 
     Attributes:
-        host_executions: Executions that put no work on a device; None where that
-            cannot be told.
-        device_executions: None without device activity.
-        dataset_executions: Executions of input pipeline ops; in neither of the above.
-        host_self_ps: Self time of all host ops but the dataset's.
-        device_self_ps: None without device activity.
+        host_executions: Executions that put no work on a device; None where it is
+            unknown which do.
+        device_executions: Executions of ops on devices; None without device activity.
+        dataset_executions: Executions of input pipeline ops, which count neither in
+            `host_executions` nor in `device_executions`.
+        host_self_ps: Self time of all host ops but those of input pipelines.
+        device_self_ps: Self time of all device ops; None without device activity.
         dataset_self_ps: Self time of input pipeline ops.
-        host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where no
-            execution tells whether it did.
-        device_eager_self_ps: Likewise.
-        is_training: True where a gradient or an update of parameters shows; False
-            where ops have names and none of them does; None without ops.
+        host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where
+            that is recorded of no execution.
+        device_eager_self_ps: The part of `device_self_ps` that ran eagerly; None where
+            that is recorded of no execution.
+        is_training: True where some op computes a gradient or updates parameters;
+            False where ops have names and none does; None without ops.
     """
 
     host_executions: int | None
@@ -77,7 +80,7 @@ def op_placement(
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
-        # Work that nothing names is work all the same: its executions are unknown.
+        # Unnamed work is work, too, but the number of its executions is unknown.
         device = _device_side(rows) if len(rows) else {}
         names += rows.select("name", "type").rows()
     return OpPlacement(

@@ -25,7 +25,7 @@ __all__ = ["RUN_COSTS", "run_costs"]
 #: Columns of `run_costs`; null means unknown.
 RUN_COSTS: Final[dict[str, pl.DataType]] = {
     "flops": pl.Int64(),  # operations of the instruction that ran
-    "model_flops": pl.Int64(),  # of the program, before a compiler changed it
+    "model_flops": pl.Int64(),  # operations of the program before a compiler changed it
     "accessed_bytes": pl.Int64(),  # read and written, each tensor once
 }
 #: Column → the name of the value that compilers record of an instruction.
@@ -44,10 +44,10 @@ def run_costs(
     instruction_costs: pl.DataFrame | Unavailable,
     type_stats: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
-    """The cost of one execution by row of the ops of `activity_ops`.
+    """Return the cost of one execution by row of the ops of `activity_ops`.
 
-    From the program's instruction, else as the compiler recorded it. Operations of
-    the model are those of the instruction where nothing else was recorded.
+    Costs come from the program's instruction, else from what the compiler recorded.
+    `model_flops` are those of the instruction where nothing else was recorded.
 
     Returns:
         Columns `RUN_COSTS`, one row per op.
@@ -89,7 +89,7 @@ def _stored(
     name: StatKey,
     count: int,
 ) -> NDArray[np.int64]:
-    """By op: what stands with the names of its activities, -1 for nothing."""
+    """Return by op the value recorded with its activities' names, -1 for none."""
     stored = np.full(count, -1, np.int64)
     handle = find_handle(trace.strings, name)
     owner, value = int_values(rows_with_key(type_stats, "type", handle))

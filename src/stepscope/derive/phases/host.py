@@ -1,8 +1,8 @@
 """`host_phases`: in which phase of a step each event of the host happened.
 
-Three kinds of evidence, the strongest first: the ranges of a backward pass and of an
-optimizer, to which everything in them belongs; the innermost named op or range around
-an event; and that an op has a gradient, which makes it one of the forward pass.
+There are three kinds of evidence, the strongest first: the ranges of a backward pass
+and of an optimizer, to which everything in them belongs; the innermost named op or
+range around an event; and a gradient, which makes its op one of the forward pass.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = ["HostPhases", "host_phases"]
 
 
 class HostPhases(Frozen, frozen=True):
-    """Positions in `PHASES` by row of events, uint8, the unknown one where unknown.
+    """The phase of each row of events, uint8 positions in `PHASES`.
 
     Attributes:
         firm: The phase of the range around an event whose contents all belong to it.
         loose: The phase of the innermost op or range around it that has one.
-        ops: By row of `ops` of `host_op_events`, what their names alone say.
+        ops: The phase by row of `ops` of `host_op_events`, from the names alone.
     """
 
     firm: NDArray[np.uint8]
@@ -52,19 +52,19 @@ class HostPhases(Frozen, frozen=True):
     ops: NDArray[np.uint8]
 
     def of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
-        """The phase of each execution of an op."""
+        """Return the phase of each execution of an op."""
         return self.refined(host_ops.event, self.ops[host_ops.op])
 
     def refined(
         self, event: NDArray[np.integer], named: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        """The phases of work whose own names say something too.
+        """Return the phases of work whose own names give evidence too.
 
         Args:
             event: The events in which the work was done or launched; -1 for none.
-            named: What its names say.
+            named: The phases that its names alone give.
         """
-        # The place behind the last event stands for none.
+        # The place after the last event stands for none.
         firm = np.append(self.firm, np.uint8(UNKNOWN_PHASE))[event]
         loose = np.append(self.loose, np.uint8(UNKNOWN_PHASE))[event]
         weak = np.where(named != UNKNOWN_PHASE, named, loose)
@@ -79,7 +79,7 @@ def host_phases(
     host_op_events: HostOpEvents,
     host_values: Mapping[str, StatRows] | Unavailable,
 ) -> HostPhases:
-    """Tell the phase of every event by ranges, names of ops and gradients."""
+    """Find the phase of every event by ranges, names of ops and gradients."""
     named = _op_names(host_op_events)
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
@@ -128,7 +128,7 @@ def _with_gradients(
 
 
 def _labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
-    """-1 for the unknown phase."""
+    """Return the phases as labels, -1 for the unknown phase."""
     return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
 
 

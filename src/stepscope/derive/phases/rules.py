@@ -1,4 +1,4 @@
-"""What names say about the phase of a step: tables of patterns over ops and ranges."""
+"""Patterns that find the phase of a step in the names of ops and ranges."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRM", "PHASES", "UNKNOWN_PHASE", "op_phases", "range_phases"]
 
-#: The positions are the codes of `op_phases`; time is charged in this order, what is
-#: unknown last.
+#: The phases. Their positions are the codes of `op_phases`; time is charged in this
+#: order, the unknown phase last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
 UNKNOWN_PHASE: Final = len(PHASES) - 1
 
@@ -37,7 +37,7 @@ _BACKWARD_TYPE: Final = r"Backprop|Grad$|Grad(?:V\d|WithArgmax)?$|GradientArgs$"
 _LOSS: Final = (
     r"(?i)(?:^|/)[^/]*(?:loss|cross_?entropy|mean_squared_error|mean_absolute_error)"
 )
-#: A differentiated program says which of its ops are forward; the rest is not.
+#: A differentiated program marks its forward ops; all others are not forward.
 _DIFFERENTIATED: Final = r"jvp\("
 _TRANSPOSED: Final = r"transpose\("
 _PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
@@ -66,7 +66,7 @@ _RANGES: Final = {
 
 
 def range_phases(names: pl.Series) -> NDArray[np.uint8]:
-    """The phase that each range spans as a position in `PHASES`, from its name."""
+    """Return each range's phase by its name, as a position in `PHASES`."""
     name = names.alias("name").to_frame()
     return _first(
         name,
@@ -75,7 +75,7 @@ def range_phases(names: pl.Series) -> NDArray[np.uint8]:
 
 
 def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
-    """The phase of each op as a position in `PHASES`, from its name and its type."""
+    """Return each op's phase by its name and type, as a position in `PHASES`."""
     frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
         pl.col("name").fill_null("")
     )
@@ -99,7 +99,7 @@ def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
 def _first(
     frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]
 ) -> NDArray[np.uint8]:
-    """By row, the phase of the first rule that holds, else the unknown one."""
+    """Return by row the phase of the first rule that holds, else the unknown one."""
     code = pl.coalesce(
         *(
             pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))

@@ -36,11 +36,11 @@ class Phases(Frozen, frozen=True):
 
     Attributes:
         rows: `window`, `device` (null where the host's ops were looked at) and
-            `<phase>_ps`. On a device they add up to device compute, on a host to host
-            compute.
-        seen: The phases that at least one op of the profile belongs to; the time of
-            another one is not known to be 0.
-        side: `device` or `host`.
+            `<phase>_ps`. The times of a device add up to device compute, those of a
+            host to host compute.
+        seen: The phases that at least one op of the profile belongs to; a time of 0 of
+            any other phase may mean that its ops were not recognised.
+        side: `device` or `host`: whose ops the times are of.
     """
 
     rows: pl.DataFrame
@@ -61,10 +61,10 @@ def phases(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Phases | Unavailable:
-    """Tell the phases by ranges, scopes and op types.
+    """Find the phases by ranges, scopes and op types.
 
-    Work of a device is of the phase in which the host launched it, unless its op's
-    own name says more than the host does.
+    Work of a device belongs to the phase in which the host launched it, unless the
+    name of its op is the stronger evidence.
 
     Definition: docs/definitions/phases.md#what-ranges-say.
 
@@ -148,9 +148,9 @@ def _host_sets(
     host_ops: HostOpEvents,
     phase: NDArray[np.uint8],
 ) -> dict[str, Spans]:
-    """Where step threads run ops of each phase; the innermost op decides.
+    """Return where step threads run ops of each phase; the innermost op decides.
 
-    What host compute holds beside named ops is of no known phase.
+    Host compute outside of named ops has the unknown phase.
     """
     # Codes 1 to 5 are phases; what keeps its contents in `host_classes` does here too.
     elsewhere = len(PHASES) + 1
@@ -178,7 +178,7 @@ def _charged(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> pl.DataFrame:
-    """Each instant goes to the first phase that has it; work on a known phase wins."""
+    """Charge each instant to the first phase that has it; known phases win."""
     columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }

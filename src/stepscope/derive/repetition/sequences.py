@@ -38,7 +38,8 @@ _TOO_LONG: Final = 0.5
 #: A thread that spends this share of its op time in functions of an input pipeline is
 #: one of its workers.
 _WORKER: Final = 0.5
-#: Threads of an input pipeline are named so (docs/definitions/host-time.md#step-threads).
+#: What the names of threads of an input pipeline begin with. Definition:
+#: docs/definitions/host-time.md#step-threads.
 _RUNNER: Final = "tf_data_"
 #: Not an op of the program, or a repetition of one.
 _NO_OP: Final = (
@@ -56,7 +57,7 @@ def device_sequence(
     device_activity: pl.DataFrame,
     launch_of_activity: NDArray[np.int32] | None,
 ) -> SymbolSequence | None:
-    """The kernels of the busiest stream; None where no kernel ran.
+    """Return the kernels of the busiest stream; None where no kernel ran.
 
     A symbol is a kernel's name with its launch shape and, where recorded, the op it
     belongs to: layers that repeat inside one step run equal kernels for different
@@ -87,7 +88,7 @@ def activity_by_launch(
     launches: pl.DataFrame,
     launch_of_activity: NDArray[np.int32],
 ) -> SymbolSequence | None:
-    """All kernels, each placed where the host launched it; None without launches."""
+    """Return all kernels at the times of their launch calls; None without launches."""
     row = np.flatnonzero((launch_of_activity >= 0) & _is_kernel(device_activity))
     if not len(row):
         return None
@@ -113,7 +114,7 @@ def activity_by_launch(
 def op_sequences(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> dict[int, SymbolSequence]:
-    """Ops of each thread that runs some, the busiest first, and of all, under -1.
+    """Return the ops of each thread, the busiest first, and of all, under -1.
 
     Workers of an input pipeline run ops too; they repeat at their own pace and are
     left out.
@@ -152,7 +153,7 @@ def instruction_sequence(
     event_kinds: EventKinds,
     executed: NDArray[np.int32],
 ) -> SymbolSequence | None:
-    """Instructions of compiled programs that ran on host threads; None without any.
+    """Return instructions of compiled programs on host threads; None without any.
 
     Args:
         tracks: Where they ran.
@@ -172,7 +173,7 @@ def instruction_sequence(
 
 
 def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
-    """True for the rows of `tracks` that are host threads, input workers left out."""
+    """Return True for rows of `tracks` that are host threads, not input workers."""
     thread = TRACK_KINDS.categories.to_list().index("thread")
     on_host: NDArray[np.bool_] = tracks["device"].is_null().to_numpy()
     worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
@@ -187,7 +188,7 @@ def sequence_of_events(
     *,
     on_device: bool,
 ) -> SymbolSequence:
-    """Events by their begins; what spans most of the recording is left out."""
+    """Return events by their begins, without those that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
@@ -246,7 +247,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Co
 def _pauses(
     start: NDArray[np.int64], dur: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Idle time before each entry, and the time that it alone adds to the union."""
+    """Return idle time before each entry, and the time it alone adds to the union."""
     end = start + dur
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)

@@ -19,16 +19,17 @@ class SymbolSequence:
     """What happened, in order; one entry per kernel, op or instruction.
 
     Attributes:
-        what: Where it happened, in words.
-        symbol: int32, dense from 0.
-        label: int32 by symbol: what it is, comparable between sequences of one kind.
-        at_ps: int64, ascending: its place on the clock of the boundaries.
-        weight: int64: its share of the time that must be covered.
+        what: What the sequence consists of, in words.
+        symbol: int32 by entry, dense from 0.
+        label: int32 by symbol: a number for what the symbol is, comparable between
+            sequences of one kind.
+        at_ps: int64, ascending: time of the entry on the clock of the boundaries.
+        weight: int64: the entry's part of the time that steps must cover.
         work: int64: kernel time on a device, 1 on a host.
-        gap_ps: int64: idle time just before it.
-        end_ps: Where the activity ends.
-        on_device: The times are those of a device.
-        launch: int32 or None: row of launches that caused it, -1 for none.
+        gap_ps: int64: idle time just before the entry.
+        end_ps: End of the last entry.
+        on_device: Whether the times are those of a device.
+        launch: int32 or None: row of launches that caused the entry, -1 for none.
     """
 
     what: str
@@ -68,7 +69,7 @@ class SymbolSequence:
 
     @cached_property
     def index(self) -> NDArray[np.int64]:
-        """Symbol × (length + 1) + entry, ascending: where each symbol stands."""
+        """Symbol × (length + 1) + entry, ascending: the entries of each symbol."""
         small = len(self.counts) <= np.iinfo(np.uint16).max
         # Sixteen bits are sorted by counting, many times faster than by comparing.
         symbol = self.symbol.astype(np.uint16) if small else self.symbol
@@ -76,7 +77,7 @@ class SymbolSequence:
         return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
 
     def occurrences(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """The entries that are each of some symbols, ascending."""
+        """Return the entries of each of some symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)
         found = number[self.symbol]

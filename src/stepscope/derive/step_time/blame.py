@@ -1,8 +1,8 @@
 """`blame`: what each device was waiting for while it did nothing.
 
-The breakdown of a step says what the host was doing meanwhile; blame follows the work
-that ended the wait back to its launch. The walk stays on the union
-of the step threads: which thread woke which is not recorded in the tables.
+The breakdown of a step says what the host was doing while a device was idle; blame
+follows the work that ended the wait back to its launch. The walk stays on the union of
+the step threads: the tables do not record which thread woke which.
 
 Definition: docs/definitions/idle-time.md#blame.
 """
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["CAUSES", "Blame", "DeviceBlame", "blame"]
 
 #: Every instant of idle time has exactly one of these causes.
-#: switch: too short to blame anybody; device: its launch was queued in time, so it
+#: switch: too short to have a cause; device: the launch was queued in time, so the work
 #: waited for other device work; latency: launched and on its way; then what the
-#: launching host did before the launch; unknown: nobody can say.
+#: launching host did before the launch; unknown: the recording does not show the cause.
 CAUSES: Final = (
     "switch",
     "device",
@@ -52,13 +52,14 @@ class DeviceBlame(Frozen, frozen=True):
     """The idle time of one device, taken apart.
 
     Attributes:
-        device: Its ordinal.
+        device: Ordinal of the device.
         inside: Cause → idle time that ends within a step.
         between: Cause → idle time that ends with a step's first activity, or with
             none.
         starved: Idle intervals inside steps that a launch in time would have filled:
-            `start_ps`, `end_ps`, `activity` (row that ended it), `launch` (its row),
-            `after_sync` (a synchronisation came before that launch).
+            `start_ps`, `end_ps`, `activity` (row of the activity that ended it),
+            `launch` (row of that activity's launch), `after_sync` (a synchronisation
+            came before that launch).
     """
 
     device: int
@@ -94,7 +95,7 @@ def blame(
         device_activity: The table.
         launches: The table.
         correlation: Launch of each activity.
-        launch_facts: Latency and shortest gap.
+        launch_facts: Launch latency and shortest gap.
         device_sets: When each device was busy.
         host_classes: What the step threads did.
         windows: The windows; blame covers their hull.
@@ -127,7 +128,7 @@ def blame(
 def _first_of_step(
     device_activity: pl.DataFrame, steps: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """True for the activities that begin together as a step's first on their device."""
+    """Return True for activities that begin as the first of a step on their device."""
     start_ps = ints(device_activity, "start_ps")
     device = handles(device_activity, "device").astype(np.int64)
     known = np.flatnonzero(steps >= 0)
@@ -205,7 +206,7 @@ class _Scene(Frozen, frozen=True):
         return found
 
     def _is_starved(self, idle: _Idle) -> NDArray[np.bool_]:
-        """The launch call had not returned early enough to keep the device busy."""
+        """Return where the launch call returned too late to keep the device busy."""
         returned = self.returned_ps[idle.launch]
         found: NDArray[np.bool_] = (
             self._is_long(idle)
@@ -236,7 +237,7 @@ class _Scene(Frozen, frozen=True):
         return {cause: found[cause] for cause in CAUSES}
 
     def _host_sets(self) -> tuple[tuple[str, Spans], ...]:
-        """What the host did, in the order in which the breakdown charges it."""
+        """Return what the host did, in the order in which the breakdown charges it."""
         host = self.host
         sets = (
             ("input", host.input_wait),
@@ -246,7 +247,7 @@ class _Scene(Frozen, frozen=True):
             ("sync", host.sync),
             ("python", host.python),
         )
-        # What could not be told apart stays unknown.
+        # Sets that could not be separated stay unknown.
         return tuple(
             (cause, Spans.empty() if isinstance(spans, Unavailable) else spans)
             for cause, spans in sets
@@ -272,6 +273,6 @@ class _Scene(Frozen, frozen=True):
 
 
 def _from_pairs(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Spans:
-    """Ascending disjoint pairs, those of no length left out."""
+    """Return ascending disjoint pairs as a set, without those of no length."""
     some = starts < ends
     return Spans(starts[some], ends[some])

@@ -33,12 +33,12 @@ __all__ = [
 
 
 class Bucket(NamedTuple):
-    """One set of section 5.1 and where its time is shown.
+    """A cause that time is charged to, and where that time is shown.
 
     Attributes:
         name: The sub-bucket.
-        category: The category of the results that it is part of.
-        display: The category as the guides name it.
+        category: The category of the results that the bucket is part of.
+        display: The category under the name that TensorFlow's guides use.
     """
 
     name: str
@@ -49,7 +49,8 @@ class Bucket(NamedTuple):
 _OTHER: Final = ("other", "All others")
 _DEVICE: Final = ("device_to_device", "Device to device")
 
-#: In the order in which they are charged (docs/tools/overview_page.md#where-the-time-goes).
+#: All buckets in the order in which time is charged to them. Definition:
+#: docs/tools/overview_page.md#where-the-time-goes.
 BUCKETS: Final = (
     Bucket("device_compute_16", "device_compute_16", "Device compute"),
     Bucket("device_compute_32", "device_compute_32", "Device compute"),
@@ -82,7 +83,7 @@ CATEGORIES: Final = (
     "device_compute_32",
     "other",
 )
-#: The guides' eight, in their order.
+#: The eight categories of TensorFlow's guides, in their order.
 DISPLAY_CATEGORIES: Final = (
     "Compilation",
     "Input",
@@ -93,8 +94,8 @@ DISPLAY_CATEGORIES: Final = (
     "Device compute",
     "All others",
 )
-#: Up to here, device work is what a person wants to see happen: all but transfers of
-#: input.
+#: The buckets up to this one are work that a device should spend its time on: all but
+#: transfers of input.
 _LAST_WORKING: Final = "d2h"
 
 
@@ -103,14 +104,15 @@ class Breakdown(Frozen, frozen=True):
 
     Attributes:
         rows: `window` (row of windows), `device` (null where no device could be looked
-            at), `window_ps`, one column `<bucket>_ps` per bucket, null where it could
-            not be looked at; the others add up to `window_ps` exactly. Also
+            at), `window_ps`, one column `<bucket>_ps` per bucket, null where it is
+            unknown; the others add up to `window_ps` exactly. Also
             `device_busy_ps`, `device_working_ps` (null without a device) and
             `idle_input_ps`.
-        any_device: The same columns with the devices taken as one; `device` is null.
+        any_device: The columns of `rows` with all devices taken as one; `device` is
+            null.
         overlapped: Per (window, device) of `rows`: `<bucket>_ps` of device work that
-            ran hidden behind a bucket of an earlier order; None without a device.
-        missing: Bucket → why it could not be looked at.
+            overlapped work of an earlier bucket; None without a device.
+        missing: Bucket → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -182,7 +184,7 @@ def breakdown(
 
 
 def _between_steps(windows: pl.DataFrame) -> Spans:
-    """What is left of each window after its step ended."""
+    """Return the part of each window after its step ended."""
     known = present(windows, "gap_start_ps") & present(windows, "gap_end_ps")
     gaps = windows.filter(pl.Series(known))
     starts = ints(gaps, "gap_start_ps")
@@ -195,7 +197,7 @@ _ON_HOST: Final = ("host_wait", "compile", "launch", "host_compute", "sync", "py
 def _host_sets(
     host: HostClasses | Unavailable, between: Spans
 ) -> tuple[dict[str, Spans], dict[str, Unavailable]]:
-    """The sets of the host's buckets, and why others are unknown."""
+    """Return the sets of the host's buckets, and why others are unknown."""
     if isinstance(host, Unavailable):
         return {"between_steps": between}, dict.fromkeys(_ON_HOST, host)
     named: dict[str, Spans | Unavailable] = {
@@ -247,7 +249,7 @@ def _charged(
     *,
     united: Mapping[str, Spans],
 ) -> pl.DataFrame:
-    """One column per bucket; what no set covers is unattributed.
+    """Return one column per bucket; time that no set covers is unattributed.
 
     Args:
         sets: Bucket → where it is.
@@ -305,7 +307,7 @@ def _overlapped(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> pl.DataFrame:
-    """Device work in a window that an earlier order had already been charged for."""
+    """Return device work in a window during which an earlier bucket was charged."""
     hidden = [
         pl.Series(f"{name}_ps", device.orders[name].within(starts, ends))
         - charged[f"{name}_ps"]
@@ -319,10 +321,10 @@ def _overlapped(
 
 
 def _completed(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> pl.DataFrame:
-    """The columns in their declared order, with the guide's red area.
+    """Return the columns in their declared order, with `idle_input_ps`.
 
-    Where there is no device to transfer to, waiting is all of it; where transfers were
-    lost, it is unknown.
+    Where there is no device to transfer to, that is the waiting for input alone; where
+    transfers were lost, it is unknown.
     """
     idle_input = pl.col("host_wait_ps")
     no_transfers = missing.get("h2d")

@@ -31,14 +31,15 @@ __all__ = [
     "device_sets",
 ]
 
-#: A device that was listed and stayed silent says nothing about the program.
+#: A device that is listed without any activity says nothing about the program.
 NO_DEVICE_EVENTS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="A device is listed, but none of its activity was recorded.",
     remedy=ALLOW_DEVICE_TRACER,
 )
 
-#: Device work in the order in which it is charged (docs/tools/overview_page.md#where-the-time-goes).
+#: Kinds of device work in the order in which time is charged to them. Definition:
+#: docs/tools/overview_page.md#where-the-time-goes.
 DEVICE_ORDERS: Final = (
     "device_compute_16",
     "device_compute_32",
@@ -49,8 +50,9 @@ DEVICE_ORDERS: Final = (
     "d2h",
     "h2d",
 )
-#: A launch into an empty queue explains this much of the wait for its kernel; what is
-#: longer waits for something else (docs/definitions/idle-time.md#time-charged-to-launching).
+#: A launch into an empty queue explains at most this much of the wait for its kernel; a
+#: longer wait has another cause. Definition:
+#: docs/definitions/idle-time.md#time-charged-to-launching.
 LATENCY_CAP_PS: Final = 100 * PS_PER_US
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
@@ -63,8 +65,9 @@ class OneDevice(Frozen, frozen=True):
         device: Its ordinal.
         orders: `DEVICE_ORDERS` → where any such activity ran; they may overlap.
         unknown: Those of `DEVICE_ORDERS` that this kind of device does not record.
-        covered: Each of `DEVICE_ORDERS` → the union of it and all before it.
-        busy: The union of all.
+        covered: Each of `DEVICE_ORDERS` → the union of its time and that of all
+            before it.
+        busy: The union of all activity.
         latency: From the end of a launch call to its activity, where the queue was
             empty, at most `LATENCY_CAP_PS`; None where launches are unknown.
         internal: Between activities of one launch, the device not busy; None where
@@ -149,7 +152,7 @@ _NO_TRANSFERS: Final = Unavailable(
 def _not_recorded(
     device: int, orders: dict[str, Spans], devices: pl.DataFrame | Unavailable
 ) -> dict[str, Unavailable]:
-    """Kinds of work of which an absence says nothing."""
+    """Return the kinds of work that this kind of device does not record."""
     if isinstance(devices, Unavailable):
         return {}
     kinds = devices["type"].gather(np.flatnonzero(handles(devices, "device") == device))
@@ -161,7 +164,7 @@ def _not_recorded(
 def _rows_by_device(
     device: NDArray[np.int32],
 ) -> list[tuple[int, slice | NDArray[np.intp]]]:
-    """Each device with its rows, which usually stand together."""
+    """Return each device with its rows, which are usually contiguous."""
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
     numbers = device[begins]
@@ -179,7 +182,7 @@ def _rows_by_device(
 
 
 def _orders(device_activity: pl.DataFrame, precision: Precision) -> NDArray[np.uint8]:
-    """The place in `DEVICE_ORDERS` of each activity."""
+    """Return the place in `DEVICE_ORDERS` of each activity."""
     place = np.zeros(256, np.uint8)
     for name in DEVICE_ORDERS[2:]:
         place[_KIND[name]] = DEVICE_ORDERS.index(name)
@@ -224,7 +227,7 @@ def _waits(
 def _hulls(
     device_activity: pl.DataFrame, correlation: Correlation | Unavailable
 ) -> _Intervals | None:
-    """From the first to the last activity of a launch that began several."""
+    """Return the time from first to last activity of each launch that began several."""
     if isinstance(correlation, Unavailable):
         return None
     launch = correlation.launch_of_activity.astype(np.int64)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["OTHER", "event_categories"]
 
 _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
-#: What nothing classes: waiting, Python, and events that nobody explains.
+#: The category of what has no other: waiting, Python, and unexplained events.
 OTHER: Final = _NUMBER["other"]
 
 _OF_HOST_CODE: Final = {
@@ -50,10 +50,11 @@ def event_categories(
     precision: Precision | Unavailable,
     host_classes: HostClasses | Unavailable,
 ) -> NDArray[np.uint8]:
-    """A place in `CATEGORIES` by row of events, for drawing only.
+    """Return a place in `CATEGORIES` by row of events, for drawing only.
 
-    Device activity has the category that its time is charged to, and host events that of their class (section 4.4), whether or not a step has
-    their time. What stands for nothing has the category of what encloses it, and what
+    Device activity has the category that its time is charged to, and a host event that
+    of its class (docs/definitions/host-time.md#classes), whether or not a step has its
+    time. An event without a class has the category of the event around it, and all that
     is nested in input or compilation belongs to that. All else is other.
 
     Definition: docs/tools/overview_page.md#where-the-time-goes.
@@ -93,7 +94,7 @@ def _of_host(
 def _inherited(
     nesting: Nesting, code: NDArray[np.uint8], labels: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The label of each row's own code, else of the nearest row around it; else -1."""
+    """Return the label of each row, else of the nearest row around it, else -1."""
     label = labels[code]
     answer = inherit(nesting.parent, label, 0, len(label))
     if answer < 0:

@@ -61,7 +61,7 @@ _WORKING: Final = frozenset(
 
 
 class HostClasses(Frozen, frozen=True):
-    """Where the step threads of a host are in which class.
+    """When the step threads of a host are in which class.
 
     The sets of one thread are disjoint; those of several threads may overlap.
 
@@ -69,15 +69,16 @@ class HostClasses(Frozen, frozen=True):
 
     Attributes:
         input_wait: Waiting for input, on any thread that waits for a step.
-        compile: Tracing and compiling; Unavailable where some was seen on a thread of
-            which nobody can say whether it drives steps.
-        launch: Launching device work; Unavailable where no launch can be told.
-        host_compute: Running ops on the host; Unavailable where it cannot be told
-            from launching.
-        sync: Blocked until a device or another thread is done; Unavailable likewise.
+        compile: Tracing and compiling; Unavailable where some of it ran on a thread
+            that may or may not drive steps.
+        launch: Launching device work; Unavailable where launches are unknown.
+        host_compute: Running ops on the host; Unavailable where it cannot be
+            distinguished from launching.
+        sync: Blocked until a device or another thread is done; Unavailable where some
+            of it ran on a thread that may or may not drive steps.
         python: Frames of the Python tracer; Unavailable where it did not run.
-        code: uint8 by row of events, a `HostCode`: what each event stands for.
-        threads: Which thread drives which window, and why.
+        code: uint8 by row of events, a `HostCode`: what each event does.
+        threads: Which thread drives which window, by evidence.
     """
 
     input_wait: Spans
@@ -132,7 +133,7 @@ def host_classes(
     code = host.codes(event_nesting, launching)
     groups = host.groups()
     if groups is not None:
-        # Where steps are grouped, a wait of no group belongs to no step.
+        # Where steps are grouped, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY)
@@ -150,7 +151,7 @@ def host_classes(
         handed = _of_steps(tasks) | until_first_task(events, event_kinds, blocked)
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
     if not busy and isinstance(steps, Unavailable):
-        # A program without ops: what it does is what its Python functions do.
+        # In a program without ops, the Python functions do the work.
         busy = _framed_tracks(host)
     threads = step_threads(
         windows.rows,
@@ -187,7 +188,11 @@ def _collected(
         )
 
     def known(*codes: HostCode) -> Spans | Unavailable:
-        """Nothing was lost with the launches, which tell most step threads."""
+        """Return when step threads have the codes, unless some may have been missed.
+
+        Most step threads are found by their launches; where launches are unknown, a
+        thread that has one of the codes may be a step thread that was missed.
+        """
         lost = unknown is not None and not launching.no_device
         elsewhere = sets.keys() - set(threads.tracks())
         if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
@@ -214,12 +219,12 @@ def _collected(
     )
 
 
-#: A task that one of these handed over is work of a step.
+#: A task that an event with one of these codes handed over is work of a step.
 _HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
 
 
 def _of_steps(tasks: PoolTasks) -> Spans:
-    """Tasks of the steps' ops, from when they were handed over.
+    """Return tasks of the steps' ops, from when they were handed over.
 
     The wait for a thread of the pool is part of executing the op, as the launch
     latency is part of launching a kernel.
@@ -234,14 +239,14 @@ def _waits(found: Mapping[int, Spans]) -> bool:
 
 
 def _framed_tracks(host: HostEvents) -> list[int]:
-    """Rows of `tracks` that hold frames of the Python tracer."""
+    """Return rows of `tracks` that hold frames of the Python tracer."""
     framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
     found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
     return found
 
 
 def _python(host: HostEvents, threads: StepThreads) -> Spans | Unavailable:
-    """Where a step thread is in any frame of the Python tracer."""
+    """Return when a step thread is in any frame of the Python tracer."""
     is_frame = host.kinds.has(EventFlag.PYTHON_FRAME)
     if not is_frame.any():
         return _NO_PYTHON

@@ -1,6 +1,7 @@
 """What each host event stands for on its thread, before threads are looked at.
 
-A code per event, from its name first, then from what it encloses and from its values. `host_classes` flattens the codes into disjoint spans.
+Each event gets a code from its name first, then from what it encloses and from its
+values. `host_classes` flattens the codes into disjoint spans.
 
 Definition: docs/definitions/host-time.md#classes.
 """
@@ -53,7 +54,7 @@ class HostCode(IntEnum):
     SYNC = 8
     #: An input pipeline's own work, ahead of the consumer.
     PIPELINE = 9
-    #: An op of which nobody can say whether it launches device work.
+    #: An op that may or may not launch device work.
     LAUNCH_OR_COMPUTE = 10
     #: A call that waits for what other threads do for it; nothing by itself.
     BLOCKED = 11
@@ -67,7 +68,7 @@ STICKY: Final = (
     HostCode.COMPILE,
     HostCode.PIPELINE,
 )
-#: Classes that mean the same wherever they stand.
+#: Classes whose code does not depend on where the event lies.
 _BY_NAME: Final = {
     HostClass.INPUT_WAIT: HostCode.OWN_INPUT,
     HostClass.COMPILE: HostCode.COMPILE,
@@ -97,7 +98,7 @@ class Launching(Frozen, frozen=True):
     Attributes:
         no_device: The capture lists no device at all.
         rows: Rows of `events` that launch work; empty where `why_not` is set.
-        why_not: Why it cannot be told.
+        why_not: Why it is unknown which events launch work; None where it is known.
     """
 
     no_device: bool
@@ -138,7 +139,7 @@ class HostEvents(Frozen, frozen=True):
     values: dict[str, StatRows]
 
     def codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
-        """The code of every event; 0 outside host threads."""
+        """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
         self._mark_launches(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
@@ -163,7 +164,7 @@ class HostEvents(Frozen, frozen=True):
         return rows_with_key(self.stats, "event", handle)
 
     def _on_threads(self) -> NDArray[np.bool_]:
-        """True per track that is a host thread."""
+        """Return True per track that is a host thread."""
         on_host = self.tracks["device"].is_null().to_numpy()
         threads: NDArray[np.bool_] = on_host & (codes(self.tracks, "kind") == _THREAD)
         return threads
@@ -193,10 +194,10 @@ class HostEvents(Frozen, frozen=True):
         return code
 
     def _root_iterators(self) -> NDArray[np.intp]:
-        """Types of iterators that no other recorded iterator encloses by name.
+        """Return types of iterators that no other recorded iterator encloses by name.
 
-        A consumer calls the root. What stands below it and begins on a thread of its
-        own is the pipeline working ahead, whichever thread that is.
+        A consumer calls the root. An iterator below it that runs on a thread of its own
+        is the pipeline working ahead, whichever thread that is.
         """
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
@@ -207,7 +208,7 @@ class HostEvents(Frozen, frozen=True):
     def _mark_launches(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
     ) -> None:
-        """Launch calls, and the ops that enclose one."""
+        """Mark launch calls, and the ops that enclose one."""
         if not len(launching.rows):
             return
         around = _enclosing(launching.rows, nesting.parent)
@@ -218,9 +219,10 @@ class HostEvents(Frozen, frozen=True):
             code[rows[is_plain[code[rows]]]] = HostCode.LAUNCH
 
     def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
-        """A call waits for other threads only if what it runs is a function.
+        """Take plain ops out of the calls that wait for other threads.
 
-        A plain op runs on the calling thread, so the call is part of the op.
+        Only a call of a function waits for other threads: a plain op runs on the
+        calling thread, so the call is part of the op.
         """
         rows = np.flatnonzero(code == HostCode.BLOCKED)
         types = handles(self.events, "type")
@@ -235,14 +237,14 @@ class HostEvents(Frozen, frozen=True):
             rows, around = rows[undecided], nesting.parent[around[undecided]]
 
     def _mark_thunks(self, code: NDArray[np.uint8]) -> None:
-        """Instructions of compiled programs that ran on the host."""
+        """Mark instructions of compiled programs that ran on the host."""
         rows = self.values[StatKey.HLO_OP].owner
         is_end = self.kinds.has(EventFlag.END_THUNK)
         rows = rows[~is_end[handles(self.events, "type")[rows]]]
         self._fill(code, rows, HostCode.HOST_COMPUTE)
 
     def _mark_values(self, code: NDArray[np.uint8], launching: Launching) -> None:
-        """Input stages and traced calls, which only their values tell."""
+        """Mark input stages and traced calls, which only their values identify."""
         self._fill(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
         calls, number, texts = text_codes(
             self.trace, self.values[StatKey.FUNCTION_CALL]
@@ -261,7 +263,7 @@ class HostEvents(Frozen, frozen=True):
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
     def _mark_pipelines(self, code: NDArray[np.uint8]) -> None:
-        """Functions that an input pipeline runs are its work, not a step's.
+        """Mark functions that an input pipeline runs as its work, not a step's.
 
         The executor may run them on the threads that also run the steps; the run's id
         tells them apart.
@@ -288,20 +290,20 @@ class HostEvents(Frozen, frozen=True):
 
 
 def _ancestors(name: str) -> set[str]:
-    """The long names of all iterators around this one (`Iterator` itself is none)."""
+    """Return the long names of all iterators around this one."""
     parts = name.split("::")
     return {"::".join(parts[:count]) for count in range(2, len(parts))}
 
 
 def _enclosing(rows: NDArray[np.int32], parent: NDArray[np.int32]) -> NDArray[np.intp]:
-    """All rows that enclose one of the given rows."""
+    """Return all rows that enclose one of the given rows."""
     visited = np.zeros(len(parent), np.bool_)
     frontier = parent[rows]
     while len(frontier):
         frontier = frontier[frontier >= 0]
         frontier = frontier[~visited[frontier]]
         visited[frontier] = True
-        # Neighbours share most parents; what else is double stays until the root.
+        # Neighbours share most parents; other duplicates stay until the root.
         if len(frontier) > 1:
             fresh = np.concatenate(([True], frontier[1:] != frontier[:-1]))
             frontier = frontier[fresh]

@@ -1,6 +1,6 @@
-"""`input_between_steps`: is the next batch fetched outside the step markers?
+"""`input_between_steps`: whether the next batch is fetched outside the step markers.
 
-Markers that leave out fetching the batch hide it: the time stands in no step.
+Markers that leave out fetching the batch hide that time: it lies in no step.
 
 Definition: docs/how-steps-are-found.md#the-batch-fetched-outside-the-marker.
 """
@@ -28,11 +28,11 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
     """Where waiting for input lies relative to the step markers.
 
     Attributes:
-        gaps: Gaps between markers that last longer than nothing.
-        gaps_with_wait: Those in which a step thread waited for input.
-        markers_with_wait: Markers in which one did.
-        wait_ps: Waiting in gaps, all together.
-        covered_ps: From the first marker's start to the last marker's end.
+        gaps: Number of gaps between markers that last longer than 0.
+        gaps_with_wait: Number of gaps in which a step thread waited for input.
+        markers_with_wait: Number of markers in which a step thread waited for input.
+        wait_ps: Sum of the waiting in all gaps.
+        covered_ps: Time from the first marker's start to the last marker's end.
     """
 
     gaps: int
@@ -43,7 +43,7 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
 
     @property
     def outside(self) -> bool:
-        """The dataset iterator stands outside the markers."""
+        """Whether the dataset iterator is outside the markers."""
         return (
             self.gaps > 0
             and self.markers_with_wait == 0

@@ -41,11 +41,12 @@ class PoolTasks(Frozen, frozen=True):
     """Tasks with both ends known, by track and time.
 
     Attributes:
-        track: int32; row of tracks of the thread that ran it.
-        start_ps: int64; its begin.
-        end_ps: int64; its end.
-        handed_ps: int64; when it was handed over; the begin where that is unknown.
-        code: uint8; the `HostCode` of what handed it over, 0 where unknown.
+        track: int32; row of tracks of the thread that ran the task.
+        start_ps: int64; begin of the task.
+        end_ps: int64; end of the task.
+        handed_ps: int64; time at which the task was handed over; its begin where that
+            is unknown.
+        code: uint8; the `HostCode` of what handed the task over, 0 where unknown.
     """
 
     track: NDArray[np.int32]
@@ -109,8 +110,8 @@ def until_first_task(
 ) -> Spans:
     """From the begin of each row to the first task that is handed over inside it.
 
-    A call cannot wait for other threads before it has handed them anything, so until
-    then its time is its own. Rows that hand over nothing themselves add nothing.
+    A call cannot wait for other threads before it has handed work to them, so its time
+    until then is its own. Rows that hand over nothing themselves add nothing.
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
@@ -128,7 +129,7 @@ def until_first_task(
 def _pairs(
     kinds: EventKinds, types: NDArray[np.int32], tracks: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of begins and of the ends that follow them on the same thread."""
+    """Return rows of begins and of the ends that follow them on the same thread."""
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)
     rows = np.flatnonzero(marks[types])
@@ -140,7 +141,7 @@ def _pairs(
 def _joined(
     *, ids: NDArray[np.int64], rows: NDArray[np.int32], wanted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The row of each wanted id, -1 for none."""
+    """Return the row of each wanted id, -1 for none."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     least, most = int(ids.min()), int(ids.max())
@@ -167,7 +168,7 @@ def _spread(
     codes: NDArray[np.uint8],
     parent: NDArray[np.int32],
 ) -> None:
-    """Give each task the code of what handed it over, another task's if need be."""
+    """Give each task the code of what handed it over, through other tasks if needed."""
     known = np.flatnonzero(record >= 0)
     tasks.code[known] = _innermost_code(record[known], codes, parent)
     open_tasks = known[tasks.code[known] == 0]
@@ -188,7 +189,7 @@ def _spread(
 def _innermost_code(
     rows: NDArray[np.int64], codes: NDArray[np.uint8], parent: NDArray[np.int32]
 ) -> NDArray[np.uint8]:
-    """What an instant stands in: the outermost sticky code, else the innermost one."""
+    """Return the code at an instant: the outermost sticky one, else the innermost."""
     is_sticky = np.zeros(256, np.bool_)
     is_sticky[list(STICKY)] = True
     found = np.zeros(len(rows), np.uint8)
@@ -206,9 +207,9 @@ def _innermost_code(
 def _task_around(
     tasks: PoolTasks, track: NDArray[np.int32], time_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The task that a thread was running at a time, -1 for none.
+    """Return the task that a thread was running at a time, -1 for none.
 
-    Tasks stand by track, then time, so one search over both finds the last begin.
+    Tasks are ordered by track, then time, so one search over both finds the last begin.
     """
     found = np.full(len(track), -1, np.int64)
     first = np.searchsorted(tasks.track, track, side="left")

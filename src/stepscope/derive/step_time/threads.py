@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EVIDENCE", "StepThreads", "step_threads"]
 
-#: Why a thread counts: it carries the marker, it launched device work of the step, it
-#: has events of the step's stored group, or it ran ops where there is no device.
+#: Why a thread drives a step: it carries the marker, it launched device work of the
+#: step, it has events of the step's stored group, or it ran ops without any device.
 EVIDENCE: Final = ("marker", "launch", "group", "ops")
 
 
@@ -37,7 +37,7 @@ class StepThreads(Frozen, frozen=True):
     Attributes:
         by_evidence: bool, (evidence, track, window).
         start_ps: int64; starts of the windows.
-        end_ps: int64; their ends.
+        end_ps: int64; ends of the windows.
     """
 
     by_evidence: NDArray[np.bool_]
@@ -45,19 +45,19 @@ class StepThreads(Frozen, frozen=True):
     end_ps: NDArray[np.int64]
 
     def tracks(self) -> list[int]:
-        """Rows of `tracks` that drive at least one window."""
+        """Return rows of `tracks` that drive at least one window."""
         found: list[int] = np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
         return found
 
     def when(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
-        """The windows that one thread drives, by the kinds of evidence given."""
+        """Return the windows that one thread drives, by the kinds of evidence given."""
         kinds = [EVIDENCE.index(name) for name in evidence]
         chosen = self.by_evidence[kinds, track].any(axis=0)
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]
         return Spans.from_events(starts, ends - starts)
 
     def frame(self) -> pl.DataFrame:
-        """One row per (track, evidence) with the number of windows."""
+        """Return one row per (track, evidence) with the number of windows."""
         counts = self.by_evidence.sum(axis=2)
         evidence, track = np.nonzero(counts)
         return pl.DataFrame(
@@ -85,7 +85,7 @@ def step_threads(
 
     Args:
         windows: Rows of the windows; `step_row` is null where there are no steps.
-        tracks: How many there are.
+        tracks: Number of tracks.
         event_tracks: Track of each event.
         steps: The steps, or why there are none: the one window is then driven by
             every thread that launched something in it.
@@ -130,7 +130,7 @@ def _mark(
 
 
 def _window_of_step(windows: pl.DataFrame, steps: int) -> NDArray[np.int32]:
-    """Row of windows per row of steps; -1 for a step without a window."""
+    """Return the row of windows per row of steps; -1 for a step without a window."""
     window_of = np.full(max(steps, 1), -1, np.int32)
     step = handles(windows, "step_row")
     known = step >= 0
@@ -139,7 +139,7 @@ def _window_of_step(windows: pl.DataFrame, steps: int) -> NDArray[np.int32]:
 
 
 def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:
-    """Row of steps per stored group, -1 for none; the last entry is no group."""
+    """Return the row of steps per stored group, -1 for none; the last entry is none."""
     largest = int(groups.groups.max(initial=-1))
     step_of = np.full(largest + 2, -1, np.int32)
     group = steps.rows["group"].fill_null(-1).to_numpy()

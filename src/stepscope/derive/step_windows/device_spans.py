@@ -1,4 +1,4 @@
-"""From when to when each device worked on each step."""
+"""When each device worked on each step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def device_spans(
     activity_steps: NDArray[np.int32] | None,
     device_activity: pl.DataFrame | None,
 ) -> pl.DataFrame:
-    """One row per (step, device) that has activity or a stored span.
+    """Return one row per (step, device) that has activity or a stored span.
 
     The device's step time is the longest span that the producer stored for the step;
     without one, the hull of the step's activity.
@@ -87,7 +87,7 @@ def _hulls(
 
 
 def _longest_stored(steps: Steps) -> pl.DataFrame:
-    """The longest stored span per (step, device)."""
+    """Return the longest stored span per (step, device)."""
     stored = steps.stored
     keyed = stored.with_columns(
         pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)
@@ -104,7 +104,7 @@ def _longest_stored(steps: Steps) -> pl.DataFrame:
 
 
 def _step_of_stored(steps: Steps) -> NDArray[np.int32]:
-    """Row of steps per stored span: by group, else by number, else by time."""
+    """Find the row of steps per stored span: by group, else number, else time."""
     rows, stored = steps.rows, steps.stored
     for ours, theirs in (("group", "group"), ("step", "number")):
         if rows[ours].null_count() or stored[theirs].null_count() or not len(stored):

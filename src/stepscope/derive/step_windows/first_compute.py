@@ -24,7 +24,7 @@ FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
 def first_compute(
     *, device_activity: pl.DataFrame, activity_steps: NDArray[np.int32] | Unavailable
 ) -> pl.DataFrame:
-    """The earliest kernel of every step and device; collectives and copies are none.
+    """Find the earliest kernel of every step and device, collectives left out.
 
     Returns:
         Columns `FIRST_COMPUTE`; no row where a device computed nothing in a step.

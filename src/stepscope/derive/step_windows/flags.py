@@ -1,4 +1,4 @@
-"""What is special about a window: reasons to look at it apart, never to drop it."""
+"""Flags of windows: reasons to look at a window separately, never to drop it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "WindowFacts", "window_flags"]
 
-#: Every flag, in the order in which a window lists them (docs/how-steps-are-found.md#windows).
+#: Every flag, in the order in which a window lists them. Definition:
+#: docs/how-steps-are-found.md#windows.
 FLAGS: Final = ("first", "open_end", "cut", "compile", "autotune", "outlier")
 
 #: A window this many median absolute deviations above the median is an outlier.
 _OUTLIER_MADS: Final = 5
 #: Kernels and host events of a library that tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
-#: A value of `tf_function_call` that begins so: this call traced the function anew.
+#: What a value of `tf_function_call` begins with where the call traced the function.
 _TRACED: Final = "traced"
 #: Steps whose calls reach the device this much more rarely than before are cut off.
 _FEWER_EXECUTED: Final = 0.9
 
 
 class WindowFacts(NamedTuple):
-    """The tables that tell compilation and autotuning apart from other work."""
+    """The tables by which compilation and autotuning are recognised."""
 
     trace: TraceData
     events: pl.DataFrame
@@ -56,7 +57,7 @@ def window_flags(
     launches: pl.DataFrame | None,
     correlation: Correlation | None,
 ) -> pl.Series:
-    """The list of flags of each window, in the order of `FLAGS`."""
+    """Return the flags of each window, in the order of `FLAGS`."""
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     step = handles(rows, "step_row")
     n = len(rows)
@@ -97,7 +98,7 @@ def _outliers(
 
 
 def _compiling(facts: WindowFacts) -> Spans:
-    """When the host compiled or traced a function anew."""
+    """Return when the host compiled or traced a function anew."""
     compiles = facts.event_kinds.host_class == HostClass.COMPILE
     chosen = _events_of_types(facts.events, compiles)
     traced = _traced_calls(facts)
@@ -144,7 +145,7 @@ def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
 def _last_is_unexecuted(
     begin: NDArray[np.int64], launches: pl.DataFrame, correlation: Correlation
 ) -> bool:
-    """The capture ended before the device did what the last step asked for."""
+    """Return whether the capture ended before the device did the last step's work."""
     called = ints(launches, "start_ps")
     executed = correlation.activity_count_of_launch > 0
     last = called >= begin[-1]

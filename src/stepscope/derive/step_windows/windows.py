@@ -32,8 +32,8 @@ __all__ = ["WINDOW_ROWS", "Windows", "windows"]
 
 #: The host runs ahead if this share of the steps has device work, …
 _DEVICE_STEPS: Final = 0.8
-#: … and more than this share of the steps begins on the device after the host began
-#: the next one (docs/how-steps-are-found.md#windows).
+#: … and more than this share of the steps begins on the device after the host began the
+#: next one. Definition: docs/how-steps-are-found.md#windows.
 _RUN_AHEAD: Final = 0.5
 
 #: Columns of `Windows.rows`.
@@ -55,8 +55,8 @@ class Windows(Frozen, frozen=True):
     Attributes:
         rows: One row per step in time order, columns `WINDOW_ROWS`; without steps one
             row for the hull of all events.
-        anchor: `host` or `device`: whose times begin the windows; `profile` without
-            steps.
+        anchor: `host` or `device`: the side whose times begin the windows; `profile`
+            without steps.
         has_steps: False where the one row is the whole profile.
         device_spans: One row per (step, device) with activity or a stored span:
             `step_row`, `device`, `first_begin_ps`, `last_end_ps` (null without
@@ -91,7 +91,7 @@ def windows(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Windows | Unavailable:
-    """Place the windows and say what is special about each."""
+    """Place the windows and flag what is special about each."""
     if isinstance(steps, Unavailable):
         return _whole_profile(environment)
     activity = None if isinstance(device_activity, Unavailable) else device_activity
@@ -117,7 +117,7 @@ def windows(
 
 
 def _placed(steps: Steps, spans: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The windows in time order without their flags, and their anchor."""
+    """Return the windows in time order without their flags, and their anchor."""
     first, last, busy = _per_step(spans, len(steps.rows))
     anchor = _anchor(steps, first, busy)
     start = _starts(steps, first, last, busy, anchor=anchor)
@@ -157,7 +157,7 @@ def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
 def _per_step(
     spans: pl.DataFrame, steps: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """First begin and last end of device activity, and whether there is any."""
+    """Return first begin, last end and presence of device activity in each step."""
     first, last = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
     busy = np.zeros(steps, np.bool_)
     known = (
@@ -205,12 +205,12 @@ def _starts(
 def _worked_until(
     steps: Steps, last: NDArray[np.int64], busy: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """End of marker and device activity, the later; the least int64 if unknown."""
+    """Return the later end of marker and device work; the least int64 if unknown."""
     unknown = np.iinfo(np.int64).min
     ends = steps.rows["end_ps"].fill_null(unknown).to_numpy()
     until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
-        # What the producer left out of the last stored step is in no step.
+        # Activity that the producer left out of the last stored step is in no step.
         until[-1:] = ends[-1:]
     return until
 
@@ -218,7 +218,7 @@ def _worked_until(
 def _ends(
     steps: Steps, start: NDArray[np.int64], worked_until: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where each step would end if it were the last one."""
+    """Return the time at which each step would end if it were the last one."""
     ends = worked_until
     if steps.last_end_ps is not None and not steps.on_device:
         ends = np.maximum(ends, steps.last_end_ps)

@@ -30,13 +30,13 @@ def activity_steps(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> NDArray[np.int32] | Unavailable:
-    """Row of `steps.rows` per row of device_activity, -1 for none.
+    """Return the row of `steps.rows` per row of device_activity, -1 for none.
 
-    In this order: the step group that the producer stored;
-    the step in whose host interval the launch call began (where the boundaries are
-    device times, the one in which the activity itself began); the step of the nearest
-    earlier activity of the same stream; none. Unavailable where host and device
-    cannot be tied together at all.
+    The first of these that is known gives the step: the step group that the producer
+    stored; the step in whose host interval the launch call began (where the boundaries
+    are device times, the one in which the activity itself began); the step of the
+    nearest earlier activity of its stream. Unavailable where host and device cannot be
+    tied together at all.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
@@ -64,10 +64,10 @@ def activity_steps(
 
 
 def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The last step that began by each time, -1 before the first.
+    """Return the last step that began by each time, -1 before the first.
 
-    Times come in few ascending stretches (one per track). The few starts are sought
-    among the many times of a stretch, not the other way round.
+    Times come in few ascending stretches (one per track). The few starts are searched
+    for among the many times of a stretch, not the other way round.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _WORTHWHILE > len(times):
@@ -85,7 +85,7 @@ def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.
 def _by_group(
     steps: Steps, device_activity: pl.DataFrame, found: NDArray[np.int32]
 ) -> None:
-    """Put in the step whose marker (or stored span) carries the stored group."""
+    """Assign activities to the step whose marker (or stored span) has their group."""
     groups = steps.rows["group"]
     column = device_activity["group"]
     if groups.null_count() == len(groups) or column.null_count() == len(column):

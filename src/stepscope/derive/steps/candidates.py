@@ -1,4 +1,4 @@
-"""What every source of steps hands over: a candidate and the rows it stands for."""
+"""What every source of steps returns: a candidate and its rows of steps."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ __all__ = [
 ]
 
 
-#: Confidence of the sources that need no inference (docs/how-steps-are-found.md#the-sources-surest-first).
+#: Confidence of the sources that need no inference. Definition:
+#: docs/how-steps-are-found.md#the-sources-surest-first.
 ROOT_MARKER: Final = 1.00
 MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
 DEVICE_LINE: Final = 0.95
 
-#: Below this confidence inferred steps are not used (docs/how-steps-are-found.md#steps-that-nobody-announced).
+#: Below this confidence inferred steps are not used. Definition:
+#: docs/how-steps-are-found.md#steps-that-nobody-announced.
 INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 
 #: Columns of `Steps.rows`; null means unknown.
@@ -46,8 +48,8 @@ STEP_ROWS: Final = {
     "event": pl.Int32(),  # row of events that is the boundary; null if there is none
     "batches": pl.Int64(),  # batches per step; null where unknown
     "group": pl.Int64(),  # step group that the producer stored
-    "slack_ps": pl.Int64(),  # it may have begun this much earlier; null where marked
-    "cut": pl.Boolean(),  # the capture began or ended inside, as far as can be told
+    "slack_ps": pl.Int64(),  # how much earlier it may have begun; null where marked
+    "cut": pl.Boolean(),  # the capture is known to have begun or ended inside
 }
 
 
@@ -59,13 +61,16 @@ class Candidate(Frozen, frozen=True, eq=True):
     Attributes:
         source: `marker`, `device_line`, `launch` or `period`.
         what: What repeats, in words: a marker's name, a launch, a kernel.
-        n: How many steps it gives.
-        period_ps: Median distance of their beginnings; None of fewer than two.
-        coverage: Share (0 to 1) of the activity inside equal steps; None of markers.
-        cv: Spread of the work of the closed steps relative to its mean; None likewise.
-        confidence: 0 to 1.
-        accepted: Steps may be based on it.
-        why_not: Why it is not accepted; empty where it is.
+        n: Number of steps that the candidate gives.
+        period_ps: Median time from one step's begin to the next one's; None where the
+            candidate gives fewer than two steps.
+        coverage: Share (0 to 1) of the activity that lies in steps alike; None where
+            markers or a stored line give the steps.
+        cv: Standard deviation of the work of the closed steps over its mean; None
+            where markers or a stored line give the steps.
+        confidence: How sure it is that these are the steps, from 0 to 1.
+        accepted: True where the candidate is good enough to give the steps.
+        why_not: Why the candidate is not accepted; empty where it is.
     """
 
     source: str
@@ -85,9 +90,10 @@ class FoundSteps(Frozen, frozen=True, eq=True):
     Attributes:
         candidate: The evidence.
         rows: One row per step in time order, columns `STEP_ROWS`.
-        on_device: The boundaries are times of device work, not of the host.
-        last_end_ps: Where the track that shows the boundaries ends; None of markers,
-            whose steps carry their own ends.
+        on_device: True where the boundaries are times of device work, not of the
+            host.
+        last_end_ps: End of the last event on the track that shows the boundaries; None
+            of markers, whose steps carry their own ends.
     """
 
     candidate: Candidate
@@ -97,7 +103,7 @@ class FoundSteps(Frozen, frozen=True, eq=True):
 
 
 def median_period(start_ps: NDArray[np.int64]) -> int | None:
-    """Median distance of ascending times; None of fewer than two."""
+    """Return the median distance of ascending times; None of fewer than two."""
     if len(start_ps) < 2:
         return None
     distances = np.sort(np.diff(start_ps))

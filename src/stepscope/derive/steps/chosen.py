@@ -1,8 +1,10 @@
 """`step_candidates` and `steps`: where the training steps are, and how surely.
 
-The sources are tried in the order of spec: tools, section 3.3; the first that applies
-gives the steps. What announces itself (markers, a stored line) is cheap to find; only
-without it are launches and periods looked for.
+The sources are tried in a fixed order; the first that applies gives the steps. Markers
+and stored lines are cheap to find; launches and periods are looked for only where there
+are none of these.
+
+Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class StepCandidates(Frozen, frozen=True):
 
     Attributes:
         found: Candidates with their steps. Inferred ones are only looked for where
-            nothing announces steps.
+            the recording holds neither markers nor a stored line of steps.
         stored: Spans of the stored step lines, columns `STORED_STEPS`; empty where
             there is no such line.
     """
@@ -71,11 +73,13 @@ class Steps(Frozen, frozen=True):
     Attributes:
         rows: One row per step in time order, columns `STEP_ROWS`.
         source: `marker`, `device_line`, `launch` or `period`.
-        confidence: 0 to 1; rules call 0.80 high and 0.60 medium.
-        on_device: The boundaries are times of device work, not of the host.
-        last_end_ps: Where the track that shows the boundaries ends; None of markers
-            and stored lines, whose steps carry their own ends.
-        candidates: What was tried, the accepted one first.
+        confidence: How sure the steps are, from 0 to 1; the rules of the advice call
+            0.80 high and 0.60 medium.
+        on_device: True where the boundaries are times of device work, not of the
+            host.
+        last_end_ps: End of the last event on the track that shows the boundaries; None
+            of markers and stored lines, whose steps carry their own ends.
+        candidates: The candidates that were tried, the accepted one first.
         stored: Spans of the stored step lines, columns `STORED_STEPS`.
     """
 
@@ -89,7 +93,7 @@ class Steps(Frozen, frozen=True):
 
     @property
     def inferred(self) -> bool:
-        """The program did not announce them; its repetitions were recognised."""
+        """Whether the steps were recognised by repetition, not announced."""
         return self.source in ("launch", "period")
 
 
@@ -140,10 +144,10 @@ def step_candidates(
 
 
 def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
-    """The steps that the first accepted candidate gives.
+    """Return the steps of the first accepted candidate.
 
-    `NO_STEPS` names what was found and was not good enough; `choose_steps` takes such
-    a candidate on the user's word.
+    `NO_STEPS` names the best candidate that was not good enough; `choose_steps` takes
+    such a candidate on the user's word.
     """
     for index, found in enumerate(step_candidates.found):
         if found.candidate.accepted:
@@ -154,7 +158,7 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
 
 
 def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
-    """The steps of one candidate, whatever its confidence."""
+    """Return the steps of one candidate, whatever its confidence."""
     found = step_candidates.found[index]
     others = (other.candidate for other in step_candidates.found if other is not found)
     return Steps(
@@ -171,10 +175,10 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
 def _nothing_found(found: tuple[FoundSteps, ...]) -> str:
     tried = "no event with a step number, no numbered range, no stored line of steps"
     if not found:
-        return f"Steps cannot be told apart: {tried}, and nothing that repeats."
+        return f"No steps were found: {tried}, and nothing that repeats."
     best = max((each.candidate for each in found), key=lambda it: it.confidence)
     return (
-        f"Steps cannot be told apart: {tried}; the best repetition, {best.n} times "
+        f"No steps were found: {tried}; the best repetition, {best.n} times "
         f"{best.what}, has a confidence of {best.confidence:.2f} and "
         f"{INFERRED_CONFIDENCE:.2f} is needed."
     )

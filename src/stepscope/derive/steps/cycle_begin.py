@@ -2,8 +2,9 @@
 
 Every event that occurs once per cycle on the thread that drives the steps could begin
 them. Programs fetch a batch and then use it, so a cycle that fetches input begins
-there; otherwise it begins after the longest pause (spec: tools, section 3.4: of equal
-periods the one with the largest idle gap before the boundary).
+there; otherwise it begins after the longest pause.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TOO_LONG: Final = 0.5
 _NEARLY_ALL: Final = 0.98
 #: Cycles that are read to learn what occurs once in each.
 _CYCLES_READ: Final = 300
-#: Another pause of this share of the longest could as well be the one between steps.
+#: Another pause of this share of the longest could equally be the one between steps.
 _RIVAL: Final = 0.5
 
 
@@ -40,8 +41,8 @@ class Boundaries(NamedTuple):
 
     Attributes:
         start_ps: The begins.
-        slack_ps: How long nothing was seen just before each.
-        clear: False where the cycle could as well begin elsewhere.
+        slack_ps: Time just before each begin in which nothing was recorded.
+        clear: False where the cycle could equally well begin elsewhere.
     """
 
     start_ps: NDArray[np.int64]
@@ -57,7 +58,7 @@ def begin_of_cycle(
     track: int,
     start_ps: NDArray[np.int64],
 ) -> Boundaries | None:
-    """Better boundaries of the same cycles; None where the thread shows none.
+    """Find better boundaries of the given cycles; None where the thread shows none.
 
     Args:
         tracks: Where the thread's events lie.
@@ -94,7 +95,7 @@ def _first_fetches(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.int64] | None:
-    """The fetch that begins each cycle; None where cycles differ in their fetches.
+    """Find the fetch that begins each cycle; None where cycles differ in their fetches.
 
     Of several fetches per cycle (one per replica, say) it is the one that follows its
     predecessor at the longest distance.
@@ -138,7 +139,7 @@ def _after_longest_pause(
 def _outermost_events(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds, track: int
 ) -> NDArray[np.int64]:
-    """Rows of the thread's events that lie in no other, long wrappers left out."""
+    """Return the thread's outermost events, long wrappers left out."""
     begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
     start, dur = (ints(events, name)[begin:end] for name in ("start_ps", "dur_ps"))
     if not len(start):
@@ -158,7 +159,7 @@ def _outermost_events(
 
 
 def _cycle_of(edges: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The cycle in which each event begins, -1 before the first edge."""
+    """Return the cycle in which each event begins, -1 before the first edge."""
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     return np.repeat(np.arange(-1, len(edges)), lengths)
@@ -167,8 +168,8 @@ def _cycle_of(edges: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.
 def _once_per_cycle(
     code: NDArray[np.int32], cycle: NDArray[np.int64], names: int, cycles: int
 ) -> NDArray[np.int64]:
-    """Names that occur exactly once in nearly every cycle."""
-    # So many cycles tell as much as all of them.
+    """Return names that occur exactly once in nearly every cycle."""
+    # This many cycles show as much as all of them.
     cycles = min(cycles, _CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]
@@ -191,7 +192,7 @@ def _fetching(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which of the outermost events fetch input, themselves or inside."""
+    """Return which of the outermost events fetch input, themselves or inside."""
     waits = event_kinds.host_class == HostClass.INPUT_WAIT
     if not waits.any():
         return np.zeros(len(start), np.bool_)

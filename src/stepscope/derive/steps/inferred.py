@@ -1,7 +1,7 @@
 """Steps that nobody announced: repeated launches of a program, else periods.
 
-Both are judged by the same formula. What was tried and was
-not good enough stays visible as a candidate.
+One formula judges both. What was tried and was not good enough stays visible as a
+candidate.
 
 Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
 
 __all__ = ["find_inferred"]
 
-#: Candidates that stay visible.
+#: Most candidates that stay visible.
 _SHOWN: Final = 12
-#: So many repetitions per run of a program are repetitions inside it.
+#: This many repetitions per run of a program are repetitions inside the program.
 _PER_RUN: Final = 1.5
-#: Segments of two threads are the same step if their signatures are this similar.
+#: Segments of two threads are one step if their signatures are this similar.
 _ALIKE_THREADS: Final = 0.9
-#: Moved boundaries may explain this much less of the activity, not more.
+#: Moved boundaries may cover at most this much less of the activity.
 _PHASE_COSTS: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """What every source looks at."""
+    """The tables that every source reads."""
 
     tracks: pl.DataFrame
     events: pl.DataFrame
@@ -140,7 +140,7 @@ def _launches(
     by_launch: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> list[Measured]:
-    """Each launch, measured by the work between its repetitions."""
+    """Measure each launch by the work between its repetitions."""
     found = []
     for launch in host_launches(tables.tracks, tables.events, tables.event_kinds):
         if by_launch is not None:
@@ -180,7 +180,7 @@ def _measured_launch(
 def _sequences(
     tables: _Tables, kernels: SymbolSequence | None, instructions: SymbolSequence | None
 ) -> Iterator[tuple[SymbolSequence, int]]:
-    """Where periods are looked for, in this order, with the track (-1: several)."""
+    """Yield the sequences to find periods in, with the track (-1: several)."""
     if kernels is not None:
         yield kernels, -1
         return
@@ -215,7 +215,7 @@ def _periods(
 
 
 def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:
-    """Several repetitions come from one run of a program, as equal layers do."""
+    """Return whether repetitions come from one run of a program, as equal layers do."""
     if sequence.launch is None or tables.launches is None:
         return False
     launch = sequence.launch[period.first]
@@ -226,7 +226,7 @@ def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> 
 
 
 def _best(tables: _Tables, found: list[Measured]) -> Measured | None:
-    """The candidate to use, its boundaries where the cycle begins, on all threads."""
+    """Return the best candidate, cut where its cycle begins, on all its threads."""
     good = [it for it in found if not objection_to(it)]
     if not good:
         return None
@@ -239,7 +239,7 @@ def _best(tables: _Tables, found: list[Measured]) -> Measured | None:
 def _same_on_other_threads(
     tables: _Tables, best: Measured, good: list[Measured]
 ) -> list[Measured]:
-    """The same step on other threads that work beside this one (a server's workers)."""
+    """Find the step on other threads that work in parallel (a server's workers)."""
     own = tables.ops.get(int(best.track[0]))
     if best.sequence is not own or best.track[0] < 0:
         return []
@@ -274,7 +274,7 @@ def _same_on_other_threads(
 
 
 def _at_begin_of_cycle(tables: _Tables, measured: Measured) -> Measured:
-    """The same cycles, cut where the thread that drives them begins each."""
+    """Move the boundaries to where the driving thread begins each cycle."""
     track = int(measured.track[0])
     if track < 0 or tables.tracks["device"][track] is not None:
         return measured

@@ -37,7 +37,7 @@ __all__ = [
 
 #: Characters of a name that are shown.
 _NAME: Final = 60
-#: Highest confidence where it is clear how long a step is, but not where it begins.
+#: Highest confidence where the length of a step is clear, but not where it begins.
 _UNCLEAR_BEGIN: Final = 0.79
 
 
@@ -47,14 +47,15 @@ class Measured(Frozen, frozen=True):
     Attributes:
         source: `launch` or `period`.
         what: What repeats, in words.
-        label: What repeats: row of event_types.
+        label: Row of event_types of what repeats.
         sequence: The work between the boundaries.
         period: The boundaries.
         track: int32 by boundary; row of tracks, -1 for boundaries seen on several.
-        slack_ps: By boundary, how long nothing was seen before it; None if unknown.
-        on_device: The boundaries are times of device work.
-        begin_is_clear: No other place in the cycle could as well be its begin.
-        inside_a_run: It repeats inside single runs of a program, as layers do.
+        slack_ps: By boundary, time before it in which nothing was recorded; None if
+            unknown.
+        on_device: Whether the boundaries are times of device work.
+        begin_is_clear: Whether no other place in the cycle could be its begin.
+        inside_a_run: Whether it repeats inside single runs of a program, as layers do.
     """
 
     source: str
@@ -70,15 +71,15 @@ class Measured(Frozen, frozen=True):
 
     @property
     def confidence(self) -> float:
-        """That of the period; less where a step could as well begin elsewhere."""
+        """Confidence of the period; less where a step could equally begin elsewhere."""
         sure = self.period.confidence
         return sure if self.begin_is_clear else min(sure, _UNCLEAR_BEGIN)
 
 
 def objection_to(measured: Measured) -> str:
-    """Which limit a candidate breaks, in words; empty where it breaks none."""
+    """Name the limit that a candidate breaks; empty where it breaks none."""
     if measured.source == "period" and measured.period.repeats <= 1:
-        # A launch says by itself that a program ran once more; a lone kernel may
+        # A launch alone proves that a program ran once more; a lone kernel may
         # be anything.
         return "one lone symbol that repeats is no step"
     if measured.inside_a_run:
@@ -87,13 +88,13 @@ def objection_to(measured: Measured) -> str:
 
 
 def sureness(measured: Measured) -> tuple[bool, float]:
-    """What candidates are ranked by: those without objection first, then the surest."""
+    """Return the ranking key: candidates without objection first, then the surest."""
     good = not objection_to(measured)
     return good, measured.confidence
 
 
 def together(alike: list[Measured]) -> Measured:
-    """Steps of several threads as one sequence in time order."""
+    """Unite steps of several threads to one sequence in time order."""
     if len(alike) == 1:
         return alike[0]
     start = np.concatenate([it.period.start_ps for it in alike])
@@ -118,7 +119,7 @@ def together(alike: list[Measured]) -> Measured:
 
 
 def similarity(a: dict[int, int], b: dict[int, int]) -> float:
-    """Multiset Jaccard index."""
+    """Return the multiset Jaccard index of two multisets."""
     labels = a.keys() | b.keys()
     either = sum(max(a.get(label, 0), b.get(label, 0)) for label in labels)
     common = sum(min(a.get(label, 0), b.get(label, 0)) for label in labels)
@@ -126,7 +127,7 @@ def similarity(a: dict[int, int], b: dict[int, int]) -> float:
 
 
 def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
-    """The steps of a candidate, numbered from 0; `rejected`: another was chosen."""
+    """Number a candidate's steps from 0; `rejected` means another was chosen."""
     period, n = measured.period, measured.period.n
     why_not = objection_to(measured)
     if not why_not and measured.confidence < INFERRED_CONFIDENCE:
@@ -172,5 +173,5 @@ def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
 
 
 def shortened(name: str) -> str:
-    """A name that fits in a sentence; names of kernels may fill a page."""
+    """Shorten a name to fit in a sentence; names of kernels may fill a page."""
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"

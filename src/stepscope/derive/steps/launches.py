@@ -1,8 +1,7 @@
-"""Repeated launches of one program, as boundaries of steps (source 5 of 3.3).
+"""Repeated launches of one program, as boundaries of steps.
 
 A launch is a host call that runs a compiled program or a graph function, or a program
-on a device's line of modules. Its repetitions are judged by
-the work between them (section 3.4).
+on a device's line of modules. Its repetitions are judged by the work between them.
 
 Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 """
@@ -44,7 +43,7 @@ _LAUNCH: Final = (
     | EventFlag.FUNCTION_RUN
     | EventFlag.SERVING
 )
-#: Launches that are tried, those that last longest first.
+#: How many launches are tried, those that last longest first.
 _TRIED: Final = 16
 
 
@@ -65,7 +64,7 @@ class Launch(NamedTuple):
 def host_launches(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> list[Launch]:
-    """Launches on host threads, except what an input pipeline runs."""
+    """Return the launches on host threads, except those of an input pipeline."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
     event = np.flatnonzero(event_kinds.has(_LAUNCH)[of_type])
     event = event[program_threads(tracks)[of_track[event]]]
@@ -77,7 +76,7 @@ def host_launches(
 def program_runs(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> dict[int, Spans]:
-    """When programs ran on each host thread; a run inside another is part of it."""
+    """Return when programs ran on each host thread; runs inside others are merged."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
     program = np.flatnonzero(event_kinds.has(_LAUNCH)[of_type])
     program = program[program_threads(tracks)[of_track[program]]]
@@ -92,7 +91,7 @@ def program_runs(
 def count_runs(
     runs: dict[int, Spans], launches: pl.DataFrame, launch: NDArray[np.int32]
 ) -> int:
-    """How many runs of programs some launch calls come from.
+    """Count the runs of programs that some launch calls come from.
 
     Calls inside one run of a program, and repetitions of one call (a graph), count
     once.
@@ -119,7 +118,7 @@ def count_runs(
 def module_launches(
     tracks: pl.DataFrame, events: pl.DataFrame
 ) -> list[tuple[SymbolSequence, list[Launch]]]:
-    """Per device line of modules: its modules as a sequence, and their launches."""
+    """Return each device line of modules as a sequence, with the launches on it."""
     found = []
     lines = np.flatnonzero(
         codes(tracks, "derived")
@@ -155,7 +154,7 @@ def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
 
 
 def _outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Begins of the events of one thread, in order, that lie in no earlier one."""
+    """Return the begins of a thread's events that lie in no earlier one."""
     reach = np.maximum.accumulate(end)
     inside = np.concatenate([[False], end[1:] <= reach[:-1]])
     outer: NDArray[np.int64] = start[~inside]
@@ -165,7 +164,7 @@ def _outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.i
 def _inside(
     events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which events begin within one of the outer events of their own thread."""
+    """Return which events begin within one of the outer events of their own thread."""
     inside = np.zeros(len(event), np.bool_)
     if not len(outer):
         return inside

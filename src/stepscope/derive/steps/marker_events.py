@@ -31,7 +31,7 @@ __all__ = [
     "numbered_ranges",
 ]
 
-#: Keras 3 names its marker so and may record only one of them.
+#: The name of the marker of Keras 3, which may record only one.
 _SURE_WITHOUT_ROOT: Final = "Profiled batch"
 #: A numbered range whose name says that it is a step.
 STEP_RANGE: Final = (
@@ -59,7 +59,7 @@ class Marks:
         return len(self.event)
 
     def only(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
-        """The entries chosen by a mask, or by positions in the order given."""
+        """Return the entries chosen by a mask, or by positions in the order given."""
         return Marks(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
@@ -71,7 +71,7 @@ def numbered_events(
     type_stats: pl.DataFrame,
     strings: Sequence[str],
 ) -> tuple[Marks, NDArray[np.bool_]]:
-    """Host events with a `step_num`, and which of them are roots (`_r` ≥ 1)."""
+    """Return host events with a `step_num`, and which of them are roots (`_r` ≥ 1)."""
     number_key, root_key = (
         find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
     )
@@ -117,9 +117,9 @@ def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
 def numbered_ranges(
     tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> Marks:
-    """Ranges named `<text> <n>` or `<text>#<n>` whose text says step.
+    """Return ranges named `<text> <n>` or `<text>#<n>` whose text says step.
 
-    Numbers that fall, or a range that occurs twice on its thread, are no step count.
+    Numbers that fall, or a range that occurs twice on its thread, do not count steps.
     """
     parts = event_types.select(
         text=pl.col("name").str.extract(STEP_RANGE, 1),
@@ -151,7 +151,7 @@ def numbered_ranges(
 def _shared_level(
     type_stats: pl.DataFrame, types: NDArray[np.int32], root_key: int
 ) -> NDArray[np.int64]:
-    """The `_r` that all events of a type share; 0 where there is none."""
+    """Return the `_r` that all events of a type share; 0 where there is none."""
     rows = rows_with_key(type_stats, "type", root_key)
     if not len(rows.owner):
         return np.zeros(len(types), np.int64)
@@ -187,9 +187,10 @@ def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
 def _falls(
     marks: Marks,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Size of each run of one name on one thread, how often its number fails to grow.
+    """Return the size of each run of one name on one thread, and how often it falls.
 
-    And the run of each marker. The markers are ordered by thread, name and time.
+    The last array is the run of each marker. The markers are ordered by thread, name
+    and time.
     """
     same = (np.diff(marks.track) == 0) & (np.diff(marks.name) == 0)
     run = np.concatenate([[0], np.cumsum(~same)])

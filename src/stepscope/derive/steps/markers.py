@@ -1,7 +1,8 @@
 """Steps that the program announced: events with a step number, numbered ranges.
 
-A marker is a host event whose values or whose name carry the number of the step
-(spec: tools, section 3.3, sources 1 to 3).
+A marker is a host event whose values or whose name carry the number of the step.
+
+Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def find_markers(
     type_stats: pl.DataFrame,
     strings: Sequence[str],
 ) -> tuple[FoundSteps, ...]:
-    """The steps of each explicit source that has markers, the surest first.
+    """Return the steps of each kind of marker that occurs, the surest first.
 
     Markers inside each other count once: the outermost wins, unless it occurs once
     and holds three or more others.
@@ -83,8 +84,8 @@ def _one_per_step(marks: Marks) -> Marks:
     ]
     kept = marks.only(np.flatnonzero(np.isin(marks.event, np.concatenate(chosen))))
     kept = kept.only(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
-    # The replicas of one step announce it on a thread each: the same number at the
-    # same time is the same step.
+    # The replicas of one step announce it on a thread each: an equal number at an
+    # equal time is one step.
     before = np.concatenate(
         [[np.iinfo(np.int64).min], np.maximum.accumulate(kept.end_ps)[:-1]]
     )
@@ -94,7 +95,7 @@ def _one_per_step(marks: Marks) -> Marks:
 
 
 def _outermost(marks: Marks) -> NDArray[np.int32]:
-    """The events of one thread that count as steps, after the rule of nesting."""
+    """Return the markers of one thread that count as steps by the nesting rule."""
     marks = marks.only(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)
@@ -112,7 +113,7 @@ def _outermost(marks: Marks) -> NDArray[np.int32]:
 
 
 def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
-    """The value that each marker itself carries under a key; null where it has none."""
+    """Return each marker's own value under a key; null where it has none."""
     value = np.zeros(len(marks), np.int64)
     present = np.zeros(len(marks), np.bool_)
     if key >= 0:
@@ -150,7 +151,7 @@ def _step_rows(
 
 
 def _batches(marks: Marks, stated: pl.Series) -> pl.Series:
-    """Batches of each step: as its marker states, else as the numbers tell.
+    """Return the batches of each step: as its marker states, else by the step numbers.
 
     A count below one states nothing.
     """
@@ -163,7 +164,7 @@ def _batches(marks: Marks, stated: pl.Series) -> pl.Series:
 
 
 def _grown_by(marks: Marks) -> int | None:
-    """Batches per step where the numbers tell: they grow by as many each time."""
+    """Return the constant difference of the step numbers, which is batches per step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:
         return None
@@ -191,7 +192,7 @@ def _found(rows: pl.DataFrame, confidence: float) -> FoundSteps:
 
 
 def _inner_source_first(found: list[FoundSteps]) -> tuple[FoundSteps, ...]:
-    """The order of the sources, but a lone marker yields to markers inside it."""
+    """Order by source, but let a lone marker yield to markers inside it."""
     if len(found) < 2 or len(found[0].rows) != 1:
         return tuple(found)
     start, end = found[0].rows.select("start_ps", "end_ps").row(0)

@@ -1,7 +1,8 @@
-"""Does a sequence of symbols repeat, with which period, and how surely.
+"""Whether a sequence of symbols repeats, with which period, and how surely.
 
-Every symbol whose occurrences could be the beginnings of steps is a candidate. Candidates are proposed by how often symbols occur, cut short by
-exact tests that cost one pass over their boundaries, and only then compared.
+Every symbol whose occurrences could be the beginnings of steps is a candidate.
+Candidates are proposed by how often symbols occur, thinned out by exact tests that cost
+one pass over their boundaries, and only then compared.
 
 Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["measure", "objection", "preferred", "propose"]
 
-#: Limits of spec: tools, section 3.4, as all up to `_NEAR`.
+#: Limits that a candidate must keep. This one and those up to `_NEAR` are defined in
+#: docs/how-steps-are-found.md#steps-that-nobody-announced.
 _LEAST_COVERAGE: Final = 0.70
 _CV_LIMIT_DEVICE: Final = 0.25
 _CV_LIMIT_HOST: Final = 0.30
@@ -58,7 +60,7 @@ _SHOWN: Final = 3
 
 
 def preferred(periods: Sequence[Period]) -> Period:
-    """Of candidates that break no limit, the one that stands for the steps.
+    """Return the candidate that gives the steps, of those that break no limit.
 
     Of those that cover almost as much as the best, the smallest period; of equal
     periods, the one with the longest pause before its boundaries.
@@ -71,7 +73,7 @@ def preferred(periods: Sequence[Period]) -> Period:
 
 
 def objection(sequence: SymbolSequence, period: Period) -> str:
-    """Which limit a candidate breaks, in words; empty where it breaks none."""
+    """Name the limit that a candidate breaks; empty where it breaks none."""
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     if period.n < LEAST_STEPS:
         return f"fewer than {LEAST_STEPS} repetitions"
@@ -85,7 +87,7 @@ def objection(sequence: SymbolSequence, period: Period) -> str:
 
 
 def propose(sequence: SymbolSequence) -> list[Period]:
-    """Measure what may be the beginnings of steps: symbols, else pairs of neighbours.
+    """Measure possible beginnings of steps: symbols, else pairs of neighbours.
 
     Where every symbol occurs several times per step, a pair of neighbours may still
     occur once.
@@ -122,8 +124,9 @@ def measure(sequence: SymbolSequence, start_ps: NDArray[np.int64]) -> Period:
 def _candidates(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Period]:
     """Measure the occurrences of the plausible symbols of a second sequence.
 
-    It has the same entries as the first, in which the segments are compared. What
-    cannot succeed is only measured where nothing can: it stays visible.
+    `symbols` has as many entries as `sequence`, in which the segments are compared.
+    Where no candidate can succeed, some are measured nevertheless, so that the user
+    sees what was tried.
     """
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     hopeful: list[NDArray[np.int64]] = []
@@ -148,10 +151,10 @@ def _candidates(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Perio
 def _after_longest_pause(
     sequence: SymbolSequence, first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The same cycles, begun after the longest pause that each of them holds.
+    """Move the begin of each cycle to the end of the longest pause inside it.
 
-    Asked of cycles that nearly all have as many entries, so that a place in one is a
-    place in the others; the entry there must be the same symbol in nearly all.
+    Nearly all cycles must have equally many entries, so that a place in one is a place
+    in the others, and the entry at that place must be one symbol in nearly all.
     """
     lengths = np.diff(first)
     length = int(np.median(lengths))
@@ -170,7 +173,7 @@ def _after_longest_pause(
 
 
 def _in_pairs(sequence: SymbolSequence) -> SymbolSequence:
-    """The same entries, each a symbol together with its successor."""
+    """Return the sequence with each entry's symbol paired with its successor's."""
     following = np.append(sequence.symbol[1:], np.int32(-1))
     pairs = combined([sequence.symbol, following])
     label = sequence.label[sequence.symbol[pairs.first]]

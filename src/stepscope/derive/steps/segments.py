@@ -4,9 +4,9 @@ Boundaries cut a sequence into segments. A segment's signature is the multiset o
 symbols; segments are compared by the multiset Jaccard index.
 
 Signatures come from a search in an index by symbol, so that a comparison costs symbols
-times segments, not the length of the sequence. Beyond the cells granted, segments are
-taken at even distances and the symbols that weigh least form one; both are fixed by
-the data, so the answer is too.
+times segments, not the length of the sequence. Where that product exceeds the given
+limit (`cells`), segments are sampled at even distances and the lightest symbols are
+united into one. Both choices follow from the data alone, so the answer is repeatable.
 
 Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
@@ -35,11 +35,12 @@ __all__ = [
     "spread",
 ]
 
-#: Fewer repetitions are no evidence (spec: tools, section 3.4, as the next two).
+#: Fewer repetitions are no evidence. This and the next two limits are defined in
+#: docs/how-steps-are-found.md#steps-that-nobody-announced.
 LEAST_STEPS: Final = 3
-#: Nothing that is inferred is surer.
+#: The highest confidence of anything inferred.
 HIGHEST_CONFIDENCE: Final = 0.90
-#: A segment at least this similar to the modal one is the same step again.
+#: A segment at least this similar to the modal one is another run of that step.
 ALIKE: Final = 0.9
 #: Different signatures among which the modal one is sought.
 _MODAL_TRIED: Final = 64
@@ -55,10 +56,10 @@ class Period(Frozen, frozen=True):
         start_ps: The boundaries.
         period_ps: Their median distance.
         coverage: Share of the weight that lies in segments like the modal one.
-        cv: Spread of the work of the closed segments relative to its mean.
+        cv: Standard deviation of the work of the closed segments over its mean.
         gap_ps: Mean idle time just before a boundary.
-        last_is_alike: The open segment at the end is like the modal one.
-        repeats: Entries of the modal segment.
+        last_is_alike: Whether the open segment at the end is like the modal one.
+        repeats: Number of entries in the modal segment.
         signature: Label → occurrences in the modal segment; labels of the symbols
             that weigh most.
     """
@@ -76,12 +77,15 @@ class Period(Frozen, frozen=True):
 
     @property
     def n(self) -> int:
-        """How many steps it gives."""
+        """Number of steps that these boundaries give."""
         return len(self.first)
 
     @property
     def confidence(self) -> float:
-        """Of spec: tools, section 3.4."""
+        """How sure it is that the segments are steps, from 0 to 1.
+
+        Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+        """
         return min(
             HIGHEST_CONFIDENCE,
             self.coverage * max(0.0, 1.0 - self.cv) * (1.0 - 2.0 ** (1 - self.n)),
@@ -142,14 +146,14 @@ def measure_segments(
 
 
 def spread(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
-    """Population standard deviation / mean of the work of the closed segments."""
+    """Return the population standard deviation / mean of the closed segments' work."""
     work = np.diff(sequence.work_before[first]).astype(np.float64)
     mean = float(work.mean()) if len(work) else 0.0
     return float(work.std() / mean) if mean > 0 else np.inf
 
 
 def share_after(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
-    """Share of the weight that lies behind the first boundary."""
+    """Return the share of the weight that lies after the first boundary."""
     total = int(sequence.weight_before[-1])
     if not total or not len(first):
         return 0.0
@@ -157,7 +161,7 @@ def share_after(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
 
 
 def evenly(n: int, most: int) -> NDArray[np.int64]:
-    """At most `most` of n indices at even distances, the last one included."""
+    """Return at most `most` of n indices at even distances, the last one included."""
     if n <= most:
         return np.arange(n)
     return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
@@ -169,7 +173,7 @@ def _signatures(
     taken: NDArray[np.int64],
     symbols: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Occurrences per segment taken and symbol; the last column is all the others."""
+    """Count occurrences per segment and symbol; the last column is all others."""
     # Ascending searches keep to one end of the index; the order is restored below.
     rank = np.argsort(symbols)
     base = symbols[rank][:, None] * (len(sequence) + 1)
@@ -186,7 +190,7 @@ def _signatures(
 
 
 def _modal(table: NDArray[np.int64]) -> int:
-    """The row with the highest total similarity to all rows."""
+    """Return the row with the highest total similarity to all rows."""
     factors = np.random.default_rng(0).integers(
         1, 2**62, table.shape[1], dtype=np.int64
     )
@@ -199,7 +203,7 @@ def _modal(table: NDArray[np.int64]) -> int:
 
 
 def _jaccard(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Multiset Jaccard index of each row of a table with one row; 0 of nothing."""
+    """Return the multiset Jaccard index of each row with one row; 0 if both empty."""
     common = np.minimum(table, row).sum(axis=1)
     either = table.sum(axis=1) + row.sum() - common
     index: NDArray[np.float64] = common / np.maximum(either, 1)

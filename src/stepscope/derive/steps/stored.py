@@ -1,4 +1,4 @@
-"""Steps that the producer stored: the device line that shows them.
+"""Steps that the producer stored as a line of a device.
 
 The line repeats time that streams already show, so it is evidence of where steps are
 and never adds to a total.
@@ -49,10 +49,10 @@ STORED_STEPS: Final[dict[str, pl.DataType]] = {
 def stored_steps(
     trace: TraceData, tracks: pl.DataFrame, events: pl.DataFrame, *, stats: pl.DataFrame
 ) -> pl.DataFrame:
-    """Every span of the stored step lines, in order of `events`.
+    """Return every span of the stored step lines, in order of `events`.
 
-    Spans belong to one step if they carry the same group, else the same number, else
-    the same place in their line.
+    Spans belong to one step if they carry an equal group, else an equal number, else
+    an equal place in their line.
     """
     event = _events_of_lines(tracks)
     if not len(event):
@@ -93,7 +93,7 @@ def stored_steps(
 
 
 def _events_of_lines(tracks: pl.DataFrame) -> NDArray[np.int32]:
-    """Rows of the events on stored step lines, ascending."""
+    """Return rows of the events on stored step lines, ascending."""
     lines = np.flatnonzero(
         codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
     )
@@ -106,14 +106,14 @@ def _events_of_lines(tracks: pl.DataFrame) -> NDArray[np.int32]:
 
 
 def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    """How many spans of the same line precede each."""
+    """Return how many spans of its line precede each."""
     first = np.concatenate([[True], np.diff(track) != 0])
     index = np.arange(len(track))
     return index - np.maximum.accumulate(np.where(first, index, 0))
 
 
 def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
-    """One step per stored group: the hull of its spans; None without a line."""
+    """Return one step per stored group: the hull of its spans; None without a line."""
     if not len(stored):
         return None
     merged = (

@@ -26,16 +26,16 @@ class Names:
         self._code: dict[tuple[str, str | None], int] = {}
 
     def code(self, shown: str, full: str | None = None) -> int:
-        """The code of a shown name and, where it is another one, the full name."""
+        """Return the code of a displayed name and its full name where that differs."""
         key = (shown, full if full != shown else None)
         return self._code.setdefault(key, len(self._types) + len(self._code))
 
     def codes(self, shown: Iterable[str]) -> NDArray[np.int32]:
-        """The codes of shown names."""
+        """Return the codes of displayed names."""
         return np.array([self.code(each) for each in shown], np.int32)
 
     def texts(self) -> tuple[pl.Series, pl.Series]:
-        """By code: the name that is shown, and the full one where that is another."""
+        """Return by code the displayed name, and the full name where that differs."""
         recorded = self._types.select(
             shown=pl.coalesce("display_name", "name"),
             full=pl.when(pl.col("display_name") != pl.col("name")).then("name"),
@@ -69,7 +69,7 @@ class LineSpans(NamedTuple):
     step: NDArray[np.int32]
 
     def ordered(self) -> LineSpans:
-        """By start, then duration descending, then level."""
+        """Return the spans by start, then duration descending, then level."""
         if self.is_ordered():
             return self
         # One level after the other, each by start: a stable sort merges such runs,
@@ -90,7 +90,7 @@ class LineSpans(NamedTuple):
         )
 
     def is_ordered(self) -> bool:
-        """Whether the spans lie in that order already."""
+        """Return whether the spans already have the order of `ordered`."""
         start, dur, level = self.start_ps, self.dur_ps, self.level
         same = start[1:] == start[:-1]
         longer = dur[1:] > dur[:-1]
@@ -102,12 +102,12 @@ class DerivedLine(NamedTuple):
     """One derived line and where it belongs.
 
     Attributes:
-        view: Which view it is, as in the column `derived` of `tracks`, or
+        view: View that the line shows, a value of the column `derived` of `tracks`, or
             `step_windows`.
-        device: Ordinal; None for a line of the host.
-        track: Row of `tracks` of the stream or thread that it repeats; None where it
-            repeats a whole device or host.
-        spans: In the order that `LineSpans.ordered` gives.
+        device: Ordinal of the device; None for a line of the host.
+        track: Row of `tracks` of the stream or thread that the line is derived from;
+            None where it is derived from a whole device or host.
+        spans: Spans in the order of `LineSpans.ordered`.
     """
 
     view: str
@@ -117,6 +117,6 @@ class DerivedLine(NamedTuple):
 
 
 def no_spans() -> LineSpans:
-    """A line without spans."""
+    """Return a line without spans."""
     wide, narrow = np.empty(0, np.int64), np.empty(0, np.int32)
     return LineSpans(wide, wide, narrow, narrow, narrow, narrow)

@@ -58,7 +58,8 @@ __all__ = [
     "trace_timeline",
 ]
 
-#: Values of `TraceTimeline.visibility` (docs/tools/trace_viewer.md#rows-and-lanes).
+#: Values of `TraceTimeline.visibility`. Definition:
+#: docs/tools/trace_viewer.md#rows-and-lanes.
 DRAWN: Final = 0
 FOLDED: Final = 1
 HIDDEN: Final = 2
@@ -75,13 +76,13 @@ _LANES: Final[dict[str, pl.DataType]] = {
 class Slices(Frozen, frozen=True):
     """Spans of the derived lines; arrays of equal length.
 
-    By track; in a track by start ascending, duration descending, row ascending.
+    Spans are ordered by track, then start, then duration descending, then row.
 
     Attributes:
         track: int32; row of `TraceTimeline.tracks`.
-        start_ps: int64.
-        dur_ps: int64.
-        row: int32; row inside the track.
+        start_ps: int64; start of the span.
+        dur_ps: int64; duration of the span.
+        row: int32; row of the track that the span is drawn in.
         name: int32; code of names.
         event: int32; row of events with which the span begins, -1 for none.
         step: int32; row of steps, -1 for none.
@@ -97,11 +98,11 @@ class Slices(Frozen, frozen=True):
 
 
 class Flows(Frozen, frozen=True):
-    """From launch calls to device activity; one pair per activity that has a call.
+    """Links from launch calls to device activity, one per activity that has a call.
 
     Attributes:
-        launch_event: int32; row of events.
-        device_event: int32; row of events, ascending.
+        launch_event: int32; row of events of the launch call.
+        device_event: int32; row of events of the activity, ascending.
         correlation: int64; the id that both carry.
     """
 
@@ -114,8 +115,8 @@ class LaidLine(NamedTuple):
     """The spans of one derived line.
 
     Attributes:
-        spans: In the order that `LineSpans.ordered` gives.
-        row: int32 by span; its row inside the track.
+        spans: Spans in the order of `LineSpans.ordered`.
+        row: int32 by span; row of the span inside the track.
     """
 
     spans: LineSpans
@@ -137,15 +138,15 @@ class TraceTimeline:
             `view` (which view a derived track is), `source` (row of the table
             `tracks`; null for a line derived here), `id`, `folded`, `begin`, `end`
             (rows of events, or of `slices` for a line derived here), `rows`,
-            `drawn_rows` (rows above serve events that are not drawn unasked).
+            `drawn_rows` (rows beyond these hold events that are only drawn on demand).
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
         row: int32 by row of events; the row inside its track.
-        lines: Spans of the derived lines, and their rows; in the order of their
-            tracks.
+        lines: Spans of the derived lines and the rows they are drawn in, in the order
+            of the lines' tracks.
         names: Text by name code; a code below the number of event types is the row
             of that table.
-        full_names: By name code; null where that is the same.
+        full_names: Full name by name code; null where it equals the name in `names`.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
         flows: From launch calls to device activity.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
@@ -167,7 +168,7 @@ class TraceTimeline:
     apart: NDArray[np.int32]
 
     def line(self, track: int) -> LaidLine | None:
-        """What a derived track shows; None for one that was recorded."""
+        """Return the spans of a derived track; None for a recorded one."""
         number = self._line_numbers[track]
         return None if number < 0 else self.lines[number]
 
@@ -250,7 +251,7 @@ def trace_timeline(
                 names=names,
             )
     elif not isinstance(host_op_events, Unavailable):
-        # Where devices do the work, what threads hold of programs is launch calls.
+        # Where devices do the work, threads hold only the launch calls of programs.
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
@@ -306,7 +307,7 @@ def _launch_lines(
 
 
 def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
-    """By event type: what is bookkeeping of the recorder is not drawn unasked."""
+    """Return by event type whether it is drawn: a recorder's bookkeeping is not."""
     folded = event_kinds.has(EventFlag.THREADPOOL)
     hidden = event_kinds.has(
         EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
@@ -408,7 +409,7 @@ def _lanes_frame(lanes: Sequence[Sequence[Lane]]) -> pl.DataFrame:
 def _launch_stats(
     placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
 ) -> pl.DataFrame:
-    """The numbers of the launch lines by row of slices."""
+    """Return the numbers of the launch lines by row of slices."""
     schema = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
     frames = [pl.DataFrame(schema=schema)]
     derived = placed.tracks.filter(pl.col("source").is_null())

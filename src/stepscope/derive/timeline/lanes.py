@@ -1,8 +1,8 @@
-"""`trace_lanes`: the timeline by lane, so that any window of it is soon drawn.
+"""`trace_lanes`: the timeline by lane, so that any window of it is drawn quickly.
 
 A lane is one row of one track of the viewer: its spans ascend and do not overlap. The
-index of a track names spans by their numbers and adds five bytes a span; it holds no
-second copy of them. How a window becomes slices is told in `_core/tiles.py`.
+index of a track refers to spans by number and adds five bytes per span; it holds no
+second copy of them. `_core/tiles.py` describes how a window becomes slices.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class LaneSlices(NamedTuple):
     """Slices by lane and then by time; arrays of int64 of equal length.
 
     Attributes:
-        lane: Counted from the first lane that was asked for.
-        first: Position of the first span in the index.
-        spans: How many the slice stands for.
-        item: The span that lasts longest, the first of equals; the only one of one.
+        lane: Lane, counted from the first lane that was asked for.
+        first: Position of the slice's first span in the index.
+        spans: Number of spans in the slice.
+        item: Number of the longest span, the first of equals.
         start_ps: Start of the first span.
         end_ps: End of the last span.
-        busy_ps: How long all of them last together.
+        busy_ps: Sum of the durations of the slice's spans.
     """
 
     lane: NDArray[np.int64]
@@ -55,11 +55,11 @@ class LaneIndex(Frozen, frozen=True):
         start_ps: int64 by span, as given.
         dur_ps: int64 by span, as given.
         rows: int32 by position; the row of the span in these arrays.
-        lasting_ps: int64 by block of positions; how long its spans last together.
+        lasting_ps: int64 by block of positions; sum of the durations of its spans.
         longest: int32 by block; the row of the span that lasts longest.
         edges: int64; lane `k` has the positions from `edges[k]` to `edges[k + 1]`.
-        blocks: int64; likewise the blocks of each lane.
-        first_item: The item in row 0; the others follow.
+        blocks: int64; lane `k` has the blocks from `blocks[k]` to `blocks[k + 1]`.
+        first_item: Number of the span in row 0; the others follow.
     """
 
     start_ps: NDArray[np.int64]
@@ -74,11 +74,11 @@ class LaneIndex(Frozen, frozen=True):
     def slices(
         self, lanes: range, *, begin_ps: int, end_ps: int, bucket_ps: int
     ) -> LaneSlices:
-        """What neighbouring lanes show in [begin_ps, end_ps).
+        """Return the slices of neighbouring lanes in [begin_ps, end_ps).
 
-        A span of at least a bucket comes as it is, and so does the one that began
-        before the window and runs into it. Shorter ones that start in one bucket are
-        one slice. A bucket of 0 folds nothing.
+        A span of at least a bucket is a slice of its own, and so is a span that began
+        before the window and runs into it. Shorter spans that start in one bucket are
+        folded into one slice. A bucket of 0 folds nothing.
         """
         limits = slice(lanes.start, lanes.stop + 1)
         edges = self.edges[limits]
@@ -87,7 +87,7 @@ class LaneIndex(Frozen, frozen=True):
         if bucket_ps:
             buckets = -(-max(0, end_ps - begin_ps) // bucket_ps)
             room = min(spans, len(lanes) * (2 * buckets + 1))
-        # Pages of it that no slice reaches are never made.
+        # Pages of the array that no slice reaches are never allocated.
         out = np.empty((kernels.COLUMNS, room), np.int64)
         found = kernels.fold(
             self.start_ps,
@@ -108,7 +108,7 @@ class LaneIndex(Frozen, frozen=True):
         return slices._replace(item=slices.item + self.first_item)
 
     def extent(self) -> tuple[int, int] | None:
-        """First start and last end of all lanes; None without any span."""
+        """Return the first start and last end of all lanes; None without any span."""
         filled = self.edges[1:] > self.edges[:-1]
         if not filled.any():
             return None
@@ -154,8 +154,8 @@ def index_lanes(
     Args:
         start_ps: By span.
         dur_ps: By span.
-        lane: By span; -1 for one that has none.
-        lanes: How many lanes there are.
+        lane: By span; -1 for a span without a lane.
+        lanes: Number of lanes.
         first_item: The number of the first span.
 
     Raises:

@@ -38,7 +38,7 @@ _CORE: Final = TRACK_KINDS.categories.to_list().index("core")
 _COMPUTE: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
 ]
-#: What a core's own line shows already.
+#: The views of a core: all but `xla_ops`, which its own line shows already.
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
 
 
@@ -46,7 +46,7 @@ class DeviceLines(NamedTuple):
     """Op lines of devices, and the order of the streams.
 
     Attributes:
-        lines: Those that have spans.
+        lines: Op lines that have spans.
         places: Row of `tracks` → place among the streams of its device: first those
             that compute, then by number of activities.
     """
@@ -64,10 +64,10 @@ def op_lines_of_devices(
     activity_steps: NDArray[np.int32] | None,
     names: Names,
 ) -> DeviceLines:
-    """The lines of every stream; a core shows its instructions itself.
+    """Return the lines of every stream; a core shows its instructions itself.
 
-    Kernels and collectives make them; copies and memsets say
-    for themselves what they are.
+    The lines are made of kernels and collectives; the names of copies and memsets
+    already say what they are.
 
     Definition: docs/tools/trace_viewer.md#op-lines.
     """
@@ -107,7 +107,7 @@ def op_lines_of_devices(
         )
         views: tuple[str, ...] = OP_VIEWS
         if kind[row] == _CORE:
-            # Its modules were recorded as its instructions were; both are shown.
+            # A core's modules are recorded, as its instructions are; both are shown.
             views = tuple(
                 view
                 for view in _OF_CORES
@@ -123,7 +123,7 @@ def op_lines_of_threads(
     steps: Steps | None,
     names: Names,
 ) -> list[DerivedLine]:
-    """The lines of threads that ran instructions of compiled programs.
+    """Return the lines of threads that ran instructions of compiled programs.
 
     Ops outside such programs are events of their threads already.
     """
@@ -151,7 +151,7 @@ def op_lines_of_threads(
 
 
 def _steps_at(steps: Steps | None, times: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The step in whose host interval each time lies, -1 for none."""
+    """Return the step in whose host interval each time lies, -1 for none."""
     if steps is None or steps.on_device:
         return np.full(len(times), -1, np.int32)
     starts = ints(steps.rows, "start_ps")
@@ -160,7 +160,7 @@ def _steps_at(steps: Steps | None, times: NDArray[np.int64]) -> NDArray[np.int32
 
 
 def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
-    """Each track and its rows; the rows are by track."""
+    """Return each track and its rows; the rows are by track."""
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
     ends = [*edges.tolist(), len(track)]

@@ -37,7 +37,7 @@ __all__ = [
 
 #: The views in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
-#: What names nothing but the direction of a copy, or nothing at all, has no op.
+#: Evidence that names an op; the direction of a copy, and no evidence, do not.
 _NAMED: Final = [
     int(each) for each in OpEvidence if each not in (OpEvidence.COPY, OpEvidence.NONE)
 ]
@@ -64,19 +64,19 @@ class Pieces(Frozen, frozen=True):
 
 
 class _Paths(NamedTuple):
-    """What several things are called, level by level.
+    """The names of several things, level by level.
 
     Attributes:
-        level: int32 (things, levels); equal numbers for equal beginnings, so that a
-            number stands for all levels above it too; -1 beyond the last level.
-        name: Code of the name by such a number.
+        level: int32 (things, levels); equal numbers for equal beginnings of paths, so
+            that a number identifies all levels above it too; -1 beyond the last level.
+        name: int32; code of the name by number of `level`.
     """
 
     level: NDArray[np.int32]
     name: NDArray[np.int32]
 
     def has_path(self) -> NDArray[np.uint8]:
-        """By thing: 1 if it has a path at all."""
+        """Return by thing 1 where it has a path, else 0."""
         if not self.level.shape[1]:
             return np.zeros(len(self.level), np.uint8)
         return (self.level[:, 0] >= 0).astype(np.uint8)
@@ -86,7 +86,7 @@ class OpPaths(Frozen, frozen=True):
     """The names of ops in each view.
 
     Attributes:
-        of_op: View → paths by row of ops, for all views but the next.
+        of_op: View → paths by row of ops, for all views but `xla_ops`.
         of_instruction: Paths by instruction, for the view `xla_ops`.
     """
 
@@ -142,15 +142,15 @@ def op_lines(
     track: int,
     views: Iterable[str] = OP_VIEWS,
 ) -> list[DerivedLine]:
-    """The op lines of one stream or thread that have spans.
+    """Return the op lines of one stream or thread that have spans.
 
     Args:
-        pieces: Its work.
-        paths: Names.
+        pieces: The work of the stream or thread.
+        paths: Names of the ops in each view.
         device: Ordinal; None for a thread of the host, where pieces that belong to no
             step are one span only if they are near each other.
         track: Row of `tracks`.
-        views: Those that are wanted.
+        views: Views that are wanted.
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
@@ -169,7 +169,7 @@ def op_lines(
             bounded=bounded,
         )
 
-    # What closes a module closes all below it; what closes a scope closes its op.
+    # The end of a module closes all below it; the end of a scope closes its op.
     spans: dict[str, LineSpans] = {}
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
     spans["xla_ops"], _ = _spans(
@@ -201,7 +201,7 @@ def _spans(
     changes: NDArray[np.uint8],
     bounded: bool,
 ) -> tuple[LineSpans, NDArray[np.uint8]]:
-    """The spans of one line, and at which pieces its outermost level changed.
+    """Return the spans of one line, and the pieces where its outermost level changed.
 
     Pieces that are not within the line neither extend nor close a span. A change that
     falls on such pieces takes effect at the next one of the line.
@@ -211,7 +211,7 @@ def _spans(
     if not depth or not within.any():
         return no_spans(), happened
     room = len(code) * depth
-    # Pages of these that no span reaches are never made.
+    # Pages of these arrays that no span reaches are never allocated.
     spans, times = np.empty((4, room), np.int32), np.empty((2, room), np.int64)
     count: int = kernels.open_spans(
         code,
@@ -265,7 +265,7 @@ def _numbered(
 def dense_texts(
     handle: NDArray[np.int32], strings: Sequence[str]
 ) -> tuple[NDArray[np.int32], list[str]]:
-    """Codes of the texts that handles stand for, -1 for none, and the texts."""
+    """Return codes of the handles' texts, -1 for none, and the texts."""
     known = np.flatnonzero(handle >= 0)
     code = np.full(len(handle), -1, np.int32)
     if not len(known):

@@ -1,7 +1,7 @@
 """In which row of its track a span is drawn, so that no span covers another.
 
-Spans of a nested track lie in the row of their depth. Whatever overlaps without
-nesting, and everything that overlaps on a flat track, is laid on further lanes.
+Spans of a nested track lie in the row of their depth. Spans that overlap without
+nesting, and all that overlap on a flat track, go to further lanes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Lane(NamedTuple):
     """Rows of a track whose spans nest in each other, and in nothing else.
 
     Attributes:
-        first_row: Its outermost row.
-        rows: How many it has.
+        first_row: Outermost row of the lane.
+        rows: Number of rows of the lane.
         kind: `main`; `overlap` for what overlaps without nesting; `undrawn` for
-            events that are not shown unasked.
+            events that are only shown on demand.
     """
 
     first_row: int
@@ -63,13 +63,13 @@ def lay(
     nested: bool,
     kind: str = "main",
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
-    """Rows and lanes of one track's spans: starts ascending, durations descending.
+    """Lay out one track's spans: starts ascending, durations descending.
 
     Args:
         start_ps: Starts.
         dur_ps: Durations.
-        nested: What lies inside another span belongs below it; else nothing does.
-        kind: Of the first lane; where that is not `main`, of all.
+        nested: Whether spans that lie inside another one go below it.
+        kind: Kind of the first lane; where that is not `main`, of all lanes.
     """
     if not len(start_ps):
         return np.empty(0, np.int32), ()
@@ -105,10 +105,10 @@ def recorded_rows(
     Args:
         tracks: The table of that name.
         events: The table of that name.
-        nesting: Of all events.
+        nesting: Nesting of all events.
         apart: Rows of events, ascending, that are shown on a thread without having
             run there.
-        undrawn: By row of event_types.
+        undrawn: By row of event_types: whether its events are not drawn.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     types = handles(events, "type")
@@ -146,7 +146,7 @@ def _as_nested(
     *,
     nested: bool,
 ) -> bool:
-    """Whether depths are rows already: no span ends after the one around it."""
+    """Return whether depths can serve as rows: no span ends after the one around it."""
     if nested:
         return not nesting.overhangs[track]
     return bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
@@ -159,7 +159,7 @@ def _lay_groups(
     beside: NDArray[np.int64],
     hidden: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
-    """Rows of one track: what nests, below it what runs beside, then what is hidden."""
+    """Lay out one track: nested spans, below them overlaps, then hidden events."""
     group = np.zeros(len(starts), np.int8)
     group[beside] = 1
     if hidden is not None:

@@ -55,9 +55,10 @@ class LaunchLines(NamedTuple):
 def step_lines(
     steps: Steps | Unavailable, windows: Windows | Unavailable, names: Names
 ) -> list[DerivedLine]:
-    """A line of steps per device, and the line of their windows on the host.
+    """Return a line of steps per device, and the line of their windows on the host.
 
-    A step's span on a device is the hull of its activity there; without activity the span that the producer stored.
+    A step's span on a device is the hull of its activity there; without activity it is
+    the span that the producer stored.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
     """
@@ -100,7 +101,7 @@ def step_lines(
 
 
 def step_names(steps: Steps) -> list[str]:
-    """What each step is called; its number where it has no name."""
+    """Return the name of each step; its number where it has no name."""
     rows = steps.rows.select(
         pl.coalesce("name", pl.col("step").cast(pl.String), pl.lit("step"))
     )
@@ -146,9 +147,9 @@ def _launch_totals(
     device_activity: pl.DataFrame,
     activity_steps: NDArray[np.int32],
 ) -> pl.DataFrame:
-    """By device and step: the calls that put work there, each of them once."""
+    """Return by device and step the calls that put work there, each of them once."""
     launch = correlation.launch_of_activity
-    # A place is a device in a step; the others are no place's.
+    # A place is a device in a step; activities of no step have no place.
     known = activity_steps >= 0
     device = handles(device_activity, "device")
     places = combined([device, activity_steps])
@@ -175,7 +176,7 @@ def _launch_totals(
     of_call = np.append(begin, 0)[place]
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
-    # Of several first ones that one which stands first in the table of calls.
+    # Of several calls that begin first, the first in the table of calls.
     event[place[first]] = events[first]
     return (
         pl.DataFrame(

@@ -33,10 +33,10 @@ TIMELINE_TRACKS: Final[dict[str, pl.DataType]] = {
     "view": pl.String(),  # which view a derived track is, else null
     "source": pl.Int32(),  # row of `tracks`; null for what is derived here
     "line": pl.Int32(),  # number of the derived line; null for recorded tracks
-    "id": pl.Int64(),  # of the thread or stream, also for its op lines; else null
-    "folded": pl.Boolean(),  # not opened unasked
+    "id": pl.Int64(),  # id of the thread or stream, also for its op lines; else null
+    "folded": pl.Boolean(),  # closed until the user opens it
 }
-#: View → its name, as the guides and the producers spell them.
+#: View → its name, as TensorFlow's guides and the producers spell it.
 VIEW_NAMES: Final = {
     "steps": "Steps",
     "launch_stats": "Launch Stats",
@@ -47,10 +47,10 @@ VIEW_NAMES: Final = {
     "source": "Source code",
     "step_windows": "Step windows",
 }
-#: Marks a recorded line of which this is another computation.
+#: Added to the name of a recorded line that a derived line replaces.
 _STORED: Final = " (stored)"
 _VIEW_RANK: Final = {view: rank for rank, view in enumerate(OP_VIEWS)}
-#: Ranks of tracks within a section; op lines and cores stand between steps and streams.
+#: Ranks of tracks within a section; op lines and cores are between steps and streams.
 _STEPS, _LAUNCHES, _OPS, _RECORDED, _REPLACED = range(5)
 _KIND_RANK: Final = {
     "stream": 0,
@@ -108,7 +108,7 @@ def sections_and_tracks(
 def _sections(
     tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
-    """One per plane and process, numbered in display order."""
+    """Return one section per plane and process, numbered in display order."""
     first = tracks.with_row_index("row")
     planes = first.group_by("plane", "process", maintain_order=True).agg(
         pl.col("device").first(),
@@ -154,7 +154,7 @@ def _sections(
 def _recorded(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
-    """The recorded tracks with events; stored lines that are derived anew come last."""
+    """Return recorded tracks with events; stored lines also derived come last."""
     anew = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
         list(anew),
@@ -210,7 +210,7 @@ def _derived(
     lines: Sequence[DerivedLine],
     streams: dict[int, int],
 ) -> pl.DataFrame:
-    """The derived lines; those of several streams are told apart by the stream."""
+    """Return the derived lines; names of those of several streams add the stream."""
     of_place = {
         (row["plane"], row["process"]): row["section"]
         for row in sections.iter_rows(named=True)
