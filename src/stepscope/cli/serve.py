@@ -77,8 +77,9 @@ def _greeting(logdir: str, host: str, server: Server, policy: Policy) -> str:
     if policy.token is not None:
         lines.insert(
             1,
-            "Others reach this address: keep it to yourself, it is the key. From "
-            "another machine, put this one's name or address in its place.",
+            "Other machines reach this server. Keep the address secret: it holds the "
+            "key. From another machine, replace the host by this machine's name or "
+            "address.",
         )
     missing = notice(text_width())
     if missing is not None:

@@ -99,7 +99,7 @@ def _checked(request: Request) -> Tool:
     if request.form not in SHOW_FORMS:
         raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)
     if request.form in _BYTES and request.output is None:
-        message = f"{request.form} is no text for a terminal; add -o FILE"
+        message = f"{request.form} is not text for a terminal; add -o FILE"
         raise BadUsage(message)
     if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
         message = f"pprof is a form of model_views; {tool.name} has no such form"

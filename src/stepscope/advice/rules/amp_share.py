@@ -140,7 +140,7 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
         return Unavailable(
             code="NO_SHAPES",
             reason=f"The element type of {unknown:.0f} % of the eligible kernel time "
-            "is unknown: neither shapes nor kernel names tell it.",
+            "is unknown: neither shapes nor kernel names show it.",
             remedy=_RECORD_TYPES,
         )
     undecided = _percent(found.undecided_ps, found.compute_ps)

@@ -80,7 +80,7 @@ def _mostly(overview: OverviewPageResult) -> str:
         if share is not None
     }
     if not shares:
-        return "The hosts do not run in lock step, so each is told alone."
+        return "The hosts do not run in lock step, so each is shown by itself."
     largest = max(shares, key=lambda name: shares[name])
     what = "step time" if overview.window == "steps" else "recorded time"
     size = percent(shares[largest])

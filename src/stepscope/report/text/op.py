@@ -126,7 +126,7 @@ def _ops(result: OpDetailResult, width: int) -> list[Line]:
 
 def _cause(result: OpDetailResult, width: int) -> list[Line]:
     cause = result.cause
-    said = "It cannot be told what dominates; the reason is below."
+    said = "What dominates is not known; the reason is below."
     lines = wrapped(_CAUSE.get(cause.dominant or "", said), width, indent=2)
     body = [
         (what, us(value), *_percent(value, cause))

@@ -45,7 +45,7 @@ _SHORT: Final = {
 }
 _CLOCKS: Final = {
     "recorded": "Their clocks are compared by the times that the hosts recorded; "
-    "nothing tells how well these agree.",
+    "nothing shows how well these agree.",
     "steps": "Their clocks are laid side by side by the steps that they share: begins "
     "can be compared to within a step.",
     "none": "Nothing ties their clocks together: begins are not compared.",
@@ -122,8 +122,8 @@ def _cause(slowest: SlowestWorker) -> str:
     more = ms(slowest.excess_ms[slowest.cause])
     if slowest.cause == "late_start":
         return (
-            f"It begins its steps {more} later than the median of the others; what "
-            "kept it lies before the step."
+            f"It begins its steps {more} later than the median of the others; the "
+            "delay arises before the step."
         )
     what = CATEGORY_NAMES[slowest.cause].lower()
     return f"It spends {more} a step more on {what} than the median of the others."

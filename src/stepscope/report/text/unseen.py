@@ -48,9 +48,9 @@ def unseen(document: Document, width: int) -> list[Line]:
     quiet = sum(doubt.severity == "info" for doubt in doubts)
     if quiet:
         notes = (
-            "1 remark about the recording stands"
+            "1 remark about the recording is"
             if quiet == 1
-            else f"{quiet} remarks about the recording stand"
+            else f"{quiet} remarks about the recording are"
         )
         lines.append(line(Piece(f"  {notes} in --format json.", "dim")))
     return lines

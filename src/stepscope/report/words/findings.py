@@ -161,7 +161,7 @@ def standing(finding: Finding) -> str:
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.after_stage is not None:
-        parts.append("settle what stands above first")
+        parts.append("settle the findings above first")
     return ", ".join(parts)
 
 

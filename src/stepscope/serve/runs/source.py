@@ -149,7 +149,7 @@ class LocalSource:
                     return "a link leads out of the log directory"
                 # Reading a pipe could block for ever.
                 if real.exists() and not real.is_file():
-                    return f"{shown_name(path.name)} is no regular file"
+                    return f"{shown_name(path.name)} is not a regular file"
         return None
 
 
