@@ -7,7 +7,8 @@ PIP := $(PY) -m pip install -qq --disable-pip-version-check $(STEPSCOPE_PIP_ARGS
 WORKERS ?= 2
 # What the tests of a file share, such as a recording, is made once.
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
-# A folder of profiles of others: tests and benchmarks read what is there.
+# Folder of recorded profiles that are not part of the repository; set it to your own.
+# Tests and benchmarks read what is there.
 PROFILES ?= ../shared/profiles
 PAGE := src/stepscope/serve/static/build.json
 PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*')

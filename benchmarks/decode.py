@@ -1,12 +1,12 @@
-"""Measures the decoder against the same two passes written by hand in C.
+"""Measure the decoder against its two passes written by hand in C.
 
     python benchmarks/decode.py [--runs 9] [--case NAME]
 
 The C decoder (`reference_decoder.c`, compiled here with `cc -O3`) fills the same
-columns but decodes no names and survives no damage. All contestants run in turn in one
-process on mapped files; medians of the runs: of processor time for what runs on one
-thread, which other programs disturb little, and of elapsed time for all cores. Ratios
-count, not seconds. Memory is that of one decoding in a fresh process.
+columns but decodes no names and does not survive damage. Both run in turn in one
+process on mapped files. Times are medians of the runs: of processor time for one
+thread, which other programs disturb little, and of elapsed time for all cores. Compare
+ratios, not seconds. Memory is that of one decoding in a fresh process.
 """
 
 import argparse
@@ -43,8 +43,8 @@ COLUMNS = {
     "length": np.int32,
 }
 EVENT_COLUMNS = 3
-#: The peak as the kernel counts it since this program began; what `getrusage` says
-#: may be the parent's.
+#: The peak that the kernel counts since this program began; the one of `getrusage` may
+#: be the parent's.
 MEMORY = """
 import sys
 from pathlib import Path

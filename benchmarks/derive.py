@@ -1,11 +1,11 @@
-"""Measures nesting and interval kernels against the same work done with numpy.
+"""Measure the nesting and interval kernels against numpy.
 
     python benchmarks/derive.py [--events 6000000] [--runs 5]
 
-Both do their work in turn, on one thread and on the same made-up events, and must give
-the same answer. The events are properly nested, as far as numpy can follow; what the
-kernels do beyond that (overhangs, sticky classes) is not measured. Ratios count, not
-seconds: a busy machine slows both.
+Both work in turn, on one thread and on the same generated events, and must give equal
+answers. The events are properly nested, since the numpy version supports no others;
+what the kernels do beyond that (overhangs, sticky classes) is not measured. Compare
+ratios, not seconds: a busy machine slows both.
 """
 
 import argparse
@@ -39,7 +39,7 @@ STACK = 64
 
 @dataclass(frozen=True)
 class Contest:
-    """One task, done by the kernels and by numpy; `size` is what it is counted in."""
+    """One task, done by the kernels and by numpy; `size` is its number of elements."""
 
     name: str
     size: int
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def contests(events: int) -> Iterator[Contest]:
-    """The tasks, each made when its turn comes, so that memory does not add up."""
+    """Yield the tasks; each is made when its turn comes, to save memory."""
     start, dur = nested_events(events // len(GROUP))
     count = len(start)
     yield Contest(
@@ -122,7 +122,7 @@ def contests(events: int) -> Iterator[Contest]:
 
 
 def measured(contest: Contest, *, runs: int) -> tuple[float, float]:
-    """Median seconds of both, taken in turn after one round that compares answers."""
+    """Return median seconds of both, run in turn once their answers were compared."""
     np.testing.assert_equal(contest.ours(), contest.theirs(), contest.name)
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(runs):
@@ -134,7 +134,7 @@ def measured(contest: Contest, *, runs: int) -> tuple[float, float]:
 
 
 def nested_events(groups: int) -> tuple[Array, Array]:
-    """Starts and durations of many groups in a row, in the order of a track."""
+    """Make starts and durations of many groups in a row, in the order of a track."""
     start = (np.arange(groups)[:, None] * GROUP_PS + GROUP[:, 0]).ravel()
     dur = np.tile(GROUP[:, 1], groups)
     order = np.lexsort((-dur, start))
@@ -142,26 +142,26 @@ def nested_events(groups: int) -> tuple[Array, Array]:
 
 
 def random_set(count: int, *, seed: int) -> Spans:
-    """Intervals and gaps of random lengths."""
+    """Make intervals and gaps of random lengths."""
     steps = np.random.default_rng(seed).integers(1, 100, 2 * count)
     edges = np.cumsum(steps)
     return Spans(edges[::2].copy(), edges[1::2].copy())
 
 
 def bounds(spans: Spans) -> tuple[Array, Array]:
-    """What numpy's answers look like."""
+    """Return starts and ends, which is the form of numpy's answers."""
     return spans.start_ps, spans.end_ps
 
 
 def bounds_of(
     operator: Callable[[Spans, Spans], Spans], a: Spans, b: Spans
 ) -> tuple[Array, Array]:
-    """The answer of an operator on two sets."""
+    """Return the answer of an operator on two sets."""
     return bounds(operator(a, b))
 
 
 def nested(start: Array, dur: Array) -> tuple[NDArray[np.int32], Array]:
-    """Parents and self times by the kernel."""
+    """Compute parents and self times with the kernel."""
     count = len(start)
     parent, depth = np.empty(count, np.int32), np.empty(count, np.int32)
     self_ps, stack = np.empty(count, np.int64), np.empty((2, STACK), np.int64)
@@ -170,7 +170,7 @@ def nested(start: Array, dur: Array) -> tuple[NDArray[np.int32], Array]:
 
 
 def levels_by_numpy(start: Array, dur: Array) -> NDArray[np.intp]:
-    """Depths: how many events are open at each start."""
+    """Compute depths: how many events are open at each start."""
     count = len(start)
     times = np.concatenate((start, start + dur))
     opening = np.repeat(np.array([1, 0]), count)
@@ -183,7 +183,7 @@ def levels_by_numpy(start: Array, dur: Array) -> NDArray[np.intp]:
 
 
 def parents_by_numpy(depth: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Level by level: the parent is the last event before, one level up."""
+    """Find parents level by level: the last earlier event of the level above."""
     parent = np.full(len(depth), -1, np.int32)
     above = np.flatnonzero(depth == 0)
     for level in range(1, int(depth.max(initial=0)) + 1):
@@ -194,7 +194,7 @@ def parents_by_numpy(depth: NDArray[np.intp]) -> NDArray[np.int32]:
 
 
 def nested_by_numpy(start: Array, dur: Array) -> tuple[NDArray[np.int32], Array]:
-    """Parents, and durations less those of the children."""
+    """Compute parents, and durations less those of the children."""
     parent = parents_by_numpy(levels_by_numpy(start, dur))
     inner = np.flatnonzero(parent >= 0)
     children = np.bincount(parent[inner], weights=dur[inner], minlength=len(start))
@@ -202,7 +202,7 @@ def nested_by_numpy(start: Array, dur: Array) -> tuple[NDArray[np.int32], Array]
 
 
 def flattened(start: Array, dur: Array, code: Codes) -> Array:
-    """Starts, ends and codes of segments by the kernel."""
+    """Compute starts, ends and codes of segments with the kernel."""
     running = np.empty((4, STACK), np.int64)
     out = np.empty((3, 2 * len(start)), np.int64)
     sticky = np.zeros(256, np.uint8)
@@ -211,7 +211,7 @@ def flattened(start: Array, dur: Array, code: Codes) -> Array:
 
 
 def flattened_by_numpy(start: Array, dur: Array, code: Codes) -> Array:
-    """A start brings the code of its event, an end brings back that of the parent."""
+    """Compute segments: a start sets its event's code, an end the parent's again."""
     depth = levels_by_numpy(start, dur)
     parent = parents_by_numpy(depth)
     inherited = np.append(code, 0).astype(np.int64)
@@ -232,7 +232,7 @@ def flattened_by_numpy(start: Array, dur: Array, code: Codes) -> Array:
 
 
 def union_by_numpy(start: Array, end: Array) -> tuple[Array, Array]:
-    """A new interval begins where a start lies beyond all earlier ends."""
+    """Unite intervals: a new one begins where a start lies beyond all earlier ends."""
     reached = np.maximum.accumulate(end)
     first = np.flatnonzero(start[1:] > reached[:-1]) + 1
     return (
@@ -242,7 +242,7 @@ def union_by_numpy(start: Array, end: Array) -> tuple[Array, Array]:
 
 
 def swept_by_numpy(a: Spans, b: Spans, wanted: tuple[int, ...]) -> tuple[Array, Array]:
-    """Where the sum of 1 for the first set and 2 for the second is one of `wanted`."""
+    """Find where the sum of 1 for the first set and 2 for the second is in `wanted`."""
     times = np.concatenate((a.start_ps, a.end_ps, b.start_ps, b.end_ps))
     steps = np.repeat([1, -1, 2, -2], [len(a), len(a), len(b), len(b)])
     order = np.argsort(times, kind="stable")
@@ -254,7 +254,7 @@ def swept_by_numpy(a: Spans, b: Spans, wanted: tuple[int, ...]) -> tuple[Array, 
 
 
 def covered_by_numpy(spans: Spans, times: Array) -> Array:
-    """A binary search for each time, and the lengths added up."""
+    """Search for each time in the intervals, and add up their lengths."""
     lengths = spans.end_ps - spans.start_ps
     before = np.concatenate(([0], np.cumsum(lengths)))
     row = np.searchsorted(spans.start_ps, times, "right") - 1

@@ -61,7 +61,7 @@ def compute_stream(gpu: PlaneBuilder, run: Timeline, base: Array) -> Line:
 
 
 def copy_streams(gpu: PlaneBuilder, run: Timeline, base: Array) -> list[Line]:
-    """The batch on its way in, and the loss on its way out."""
+    """Add the copies of the batch to the device and of the loss to the host."""
     way_in = f"kind_src:pinned kind_dst:device size:{COPY_BYTES} dest:0 async:1"
     way_out = "kind_src:device kind_dst:pinned size:4 dest:0 async:1"
     ids = correlation_ids(run)
@@ -85,7 +85,7 @@ def copy_streams(gpu: PlaneBuilder, run: Timeline, base: Array) -> list[Line]:
 
 
 def collective_stream(gpu: PlaneBuilder, run: Timeline, base: Array) -> Line:
-    """Gradients are reduced while the backward pass goes on."""
+    """Add the reductions of gradients, which overlap the backward pass."""
     details = "regs:96 static_shared:0 dynamic_shared:0 grid:24,1,1 block:544,1,1"
     stats = {
         "correlation_id": unsigned(correlation_ids(run)["collective"]),

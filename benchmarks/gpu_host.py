@@ -166,11 +166,11 @@ class Allocations:
 
     Attributes:
         takers: Ops that allocate, in order.
-        sizes: What each of them takes, in bytes.
-        taken: When, by step.
-        freed: When it is given back, by step.
-        after_taking: Bytes in use of the allocator after each.
-        after_freeing: Likewise.
+        sizes: Bytes that each of these ops allocates.
+        taken: When each op allocates, by step.
+        freed: When the memory of each op is freed, by step.
+        after_taking: Bytes in use after each allocation.
+        after_freeing: Bytes in use after each memory is freed.
     """
 
     takers: Array
@@ -182,7 +182,7 @@ class Allocations:
 
 
 def allocations(run: Timeline) -> Allocations:
-    """Every seventh op of a thread takes memory; its fifth successor frees it."""
+    """Let every seventh op of a thread allocate; its fifth successor frees."""
     takers, givers = [], []
     for number in range(THREADS):
         mine = np.flatnonzero(run.thread_of_op == number)

@@ -1,4 +1,4 @@
-"""Writes a profile in the shape of a real GPU training run, of any size.
+"""Write a profile in the shape of a real GPU training run, of any size.
 
     python benchmarks/gpu_shaped.py OUTPUT.xplane.pb [--events 5300000] [--seed 20]
 
@@ -29,7 +29,7 @@ LAG_NS = 50_000
 
 @dataclass(frozen=True)
 class Size:
-    """How much is in a profile."""
+    """Numbers of steps, events and stats in a profile."""
 
     steps: int
     events: int
@@ -37,7 +37,7 @@ class Size:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file and say what is in it."""
+    """Write the file and print what it holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=Path)
     parser.add_argument("--events", type=int, default=DEFAULT_EVENTS)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(steps: int, *, seed: int) -> tuple[XSpaceBuilder, Size]:
-    """A run of so many steps: host, GPU, and when it was recorded."""
+    """Build a run of this many steps: host, GPU, and when it was recorded."""
     run = simulate(steps, np.random.default_rng(seed))
     end = int(run.step_start[-1] + run.step_dur[-1]) + LAG_NS
     profile = XSpaceBuilder("localhost", start_ns=EPOCH_NS, stop_ns=EPOCH_NS + end)

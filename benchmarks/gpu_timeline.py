@@ -1,4 +1,4 @@
-"""When everything of the imagined GPU program happens.
+"""The times of all events of the imagined GPU program.
 
 Arrays are (steps, things in one step), in nanoseconds from the begin of the step's
 marker. The rules that keep a timeline physical: an op lies on its thread after the one
@@ -43,7 +43,7 @@ class Intervals:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """Everything that happens, step by step; see the module's words on the arrays."""
+    """All events, step by step; the module's docstring describes the arrays."""
 
     ops: tuple[Op, ...]
     thread_of_op: Times
@@ -79,7 +79,7 @@ class _HostSide:
 
 @dataclass(frozen=True, kw_only=True)
 class _DeviceSide:
-    """What the device makes of the host's calls."""
+    """What the device runs for the host's calls."""
 
     copy: Intervals
     kernel: Intervals
@@ -168,7 +168,7 @@ def _device_side(
     early: NDArray[np.bool_],
     random: np.random.Generator,
 ) -> _DeviceSide:
-    """Run what was launched, each thing when what it needs is there."""
+    """Run what was launched, each activity when its inputs are ready."""
     steps = len(host.op.start)
     copy = _queue(
         host.copy_launch.end + 2 * US,
@@ -204,7 +204,7 @@ def _processes(ops: tuple[Op, ...]) -> tuple[Times, Times]:
 def _host_ops(
     ops: tuple[Op, ...], members: Times, ready: Times, random: np.random.Generator
 ) -> Intervals:
-    """Ops of a thread follow each other; a closure's begin costs some more."""
+    """Lay out the ops of a thread in a row; the begin of a closure takes longer."""
     steps = len(ready)
     process, thread = (column[members] for column in _processes(ops))
     launches = np.array([len(ops[i].kernels) for i in members])
@@ -249,7 +249,7 @@ def _stage(
 def _collectives(
     kernels: Intervals, launch: Intervals, random: np.random.Generator
 ) -> Intervals:
-    """Gradients are reduced in buckets, each when its last kernel has ended."""
+    """Reduce gradients in buckets, each when its last kernel has ended."""
     sorted_ends = np.sort(kernels.end, axis=1)
     buckets = np.arange(len(COLLECTIVE_OPS))
     last_of_bucket = sorted_ends.shape[1] * (buckets + 5) // 8 - 1

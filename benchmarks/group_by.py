@@ -1,9 +1,9 @@
-"""Our numbering and totals of groups beside polars' group-by, on columns of a profile.
+"""Measure our numbering and totals of groups against polars' group-by.
 
     python benchmarks/group_by.py [--events 5000000] [--runs 5]
 
-Each pair gives the same numbers (checked); the ratio says how many times longer polars
-takes. Columns are shaped like those of events: names and tracks with few values, and
+Both must give equal numbers; the ratio is how many times longer polars takes. The
+columns are shaped like those of events: names and tracks with few values, and
 durations.
 """
 
@@ -94,7 +94,7 @@ def _polars_totals(
 
 
 def _median_ms(*programs: Callable[[], object], runs: int) -> tuple[float, ...]:
-    """The median wall time of each, taken in turns."""
+    """Return the median wall time of each, run in turn."""
     taken: list[list[float]] = [[] for _ in programs]
     for _ in range(runs):
         for program, times in zip(programs, taken, strict=True):

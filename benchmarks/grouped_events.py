@@ -1,6 +1,6 @@
-"""Writes events group by group: many events of one line that carry the same stats.
+"""Write events group by group: many events of one line with stats of equal names.
 
-A thin face over the package's writer for arrays of (steps, things in one step).
+A thin layer over the package's writer for arrays of (steps, things in one step).
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,10 +49,10 @@ class Line:
     """A line of a plane, and how much was put on it.
 
     Attributes:
-        plane: Its plane, which knows the names.
-        builder: What the writer calls the line.
+        plane: Plane of the line, which numbers the names.
+        builder: The writer's object for the line.
         events: Number of events added.
-        stats: Number of their stats.
+        stats: Number of stats of these events.
     """
 
     plane: PlaneBuilder
@@ -72,8 +72,8 @@ class Line:
         Args:
             names: One name for all, or one for each column of `start_ns`.
             start_ns: Begins; the last axis runs over the names.
-            dur_ns: Durations, broadcast to the begins.
-            stats: Name → values, broadcast likewise.
+            dur_ns: Durations, broadcast to the shape of `start_ns`.
+            stats: Name → values, broadcast to the shape of `start_ns`.
         """
         start = np.asarray(start_ns, dtype=np.int64)
         stats = stats or {}

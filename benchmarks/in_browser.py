@@ -1,4 +1,4 @@
-"""How long a reader waits for each page: navigation to content, in Chromium."""
+"""Measure how long a reader waits for each page in Chromium."""
 
 import shutil
 import statistics
@@ -17,7 +17,7 @@ FIRST = "overview_page"
 WANTED_FIRST_MS = 2000
 WANTED_LATER_MS = 200
 
-#: Counts the answers that the page waits for; those about progress are none.
+#: Counts the answers that the page waits for, without those about progress.
 COUNT = """
 window.waitingFor = 0;
 const ask = window.fetch;
@@ -28,8 +28,8 @@ window.fetch = async (...request) => {
   finally { if (counts) setTimeout(() => window.waitingFor--); }
 };
 """
-#: Milliseconds until a page is whole: its heading and content are drawn, and nothing is
-#: asked for any more in this frame and the next. The time is that of the first of them.
+#: Milliseconds until a page is complete: its heading and content are drawn, and in this
+#: frame and the next no request is open. The time is that of the first of both frames.
 SHOWN = """([title, since, patience]) => new Promise((done, fail) => {
   let first = null;
   const look = () => {
@@ -53,7 +53,7 @@ PAGES = """() => [...document.querySelectorAll("nav a")].map((each) => [
 
 
 def why_not() -> str | None:
-    """Why nothing can be measured in a browser here; None where it can."""
+    """Return why nothing can be measured in a browser here; None where it can."""
     try:
         import playwright.sync_api  # noqa: F401, PLC0415 - an extra
     except ImportError:
@@ -68,10 +68,10 @@ def why_not() -> str | None:
 def measure(
     served: Callable[[], AbstractContextManager[Served]], *, runs: int
 ) -> dict[str, tuple[float, float]]:
-    """Title of each page → median milliseconds of the first visit and of the second.
+    """Return title of a page → median milliseconds of its first and second visit.
 
-    Each run has a server and a window of its own. The first page opens by its address,
-    with nothing read yet; the others by a click, one after the other.
+    Each run has a server and a window of its own. The first page is opened by its
+    address before the profile is read; the others by a click, one after the other.
     """
     from playwright.sync_api import Error, sync_playwright  # noqa: PLC0415 - an extra
 
@@ -101,7 +101,7 @@ def measure(
 
 
 def table(taken: dict[str, tuple[float, float]]) -> str:
-    """The times as a Markdown table, and how they stand to the targets."""
+    """Write the times as a Markdown table, and compare them with the targets."""
     lines = [
         "| page | first visit, ms | again, ms |",
         "|---|--:|--:|",
@@ -138,7 +138,7 @@ def _visits(page: Any, port: int) -> dict[str, tuple[float, float]]:
 
 
 def _clicked(page: Any, title: str) -> float:
-    """Milliseconds from a click in the navigation."""
+    """Return the milliseconds from a click in the navigation to the complete page."""
     since = page.evaluate(
         """(title) => {
           const links = [...document.querySelectorAll("nav a")];

@@ -1,10 +1,10 @@
-"""Measures how the cost of all tools together grows with the number of events.
+"""Measure how the cost of all tools together grows with the number of events.
 
     python benchmarks/linear.py [--runs 3] [--write docs/benchmarks.md]
 
-GPU-shaped profiles of 1 to 20 million events; every measurement is a fresh process that
-writes the JSON of every tool, from its start to its exit. What counts is the cost of a
-million events as the profile grows, start and imports taken off: it should stay.
+The profiles are GPU-shaped, with 1 to 20 million events. Every measurement is a fresh
+process that writes the JSON of every tool, from its start to its exit. The cost of a
+million events, without start and imports, should stay the same as the profile grows.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from profiles import NoProfile, gpu_shaped
 
 MILLION = 1_000_000
 SIZES = tuple(size * MILLION for size in (1, 2, 5, 10, 20))
-# So small that starting, importing and writing are all that it takes.
+# So few events that nearly all the time is starting, importing and writing.
 SMALLEST = 10_000
 
 

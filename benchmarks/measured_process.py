@@ -1,4 +1,4 @@
-"""Runs one program in a process of its own and says what it took.
+"""Run one program in a process of its own, and measure time and memory.
 
 Only the standard library is imported here: Linux counts the memory of the process that
 starts a program towards the program's peak, so the starter must be small.
@@ -34,13 +34,13 @@ class ProgramFailed(Exception):
 def measure(
     command: Sequence[str], *, output: Path, environment: Mapping[str, str]
 ) -> Measurement:
-    """Run a program to its end, its standard output going to a file.
+    """Run a program to its end, with its standard output in a file.
 
     CPU is user plus system time of all its threads; memory is its peak resident set,
     pages of mapped files included.
 
     Raises:
-        ProgramFailed: It ended with an error, or wrote nothing.
+        ProgramFailed: The program ended with an error, or wrote nothing.
     """
     with output.open("wb") as sink, tempfile.TemporaryFile() as errors:
         started = time.perf_counter()

@@ -1,21 +1,20 @@
-"""Measures what recording costs: a call of each kind, a training loop, memory, bytes.
+"""Measure what recording costs: a call of each kind, a training loop, memory, bytes.
 
     python benchmarks/overhead.py [--pairs 5] [--steps 100] [--write docs/overhead.md]
     python benchmarks/overhead.py --gpu [--python torch=/path/to/python]...
     python benchmarks/overhead.py --stops [--write docs/overhead.md]
 
-Each training loop runs in fresh processes, with and without stepscope in turn, and who
-goes first changes from pair to pair; a pair's ratio is what the recording costs. The
-same is measured within one process whose stretches are recorded in turn: there a busy
-machine disturbs less. Every loop runs with short steps, where a recording weighs most,
-and with a fifth of the steps at eight times the rows, as training has them. Loops of
-frameworks run in the environments of `make frameworks`; one that is missing is passed
-over and said. Annotations are measured beside an empty context manager in the same
-process, in blocks that take turns.
+Each training loop runs in fresh processes, with and without stepscope in turn, and the
+order changes from pair to pair; the ratio of a pair is the cost of the recording. The
+cost is also measured within one process, parts of which are recorded and others not in
+turn: there a busy machine disturbs less. Every loop runs with short steps, where a
+recording costs most, and with a fifth of the steps at eight times the rows, as in real
+training. Loops of frameworks run in the environments of `make frameworks`; a missing
+one is skipped and named. Annotations are compared with an empty context manager in one
+process, in alternating blocks.
 
-With `--gpu` the loops of JAX and PyTorch run on this machine's GPU, with more rows, and
-nothing else is measured. With `--stops` what `stop` takes is measured, and nothing
-else.
+With `--gpu` only the loops of JAX and PyTorch are measured, on this machine's GPU and
+with more rows. With `--stops` only the time of `stop` is measured.
 """
 
 import argparse
@@ -42,7 +41,7 @@ LOOPS = {
     "tensorflow": "TensorFlow, a small CNN, `tf.function`",
 }
 REFERENCE = "an empty context manager"
-#: Times the rows of a step → the part of the steps that such a loop has.
+#: Factor on the rows of a step → the share of the steps that such a loop runs.
 BATCHES = {1: 1, 8: 5}
 GPU_BATCHES = {64: 1, 1024: 5}
 GPU_LOOPS = {
@@ -56,9 +55,9 @@ KINDS = (
     "mark_step(i)",
 )
 PATHS = (str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")]))
-#: NumPy computes on one thread, and nobody talks. Memory that is freed stays with the
-#: process: where glibc gives it back, PyTorch's loop runs at speeds that differ by a
-#: fifth from process to process, whoever records.
+#: NumPy computes on one thread, and libraries print nothing. Freed memory stays with
+#: the process: where glibc returns it to the system, the speed of PyTorch's loop
+#: differs by a fifth from process to process, recorded or not.
 SURROUNDINGS = {
     "PYTHONPATH": os.pathsep.join(PATHS),
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -77,11 +76,11 @@ STRETCHES = (
     *("start, ms", "stop, ms", "KiB a step"),
 )
 STOPS = ("loop", "`python_tracer_level`", "stop, ms", "CPU, ms", "file, KiB")
-#: A recording of so many steps, the default of `stepscope run`, as often.
+#: Steps of a recording (the default of `stepscope run`), and number of recordings.
 STOPPED_STEPS, STOPPED = 10, 3
-#: Of a NumPy loop there is no other profiler.
+#: Frameworks with a profiler of their own: NumPy has none.
 NO_OWN = ("numpy",)
-#: Processes whose stretches are recorded in turn.
+#: Number of processes in which recorded and unrecorded parts alternate.
 STRETCHED = 3
 MIB = 2**20
 KIB = 2**10
@@ -129,7 +128,7 @@ def _told(text: str, page: Path | None, section: str) -> int:
 
 
 def annotation_table(runs: int) -> list[str]:
-    """Nanoseconds of a call, medians of fresh processes."""
+    """Measure the nanoseconds of a call: medians of fresh processes."""
     found = [measured(sys.executable, "annotations") for _ in range(runs)]
     lines = ["| call | nothing records, ns | recording, ns |", "|---|--:|--:|"]
     for kind in KINDS:
@@ -144,13 +143,13 @@ def annotation_table(runs: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Loop:
-    """What is to be measured.
+    """A loop to be measured.
 
     Attributes:
-        named: What it is.
-        framework: Of `LOOPS`.
-        batches: Times the rows of the shortest step.
-        steps: How many it has.
+        named: Words for the loop.
+        framework: A key of `LOOPS`.
+        batches: Factor on the rows of the shortest step.
+        steps: Number of steps.
     """
 
     named: str
@@ -160,19 +159,20 @@ class Loop:
 
     @property
     def words(self) -> str:
-        """What it is, and how much of it."""
+        """Return words for the loop and its size."""
         more = f", {self.batches} times the rows"
         return self.named if self.batches == 1 else self.named + more
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one loop.
+    """The measurements of one loop.
 
     Attributes:
-        loop: Which.
-        sides: What the processes of each side measured, a pair's in the same place.
-        turns: What the processes measured whose stretches take turns.
+        loop: The loop.
+        sides: Side → measurements of its processes, in the order of the pairs.
+        turns: Measurements of the processes in which recorded and unrecorded parts
+            alternate.
     """
 
     loop: Loop
@@ -180,11 +180,11 @@ class Measured:
     turns: Sequence[Mapping[str, float]]
 
     def median(self, side: str, key: str) -> float:
-        """The median process of a side."""
+        """Return the median over the processes of a side."""
         return statistics.median(one[key] for one in self.sides[side])
 
     def slowed(self, side: str, key: str) -> str:
-        """How much longer, in percent: the median pair, and the middle half."""
+        """Write the cost of recording in percent: the median pair and middle half."""
         pairs = zip(self.sides[side], self.sides["without"], strict=False)
         ratios = [100 * (one[key] / other[key] - 1) for one, other in pairs]
         if len(ratios) < 2:
@@ -193,7 +193,7 @@ class Measured:
         return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
 
     def in_stretches(self, kind: str) -> str:
-        """Likewise, in the process whose stretches take turns."""
+        """Write the cost of recording in percent, measured within one process."""
         percent = statistics.median(one[f"{kind}_percent"] for one in self.turns)
         return f"{percent:+.1f} %"
 
@@ -201,7 +201,7 @@ class Measured:
 def loop_tables(
     asked: Sequence[Loop], pairs: int, pythons: Mapping[str, str]
 ) -> list[str]:
-    """Each loop with and without, and what a recording of it leaves."""
+    """Write the tables of loops with and without recording."""
     loops: list[Measured] = []
     missing: list[str] = []
     for one in asked:
@@ -262,7 +262,7 @@ def _measured_loop(asked: Loop, python: str, pairs: int) -> Measured:
     step = (asked.framework, str(asked.batches))
     sides: dict[str, list[dict[str, float]]] = {"own": [], **{it: [] for it in names}}
     for pair in range(pairs):
-        # Who goes first changes.
+        # The order changes from pair to pair.
         at = pair % len(names)
         for side in names[at:] + names[:at]:
             with tempfile.TemporaryDirectory() as folder:
@@ -277,7 +277,7 @@ def _measured_loop(asked: Loop, python: str, pairs: int) -> Measured:
 
 
 def stop_table(pythons: Mapping[str, str]) -> list[str]:
-    """What `stop` takes after some steps, with and without every Python call."""
+    """Write the time of `stop` after some steps, with and without every Python call."""
     rows = []
     for framework, named in LOOPS.items():
         python = pythons.get(framework) or interpreter(framework)
@@ -297,7 +297,7 @@ def stop_table(pythons: Mapping[str, str]) -> list[str]:
 
 
 def memory_lines() -> list[str]:
-    """What annotations hold that wait to be stored, and what storing them takes."""
+    """Write the memory of annotations that wait to be stored, and the time to store."""
     ring = measured(sys.executable, "ring")
     kept = measured(sys.executable, "stored")
     plain, valued = ring["plain"] / MIB, ring["with two values"] / MIB
@@ -314,7 +314,7 @@ def memory_lines() -> list[str]:
 
 
 def measured(python: str, *arguments: str) -> dict[str, float]:
-    """What one process measured."""
+    """Return the measurements of one process."""
     done = subprocess.run(
         [python, str(PROGRAM), *arguments],
         capture_output=True,
@@ -329,7 +329,7 @@ def measured(python: str, *arguments: str) -> dict[str, float]:
 
 
 def interpreter(framework: str) -> str | None:
-    """Where a framework is installed; None where it is not."""
+    """Return the interpreter that has a framework; None where there is none."""
     if framework == "numpy":
         return sys.executable
     path = ROOT / "build_tools" / "framework_venv.py"

@@ -1,4 +1,4 @@
-"""What `overhead.py` measures, each in a process of its own; prints JSON.
+"""Run one measurement of `overhead.py` in a process of its own, and print JSON.
 
     overhead_program.py annotations
     overhead_program.py ring
@@ -7,10 +7,11 @@
     overhead_program.py stretches numpy|jax|torch|tensorflow BATCHES LOGDIR STEPS
     overhead_program.py stop numpy|jax|torch|tensorflow LEVEL LOGDIR STEPS
 
-A step takes BATCHES times the rows. `stretches` records some stretches of one loop and
-others not; a SIDE is `with`, `without` or `own`, the framework's own profiler alone;
-the last two do not import stepscope. `stop` records at a tracer level of Python. Runs
-in an environment that has the framework, with stepscope's `src` on the path.
+A step takes BATCHES times the rows. `stretches` records some parts of one loop and not
+others. SIDE is `with`, `without` or `own` (the framework's own profiler alone); the
+last two do not import stepscope. `stop` records at the Python tracer level LEVEL. The
+program runs in an environment that has the framework, with stepscope's `src` on the
+path.
 """
 
 import contextlib
@@ -55,7 +56,7 @@ def annotations() -> Figures:
         for block in range(BLOCKS):
             _time_kinds(ss, "off", found)
             ss.start(folder, ss.ProfilerOptions(collectors=("host",)))
-            # What a recording sets up at its first annotation is not of every call.
+            # What a recording sets up at its first annotation is not part of a call.
             with ss.Trace("first"):
                 pass
             _time_kinds(ss, "on", found)
@@ -124,7 +125,7 @@ def ring() -> Figures:
 
 
 def stored() -> Figures:
-    """What it takes to store annotations while recording, and to stop after them."""
+    """Measure storing annotations while recording, and stopping after them."""
     ss: Any = importlib.import_module("stepscope")
     session: Any = importlib.import_module("stepscope.capture.recording.session")
     flushes, a_flush = 20, 10_000
@@ -176,7 +177,7 @@ def loop(step: Step, framework: str, side: str, logdir: Path, steps: int) -> Fig
         found["start_s"] = time.perf_counter() - began
     stop_own: Callable[[], object] = int
     if side == "own":
-        # Likewise a first one before, of a step too.
+        # The first recording and step of a process set things up and are not measured.
         stop_own = OWN[framework](logdir / "first")
         step()
         stop_own()
@@ -197,11 +198,11 @@ def loop(step: Step, framework: str, side: str, logdir: Path, steps: int) -> Fig
 
 
 def stretches(step: Step, logdir: Path, steps: int) -> Figures:
-    """How much longer a loop takes while it is recorded, in percent.
+    """Measure how many percent longer a loop takes while it is recorded.
 
-    Stretches that nobody records, that all collectors record and that our own alone do
-    take turns in one process, so that all meet the same machine. The median turn is
-    told.
+    Three kinds of parts alternate in one process, so that all run under equal load: not
+    recorded, recorded by all collectors, and recorded by our own alone. The result is
+    the median over the turns.
     """
     ss: Any = importlib.import_module("stepscope")
     kinds: dict[str, Any] = {
@@ -215,7 +216,7 @@ def stretches(step: Step, logdir: Path, steps: int) -> Figures:
     slowed: dict[str, list[float]] = {}
     for turn in range(TURNS):
         took: dict[str, tuple[float, float]] = {}
-        # Who goes first changes.
+        # The order changes from turn to turn.
         order = [*kinds][turn % 3 :] + [*kinds][: turn % 3]
         for kind in order:
             took[kind] = _stretch(ss, step, steps, logdir / f"{turn}", kinds[kind])
@@ -227,7 +228,7 @@ def stretches(step: Step, logdir: Path, steps: int) -> Figures:
 
 
 def stop(step: Step, level: int, logdir: Path, steps: int) -> Figures:
-    """What ending a recording takes, and what it leaves."""
+    """Measure the time to end a recording, and what it leaves."""
     ss: Any = importlib.import_module("stepscope")
     options = ss.ProfilerOptions(python_tracer_level=level)
     # The first recording sets frameworks up.
@@ -249,7 +250,7 @@ def stop(step: Step, level: int, logdir: Path, steps: int) -> Figures:
 def _stretch(
     ss: Any, step: Step, steps: int, logdir: Path, options: Any
 ) -> tuple[float, float]:
-    """Wall and CPU seconds of some steps; without options nobody records them."""
+    """Measure wall and CPU seconds of some steps; without options not recorded."""
     if options is not None:
         ss.start(logdir, options)
     began, used = time.perf_counter(), time.process_time()
@@ -380,7 +381,7 @@ def tensorflow_step(batches: int) -> Step:
 
 
 def jax_own(logdir: Path) -> Callable[[], object]:
-    """Start JAX's profiler at the levels that we ask for by default; its end."""
+    """Start JAX's profiler at our default levels, and return how to end it."""
     jax: Any = importlib.import_module("jax")
     levels = jax.profiler.ProfileOptions()
     levels.host_tracer_level, levels.python_tracer_level = 2, 0
@@ -390,7 +391,7 @@ def jax_own(logdir: Path) -> Callable[[], object]:
 
 
 def torch_own(_: Path) -> Callable[[], object]:
-    """Likewise PyTorch's, with its defaults."""
+    """Start PyTorch's profiler with its defaults, and return how to end it."""
     profiler: Any = importlib.import_module("torch.profiler").profile()
     profiler.start()
     stop: Callable[[], object] = profiler.stop
@@ -398,7 +399,7 @@ def torch_own(_: Path) -> Callable[[], object]:
 
 
 def tensorflow_own(logdir: Path) -> Callable[[], object]:
-    """Likewise TensorFlow's."""
+    """Start TensorFlow's profiler, and return how to end it."""
     tf: Any = importlib.import_module("tensorflow")
     tf.profiler.experimental.start(str(logdir))
     stop: Callable[[], object] = tf.profiler.experimental.stop

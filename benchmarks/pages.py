@@ -1,4 +1,4 @@
-"""The figures' page: one section for each script, and the line on the machine."""
+"""The page of measurements: a section for each script, and a line on the machine."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """Where the figures are made, how busy it was, and the command that makes them."""
+    """Describe the machine, its load, and the command that measures."""
     command = " ".join(["python", *_script(), *sys.argv[1:]])
     return (
         f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}. "
@@ -16,7 +16,7 @@ def machine() -> str:
 
 
 def replace_section(page: Path, name: str, text: str) -> None:
-    """Put a text between the marks of a section, in place of what stands there.
+    """Replace the text between the marks of a section.
 
     Raises:
         SystemExit: The page has no such marks.

@@ -1,10 +1,10 @@
-"""Measures stepscope against XProf 2.24.2: same file, same machine, in turn.
+"""Measure stepscope against XProf 2.24.2: same file, same machine, in turn.
 
-Every measurement is a fresh process that writes the tool's JSON; from its start to its
-exit, imports included. Each gets a new run directory with a link to the profile, so
-that neither finds what an earlier one left there (XProf writes caches beside the
-profile). The file is read once before each, so nobody waits for the disk. The order
-alternates. Nearly all of the time that it takes is XProf's.
+Every measurement is a fresh process that writes the tool's JSON, from its start to its
+exit, imports included. Each process gets a new run directory with a link to the
+profile, so that it finds nothing that an earlier one left (XProf writes caches beside
+the profile). The file is read once before each measurement, so that no process waits
+for the disk. The order alternates. XProf takes nearly all of the benchmark's time.
 """
 
 import argparse
@@ -104,14 +104,14 @@ class NoPeer(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Several of the peer's pages, and what of ours stands against them.
+    """Several of the peer's pages, and our tools that they are compared with.
 
     Attributes:
-        name: As the tables show it.
-        pages: Asked of the peer one after another, and all in one process.
-        tools: Ours, all in one process.
+        name: Name of the group in the tables.
+        pages: Pages of the peer, measured one after another, and all in one process.
+        tools: Our tools, all in one process.
         wanted_speed_up: The target of the project.
-        is_apart: The peer is not asked for all of them in one process.
+        is_apart: Whether the peer's pages are not measured in one process.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Group:
     is_apart: bool = False
 
     def asked_of(self, contender: "Contender") -> tuple[str, ...]:
-        """What one process of a contender answers."""
+        """Return what one process of a contender answers."""
         return self.tools if contender.name == "stepscope" else self.pages
 
 
@@ -146,7 +146,7 @@ class Samples:
         self.by_request.setdefault(request, []).append(measurement)
 
     def median_of(self, request: str) -> Measurement:
-        """The median over the runs of one request."""
+        """Return the median over the runs of one request."""
         return median(self.by_request[request])
 
 
@@ -212,7 +212,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def stepscope() -> Contender:
-    """This checkout, in the interpreter that runs the benchmark."""
+    """Return this checkout, in the interpreter that runs the benchmark."""
     return Contender(
         name="stepscope",
         package="stepscope",
@@ -222,10 +222,10 @@ def stepscope() -> Contender:
 
 
 def xprof() -> Contender:
-    """The peer, in an environment of its own, which is made when it is not there.
+    """Return the peer, in an environment of its own, which is made where it is missing.
 
     Raises:
-        NoPeer: It could not be made; the reason was printed.
+        NoPeer: The environment could not be made; the reason was printed.
     """
     made = subprocess.run(
         [sys.executable, str(FRAMEWORK_VENV), "xprof"],
@@ -244,7 +244,7 @@ def xprof() -> Contender:
 
 
 def the_groups(ours: Contender) -> tuple[Group, ...]:
-    """The first three pages against the same three; all six against all our tools."""
+    """Return two groups: three pages against our three, all six against all of ours."""
     program = (
         "from stepscope.analysis.tools import TOOLS; print(*(t.name for t in TOOLS))"
     )
@@ -267,7 +267,7 @@ def run_case(
     profile = case.profile()
     samples = {contender.name: Samples() for contender in contenders}
     for run in range(runs):
-        # Who goes first changes, so that neither always follows the other.
+        # The order changes, so that neither always follows the other.
         turn = contenders if run % 2 == 0 else contenders[::-1]
         for contender in turn:
             requests = {page: (page,) for page in groups[-1].pages} | {
@@ -289,7 +289,7 @@ def say(text: str) -> None:
 
 
 def ask(contender: Contender, profile: Path, tools: Sequence[str]) -> Measurement:
-    """One fresh process of a contender over a run directory of its own."""
+    """Measure one fresh process of a contender over a run directory of its own."""
     with fresh_run(profile) as linked:
         warm_page_cache(profile)
         return measure(
@@ -365,11 +365,11 @@ def in_one(group: Group) -> str:
 def rows(
     samples: dict[str, Samples], groups: Sequence[Group]
 ) -> dict[str, dict[str, Measurement]]:
-    """What is compared with what.
+    """Return the rows of the table: what is compared with what.
 
-    XProf answers each page's request by itself, so its pages are fresh processes in
-    turn. In one process it reuses what its first page left on disk, which is faster:
-    that row stands beside the other.
+    XProf answers the request for each page by itself, so its pages are fresh processes
+    in turn. In one process it reuses what its first page left on disk, which is faster:
+    the table has both rows.
     """
     result = {
         page: {name: side.median_of(page) for name, side in samples.items()}
@@ -391,7 +391,7 @@ def rows(
 
 
 def conclusion(group: Group, compared: dict[str, dict[str, Measurement]]) -> str:
-    """How a group stands to its targets."""
+    """Compare a group with its targets, in a sentence."""
     turns, ours = (compared[in_turn(group)][name] for name in ("XProf", "stepscope"))
     together = ""
     if not group.is_apart:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Real recordings of others, where there are any (`make bench PROFILES=DIR`).
+#: Recorded profiles that are not in the repository (`make bench PROFILES=DIR`).
 RECORDED = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 MADE = ROOT / ".cache" / "benchmarks"
 GPU_EVENTS = 5_300_000
@@ -18,7 +18,7 @@ ROOM_BYTES_PER_EVENT = 200
 
 
 class NoProfile(Exception):
-    """A profile is not to be had on this machine; the message says why."""
+    """A profile is not available on this machine; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Case:
 
 
 def recorded(source: str) -> Path:
-    """One of the real recordings that are not part of the repository.
+    """Return one of the recorded profiles that are not in the repository.
 
     Raises:
         NoProfile: It is not there.
@@ -43,7 +43,7 @@ def recorded(source: str) -> Path:
 
 
 def gpu_shaped(events: int = GPU_EVENTS) -> Path:
-    """A GPU-shaped profile of a size, written on first use and kept.
+    """Return a GPU-shaped profile of this size, written on first use and kept.
 
     Raises:
         NoProfile: The disk has no room for it.

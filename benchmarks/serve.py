@@ -1,11 +1,12 @@
-"""Measures `stepscope serve` against XProf's own server: same run, in turn.
+"""Measure `stepscope serve` against XProf's own server: same run, in turn.
 
-Each measurement starts a server over a log directory of its own (XProf keeps what it
-has computed beside the profile), and asks what the pages of either ask in a browser:
-until it answers at all, the overview, a second page, and then a hundred requests for
-six things in turn. Memory is what the process and its children hold resident. The file
-is read once before each, so nobody waits for the disk; the order alternates. A server
-that stops answering is not asked again about a run of that size, and the page says so.
+Each measurement starts a server over a log directory of its own (XProf stores its
+results beside the profile) and sends the requests that its pages send in a browser:
+until it answers at all, then the overview, a second page, and a hundred requests for
+six addresses in turn. Memory is the resident memory of the process and its children.
+The file is read once before each measurement, so that no server waits for the disk; the
+order alternates. A server that stops answering is not measured again on a run of that
+size, and the page says so.
 
 Where Playwright and Chromium are installed, our page is also opened there.
 """
@@ -34,11 +35,11 @@ from served import (
     serving,
 )
 
-#: Runs of so many events, by default.
+#: Numbers of events in the runs, by default.
 SIZES = (1_000_000, GPU_EVENTS)
 RUNS = 3
 REQUESTS = 100
-#: After so many mixed requests in all, our memory is looked at again.
+#: Number of mixed requests after which our memory is measured again.
 MANY_REQUESTS = 1000
 MIB = 1 << 20
 XPROF_DATA = "data/plugin/profile"
@@ -57,11 +58,11 @@ class Side:
     """One server, and what its pages ask.
 
     Attributes:
-        name: As the tables show it.
-        command: Of the log directory, a port, and another free port.
-        first: What the browser asks until the overview is drawn.
-        second: And until the table of kernels is.
-        mixed: Addresses that are asked in turn.
+        name: Name of the server in the tables.
+        command: Returns the command for a log directory, a port and another free port.
+        first: Requests of the browser until the overview is drawn.
+        second: Requests of the browser until the table of kernels is drawn.
+        mixed: Addresses that are requested in turn.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """What one server took: seconds, and resident bytes."""
+    """The seconds and resident bytes of one server."""
 
     start_s: float
     first_s: float
@@ -192,7 +193,7 @@ def theirs(python: Path) -> Side:
 def section(
     sides: Sequence[Side], events: int, options: argparse.Namespace
 ) -> list[str]:
-    """What is told of a run of one size, in paragraphs."""
+    """Write the measurements on a run of one size, in paragraphs."""
     profile = gpu_shaped(events)
     taken, failed = visits(sides, profile, options)
     told = [about(events, options), table(taken)]
@@ -210,11 +211,11 @@ def section(
 def visits(
     sides: Sequence[Side], profile: Path, options: argparse.Namespace
 ) -> tuple[dict[str, list[Visit]], dict[str, str]]:
-    """Every visit of each side, the sides taking turns; and why a side has none."""
+    """Measure the visits of each side in turn; return them, and why a side has none."""
     taken: dict[str, list[Visit]] = {side.name: [] for side in sides}
     failed: dict[str, str] = {}
     for run in range(options.runs):
-        # Who goes first changes, so that neither always follows the other.
+        # The order changes, so that neither always follows the other.
         for side in sides if run % 2 == 0 else sides[::-1]:
             if side.name in failed:
                 continue
@@ -247,12 +248,12 @@ def visit(side: Side, profile: Path, *, requests: int) -> Visit:
 
 
 def mixed(side: Side, requests: int) -> Page:
-    """So many requests, for all things of a side in turn."""
+    """Return this many requests, for all addresses of a side in turn."""
     return [(side.mixed[number % len(side.mixed)],) for number in range(requests)]
 
 
 def growth(side: Side, profile: Path, requests: int) -> str:
-    """What a server holds after some mixed requests, and after many."""
+    """Measure the memory of a server after some mixed requests, and after many."""
     with started(side, profile) as server:
         server.show(side.first)
         server.show(mixed(side, requests))

@@ -1,6 +1,6 @@
-"""A server that is being measured: started, asked, weighed, ended.
+"""A server that is being measured: start it, send requests, measure memory, end it.
 
-Only the standard library is imported here, so that both sides are asked alike.
+Only the standard library is imported here, so that both sides get equal requests.
 """
 
 import http.client
@@ -22,7 +22,7 @@ POLL_S = 0.005
 OK = 200
 KIB = 1024
 
-#: What a page asks: groups of addresses, each group at once, as a browser does.
+#: Requests of a page: groups of addresses; those of a group are sent at once.
 Page = Sequence[Sequence[str]]
 
 
@@ -35,9 +35,9 @@ class Served:
     """A server that answers.
 
     Attributes:
-        port: On loopback.
-        pid: Of the process that was started.
-        started_s: From its start to its first answer.
+        port: Port of the server on loopback.
+        pid: Id of the process that was started.
+        started_s: Seconds from the start of the process to its first answer.
     """
 
     port: int
@@ -45,7 +45,7 @@ class Served:
     started_s: float
 
     def show(self, page: Page) -> float:
-        """Seconds until everything that a page asks for is there.
+        """Return the seconds until all requests of a page are answered.
 
         Raises:
             ServerFailed: An answer is empty or has another status than 200.
@@ -60,10 +60,10 @@ class Served:
         return time.perf_counter() - begun
 
     def get(self, path: str) -> bytes:
-        """What the server answers.
+        """Return the server's answer.
 
         Raises:
-            ServerFailed: Nothing, or another status than 200.
+            ServerFailed: The answer is empty or has another status than 200.
         """
         connection = http.client.HTTPConnection(
             "127.0.0.1", self.port, timeout=PATIENCE_S
@@ -83,7 +83,7 @@ class Served:
         return body
 
     def resident_bytes(self) -> int:
-        """Resident memory of the process and of all that it started."""
+        """Return the resident memory of the process and of all that it started."""
         return sum(map(_resident_bytes, _family(self.pid)))
 
 
@@ -91,14 +91,14 @@ class Served:
 def serving(
     command: Callable[[int, int], Sequence[str]], environment: Mapping[str, str]
 ) -> Iterator[Served]:
-    """A server from its start on; ended behind.
+    """Start a server, yield it when it answers, and end it after the block.
 
     Args:
-        command: Of the port to listen at, and of another free one.
-        environment: All variables that it gets.
+        command: Returns the command for a port to listen at and another free one.
+        environment: All environment variables of the server.
 
     Raises:
-        ServerFailed: It ended, or did not answer in time.
+        ServerFailed: The server ended, or did not answer in time.
     """
     port, other = _free_ports()
     with tempfile.TemporaryFile() as log:
@@ -135,10 +135,10 @@ def serving(
 
 @contextmanager
 def fresh_logdir(profile: Path) -> Iterator[Path]:
-    """A new log directory with one run of one file, whose content is shared.
+    """Make a new log directory with one run of one file.
 
-    A second name for the same file, because a server may refuse a link that leads out
-    of its log directory; a copy where the file system has no such names.
+    The file is a hard link, because a server may refuse a symbolic link that leads out
+    of its log directory; it is a copy where the file system has no hard links.
     """
     with tempfile.TemporaryDirectory(dir=profile.parent) as logdir:
         run = Path(logdir) / "plugins" / "profile" / "run"
@@ -183,7 +183,8 @@ def _family(pid: int) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):
-                # The name may hold blanks and brackets; the parent is two behind it.
+                # The name may hold blanks and brackets; the parent's id is the second
+                # field after it.
                 stat = (folder / "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(stat[1]), []).append(int(folder.name))
     found = [pid]

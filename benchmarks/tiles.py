@@ -1,12 +1,12 @@
-"""Measures what it takes to draw a window of the timeline, against a scan with numpy.
+"""Measure drawing a window of the timeline against a scan with numpy.
 
     python benchmarks/tiles.py [--events 5000000 20000000] [--runs 9]
 
-The events are made up: 15 tracks of 4 rows, durations with a long tail, gaps of random
-lengths. A window is folded into 1,750 buckets, the pixels of a wide screen, for all
-rows at once. numpy looks at every event of columns that are sorted by row beforehand;
-that sorting is not counted for it. Both work in turn, on one thread, and must give the
-same slices. Ratios count, not seconds: a busy machine slows both.
+The events are generated: 15 tracks of 4 rows, durations with a long tail, gaps of
+random lengths. A window is folded into 1,750 buckets, the pixels of a wide screen, for
+all rows at once. numpy looks at every event of columns that are sorted by row
+beforehand; its time does not include that sorting. Both work in turn, on one thread,
+and must give equal slices. Compare ratios, not seconds: a busy machine slows both.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def folded(index: LaneIndex, events: Events, window: tuple[int, int, int]) -> Ar
 
 
 def folded_by_numpy(events: Events, window: tuple[int, int, int]) -> Array:
-    """The same from a look at every event."""
+    """Compute the slices by looking at every event."""
     begin, end, bucket = window
     seen = (events.start < end) & (
         (events.start >= begin) | (events.start + events.dur > begin)

@@ -1,8 +1,8 @@
-"""Prints two hashes of all answers about each profile below some folders.
+"""Print two hashes of all answers about each profile below some folders.
 
-The first is of the bytes of every tool's JSON and of the report's. The second is of the
-same JSON with each text emptied: it stays while words change and no key and no number
-does. A change of structure is checked by comparing both with those of its parent.
+The first is of the bytes of every tool's JSON and of the report's. The second is of
+that JSON with each text emptied: it is unchanged where only words have changed, and no
+key and no number. Compare the hashes of a commit with those of its parent.
 
     python build_tools/answer_hashes.py FOLDER... [--only TEXT]
 """
@@ -29,10 +29,10 @@ from stepscope.report.compose import compose, describe, doubts
 
 
 class Silent:
-    """Hears of the stages of a report, and shows none."""
+    """A receiver of progress that shows none."""
 
     def stage(self, what: str) -> None:
-        """Pass over one stage."""
+        """Ignore one stage."""
 
 
 def runs_below(folder: Path) -> list[Path]:

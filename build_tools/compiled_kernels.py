@@ -1,8 +1,8 @@
-"""Compiles the kernels of `stepscope._core`: little C, side by side, and once.
+"""Compile the kernels of `stepscope._core`: little C, in parallel, and once.
 
-What Cython puts around arrays is most of the C of a kernel and the same for all: it
-stands in one module, `SHARED`, that they import. A kernel that was compiled in place
-after its source last changed is taken as it is, so that an install after `make`, or a
+What Cython generates for arrays is most of the C of a kernel and equal for all kernels:
+it is in one module, `SHARED`, that they import. A kernel that was compiled in place
+after its source last changed is used as it is, so that an install after `make`, or a
 wheel, compiles nothing again.
 """
 
@@ -23,7 +23,7 @@ SHARED = f"{PACKAGE}._shared"
 FOLDER = Path("src", *PACKAGE.split("."))
 #: What the kernels are made by, besides their sources.
 RECIPE = (Path("setup.py"), Path("build_tools", "compiled_kernels.py"))
-#: No symbols for a debugger, and no warnings about C that nobody wrote.
+#: No symbols for a debugger, and no warnings about generated C.
 FLAGS = ["-O3", "-g0", "-w"]
 
 
@@ -43,7 +43,7 @@ def kernels() -> list[Extension]:
 
 
 class CompileKernels(build_ext):
-    """Compile the kernels that are not compiled yet, and say how far that is."""
+    """Compile the kernels that are not compiled yet, and show the progress."""
 
     extensions: list[Extension]
 
@@ -65,7 +65,7 @@ class CompileKernels(build_ext):
             self.extensions = every
 
     def take(self, kernel: Extension) -> bool:
-        """Whether the kernel stands compiled in place; then it is built with that."""
+        """Take a kernel that is compiled in place; return whether there is one."""
         target = Path(self.get_ext_fullpath(kernel.name))
         compiled = FOLDER / target.name
         made_from = [it for it in (Path(kernel.sources[0]), *RECIPE) if it.exists()]
@@ -80,7 +80,7 @@ class CompileKernels(build_ext):
         return True
 
     def compile_all(self, every: list[Extension]) -> None:
-        """Compile `extensions`; all there are where Cython is another than before."""
+        """Compile `extensions`; all kernels where the version of Cython has changed."""
         from Cython.Build import cythonize  # noqa: PLC0415 - only where something is to be compiled
 
         folder = Path("build", f"cython-{version('Cython')}")
@@ -97,7 +97,8 @@ class CompileKernels(build_ext):
         )
         for kernel, in_c in zip(self.extensions, made, strict=True):
             kernel.sources = in_c.sources
-        # Alone: without it none can be imported, and where it fails all would.
+        # The shared module comes first: without it no kernel can be imported, and where
+        # compiling it fails, all others would fail too.
         for kernel in self.extensions:
             if kernel.name == SHARED:
                 self.build_extension(kernel)

@@ -1,4 +1,4 @@
-"""Creates the virtual environment of a framework and prints its interpreter.
+"""Create the virtual environment of a framework, and print its interpreter.
 
 Frameworks pin each other's dependencies, so each lives in an environment of its own
 under ``~/.cache/stepscope/venvs`` (or ``$STEPSCOPE_CACHE/venvs``) and none is ever
@@ -97,7 +97,7 @@ def create(name: str) -> Path:
     python = python_of(name)
     _run([sys.executable, "-m", "venv", str(folder)], what=f"venv for {name}")
     wanted = (*environment.requirements, *RECORDER)
-    # Compiled are the modules that get imported, a small part, and then.
+    # Only modules that are imported get compiled, and only then: a small part.
     _run(
         [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *wanted],
         what="pip install " + " ".join(wanted),

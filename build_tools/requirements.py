@@ -1,4 +1,4 @@
-"""Prints what pip is to install for a part of the work, one requirement a line.
+"""Print what pip is to install for a part of the work, one requirement per line.
 
     python build_tools/requirements.py run | test | page
 

@@ -1,4 +1,4 @@
-"""Takes the pictures of the page that the documentation shows.
+"""Take the pictures of the page that the documentation shows.
 
     python build_tools/screenshots.py
 
@@ -141,7 +141,7 @@ def taken(page: Page, address: str, picture: Picture) -> bytes:
 
 
 def packed(png: bytes) -> bytes:
-    """The same picture in fewer bytes: only its image, deflated anew."""
+    """Write the picture in fewer bytes: only its image, compressed anew."""
     kept, image = [], []
     at = 8
     while at < len(png):

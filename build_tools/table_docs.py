@@ -1,7 +1,7 @@
 """Write what the docs say of tables from their declarations.
 
-The page of the tables of a profile is made whole; in the page of a tool what stands
-between two marks is.
+The page on the tables of a profile is generated as a whole; in the page of a tool only
+the text between two marks is generated.
 
 Run `python build_tools/table_docs.py` after a change to `stepscope/trace` or to the
 columns of a result.

@@ -1,4 +1,4 @@
-"""Builds the page of `web/` into the package, where the server finds it.
+"""Build the page of `web/` into the package, where the server finds it.
 
     python build_tools/web_page.py
 

@@ -4,7 +4,7 @@
 
 Types and definitions come from the structs of what the server answers, short names from
 the tools, links of findings from the rules, colours and legends from the one colour
-table: the page repeats nothing by hand. A test holds them together.
+table: the page repeats nothing by hand. A test checks that they agree.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ WEB = Path(__file__).resolve().parents[1] / "web" / "src"
 MADE_DATA = WEB / "data" / "made"
 MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
-#: What the server answers beside the results of tools.
+#: Answers of the server besides the results of tools.
 BESIDE = (Envelope, Finding, Cut)
-#: Ends of the names of integers that may be too large for JSON; those travel as text.
+#: Endings of the names of integers that may be too large for JSON; those are written as
+#: text.
 FINE_UNITS = ("_ps", "_ns")
 SCALARS: dict[Any, str] = {
     int: "number",
@@ -52,7 +53,7 @@ SCALARS: dict[Any, str] = {
 
 
 def sources() -> dict[Path, str]:
-    """Every generated file and what stands in it."""
+    """Return every generated file with its content."""
     results = list(_result_types())
     return {
         WEB / "style" / "tokens.css": _tokens(),
@@ -65,7 +66,7 @@ def sources() -> dict[Path, str]:
 
 
 def result_tables() -> dict[str, list[TableSchema]]:
-    """Tool → the tables of its result as they are declared, each once."""
+    """Return tool → the tables of its result as they are declared, each once."""
     found: dict[str, list[TableSchema]] = {}
     for tool, struct in _result_types():
         for part in _reached(_with_subclasses(struct)):
@@ -142,7 +143,7 @@ def _types(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
         lines += [
             f"  {field.encode_name}: {_field_type(field)};"
             for field in msgspec.structs.fields(struct)
-            # These stand in the envelope around a result.
+            # These fields are in the envelope around a result.
             if struct not in structs or field.encode_name not in AROUND
         ]
         lines += ["}", ""]
@@ -168,7 +169,7 @@ def _typescript(annotation: Any) -> str:
         return f"Record<string, {_typescript(parts[1])}>"
     if _is_struct(annotation):
         return str(annotation.__name__)
-    # A table's declaration stands beside its type.
+    # The annotation holds a table's declaration beside its type.
     return SCALARS.get(getattr(annotation, "__origin__", annotation), "unknown")
 
 
@@ -239,7 +240,7 @@ def _sentence(column: Column) -> str:
 
 
 def _tools() -> str:
-    """Short names of the tools, which links may bear."""
+    """Write the short names of the tools, which links may have."""
     names = [(alias, tool.name) for tool in TOOLS for alias in tool.aliases]
     lines = [
         f"// {MADE}",
@@ -252,7 +253,7 @@ def _tools() -> str:
 
 
 def _rules() -> str:
-    """The pages of the tools that show the numbers behind each rule."""
+    """Write the pages of the tools that show the numbers that each rule rests on."""
     lines = [
         f"// {MADE}",
         "",

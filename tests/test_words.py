@@ -20,6 +20,8 @@ OUTSIDE = re.compile(
     r"\.\./shared\b|(?<![\w.~])/work/|\bspec:\s*(?:\w+,|#|$)|\bthe spec\b",
     re.IGNORECASE | re.MULTILINE,
 )
+#: The default of a variable that its user may set; without the folder, `make` says so.
+ALLOWED = frozenset({("Makefile", "PROFILES ?= ../shared/profiles")})
 #: A numbered section of nothing that is named beside it.
 SECTION = re.compile(r"\(sections? \d+\.\d+|\bof section \d+\.\d+")
 #: `[text](target)`; images too.
@@ -77,7 +79,13 @@ def outside_references(*folders: str, pattern: re.Pattern[str] = OUTSIDE) -> lis
         for path in files_of(ROOT / folder)
         for text in [path.read_text(encoding="utf-8")]
         for found in pattern.finditer(text)
+        if (name(path), line_at(text, found.start())) not in ALLOWED
     ]
+
+
+def line_at(text: str, place: int) -> str:
+    """Return the line that holds the character at this place."""
+    return text[text.rfind("\n", 0, place) + 1 :].partition("\n")[0]
 
 
 def files_of(place: Path) -> list[Path]:

@@ -8,7 +8,7 @@ __all__ = ["core_count"]
 
 
 def core_count() -> int:
-    """Of the machine, less what the process was kept from."""
+    """Return the number of cores of the machine that the process is allowed to use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -68,7 +68,7 @@ class AlreadyRecording(StepscopeError):
 
     @classmethod
     def of(cls, owner: object, since: str, logdir: object) -> AlreadyRecording:
-        """Name who records, since when and where to, and how to end it."""
+        """Name who records, since when and into which directory, and how to end it."""
         return cls(
             f"already recording since {since} into {logdir}, started by {owner}. "
             "Stop that one first (ss.stop()), or leave its block."

@@ -1,7 +1,7 @@
-"""What accelerators can do at best: peak rates and limits of occupancy, as tables.
+"""Tables of what accelerators can do at best: peak rates and limits of occupancy.
 
-Rates are operations per clock cycle and multiprocessor, dense, at the architecture's
-peak; a product of the architecture may have half of it.
+Rates are dense operations per clock cycle and multiprocessor. They are the peak of the
+architecture; some of its products reach only half of it.
 Limits of occupancy are those of the CUDA C++ Programming Guide, "Compute
 Capabilities", and of the occupancy calculator that ships with the CUDA toolkit.
 
@@ -28,19 +28,19 @@ __all__ = [
     "unit_of",
 ]
 
-#: What a kernel computes with: vector lanes or matrix units, at one width.
+#: The unit that a kernel computes with: vector lanes or matrix units, at one width.
 Unit = Literal["fp32", "fp16", "matrix_tf32", "matrix_fp16"]
 
 
 class Rates(NamedTuple):
-    """Floating point operations per cycle and multiprocessor; 0 where it has no unit.
+    """Operations per cycle and multiprocessor; 0 where the architecture lacks the unit.
 
     Attributes:
-        fp32: Vector lanes, 32 bits.
-        fp16: Vector lanes, 16 bits.
-        matrix_tf32: Matrix units (Tensor Cores) on 32-bit operands.
-        matrix_fp16: Matrix units on 16-bit operands.
-        on_chip_bytes: Bytes per cycle and multiprocessor to and from shared memory.
+        fp32: Floating-point operations of the vector lanes on 32-bit operands.
+        fp16: Floating-point operations of the vector lanes on 16-bit operands.
+        matrix_tf32: Those of the matrix units (Tensor Cores) on 32-bit operands.
+        matrix_fp16: Those of the matrix units on 16-bit operands.
+        on_chip_bytes: Bytes to and from shared memory.
     """
 
     fp32: int
@@ -50,7 +50,8 @@ class Rates(NamedTuple):
     on_chip_bytes: int = 256
 
 
-#: Compute capability → rates. One between two rows of a major version uses the lower.
+#: Compute capability → rates. A capability between two rows of one major version has
+#: the rates of the lower row.
 NVIDIA_RATES: Final[dict[tuple[int, int], Rates]] = {
     (2, 0): Rates(64, 0, 0, 0, 64),
     (3, 0): Rates(384, 0, 0, 0),
@@ -75,9 +76,10 @@ AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
 
 
 def rates_of(vendor: str | None, major: int, minor: int) -> Rates | None:
-    """The row of the rate tables for a device; None for a device outside of them.
+    """Return a device's row of the rate tables; None for a device that they lack.
 
-    A vendor that was not recorded is taken for NVIDIA, whose tools alone leave it out.
+    A device without a recorded vendor is taken to be NVIDIA's: only NVIDIA's tools
+    leave the vendor out.
     """
     table = AMD_RATES if vendor == "AMD" else NVIDIA_RATES
     known = [key for key in table if key[0] == major and key[1] <= minor]
@@ -85,18 +87,18 @@ def rates_of(vendor: str | None, major: int, minor: int) -> Rates | None:
 
 
 def peak_flops(rates: Rates, unit: Unit, cores: int, clock_hz: int) -> float | None:
-    """FLOP/s of a whole device with one kind of unit; None where it has none."""
+    """Return the FLOP/s of a device with one kind of unit; None where it has none."""
     per_cycle: int = getattr(rates, unit)
     return float(per_cycle) * cores * clock_hz if per_cycle else None
 
 
 def unit_of(*, bits: int, fp64: bool, matrix: bool | None) -> Unit | None:
-    """The unit that a kernel computes with; None where that cannot be told.
+    """Return the unit that a kernel computes with; None where it is unknown.
 
     Args:
-        bits: Width of its operands, 16 or 32.
-        fp64: They have 64 bits, of which the tables know no rate.
-        matrix: It uses matrix units; None where nobody knows.
+        bits: Width of the kernel's operands, 16 or 32.
+        fp64: Whether the operands have 64 bits, for which the tables have no rate.
+        matrix: Whether the kernel uses matrix units; None where that is unknown.
     """
     if fp64 or matrix is None:
         return None
@@ -109,11 +111,12 @@ _NARROW_BITS: Final = 16
 
 
 def on_chip_bytes_per_s(rates: Rates, cores: int, clock_hz: int) -> float:
-    """Bytes per second between the multiprocessors and their own memories."""
+    """Return the bytes per second between all multiprocessors and shared memory."""
     return float(rates.on_chip_bytes) * cores * clock_hz
 
 
-#: (major, first minor, architecture), newest first (docs/definitions/device-work.md#peak-rates).
+#: (Major, first minor, architecture), newest first
+#: (docs/definitions/device-work.md#peak-rates).
 _ARCHITECTURES: Final = (
     (10, 0, "Blackwell"),
     (9, 0, "Hopper"),
@@ -126,17 +129,17 @@ _ARCHITECTURES: Final = (
     (3, 0, "Kepler"),
     (2, 0, "Fermi"),
 )
-#: The (major, minor) that ROCm reports → architecture, where it is unambiguous.
+#: The (major, minor) that ROCm reports → architecture, where there is only one.
 _AMD_ARCHITECTURES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
 
 
 def device_type(
     *, name: str | None, vendor: str | None, major: int | None, minor: int | None
 ) -> str | None:
-    """How people call the device: its product name, else vendor and architecture.
+    """Name the device for people: its product name, else vendor and architecture.
 
-    None where neither was recorded. Without a vendor a compute capability is
-    NVIDIA's, and the text says that this was inferred.
+    Returns None where neither was recorded. A compute capability without a vendor is
+    taken to be NVIDIA's, and the text says that the vendor was inferred.
     """
     if name:
         return name
@@ -155,12 +158,12 @@ class MultiprocessorLimits(NamedTuple):
     """What one multiprocessor can hold at a time.
 
     Attributes:
-        threads: Resident threads; a warp is 32 of them.
-        blocks: Resident blocks.
-        registers: 32-bit registers.
+        threads: Largest number of resident threads; a warp is 32 of them.
+        blocks: Largest number of resident blocks.
+        registers: Number of 32-bit registers.
         shared_memory_bytes: Largest carve-out for shared memory.
-        reserved_bytes: Shared memory that the system takes from each block.
-        shared_unit_bytes: Shared memory is handed out in multiples of it.
+        reserved_bytes: Shared memory that the system reserves in each block.
+        shared_unit_bytes: Unit in whose multiples shared memory is allocated.
     """
 
     threads: int
@@ -171,7 +174,7 @@ class MultiprocessorLimits(NamedTuple):
     shared_unit_bytes: int
 
 
-#: Registers are handed out per warp in multiples of 256, and the warps of a block are
+#: Registers are allocated per warp in multiples of 256, and the warps of a block are
 #: spread over four partitions, on every compute capability below.
 _WARP: Final = 32
 _REGISTER_UNIT: Final = 256
@@ -201,9 +204,10 @@ class Occupancy(NamedTuple):
     """Theoretical occupancy of one launch shape.
 
     Attributes:
-        percent: Resident threads of the most that fit, 0 to 100.
-        limiter: What keeps more blocks from fitting; of several the first of
-            registers, shared_memory, threads, blocks.
+        percent: Resident threads as a share of the largest number that the
+            multiprocessor can hold, 0 to 100.
+        limiter: The resource that keeps more blocks from fitting; of several the first
+            of registers, shared_memory, threads, blocks.
     """
 
     percent: float
@@ -217,17 +221,17 @@ def occupancy(
     registers: int,
     shared_memory_bytes: int,
 ) -> Occupancy | None:
-    """How full a multiprocessor can get with blocks of one shape.
+    """Compute how full a multiprocessor can get with blocks of one shape.
 
     Args:
-        limits: Row of `OCCUPANCY_LIMITS`.
-        threads: Threads of a block, at least 1.
-        registers: Registers of a thread.
-        shared_memory_bytes: Static and dynamic, of a block.
+        limits: A row of `OCCUPANCY_LIMITS`.
+        threads: Number of threads in a block, at least 1.
+        registers: Number of registers of a thread.
+        shared_memory_bytes: Static and dynamic shared memory of a block.
 
     Returns:
-        None for a block that does not fit at all, or without threads: such a launch
-        cannot have happened on this device.
+        The occupancy; None for a block that has no threads or does not fit at all:
+        such a launch cannot have happened on this device.
     """
     if threads < 1:
         return None

@@ -1,8 +1,8 @@
-"""What to do about data that a capture lacks: one text for every place that says it.
+"""What to do about data that a capture lacks: one text for every place that shows it.
 
 A remedy is keyed by a code of `unavailable.CODES`, or by a cause of its own where one
-code has several (`cupti_…`). Empty pages, reports and checks of a machine quote it.
-Sentences that stand in the `Unavailable` of several modules have names here.
+code has several (`cupti_…`). Empty pages and reports quote it. Sentences that are used
+in the `Unavailable` of several modules have names here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 ALLOW_DEVICE_TRACER: Final = (
-    "Allow the device tracer (`stepscope doctor` says how) and record again."
+    "Give the process the right to trace the GPU (docs/errors/no_device_activity.md), "
+    "and record again with the device tracer on."
 )
 COPY_AGAIN: Final = "Copy the whole file again, or record again."
 COUNT_MATRIX_INSTRUCTIONS: Final = (
@@ -59,8 +60,9 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
 
 
-#: The driver keeps counters from ordinary users unless told otherwise; activity
-#: tracing is refused with the same error on older drivers (docs/errors/no_device_activity.md).
+#: Gives ordinary users the GPU's performance counters, which the driver otherwise
+#: reserves for administrators. Older drivers refuse activity tracing with the same
+#: error (docs/errors/no_device_activity.md).
 _DRIVER_OPTION: Final = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
 
 REMEDIES: Final[dict[str, Remedy]] = {
@@ -134,5 +136,5 @@ CAUSES_OF_SILENT_DEVICES: Final = ("cupti_privilege", "cupti_busy", "cupti_missi
 
 
 def remedy_for(code: str) -> Remedy | None:
-    """The way out for a code or cause, where a general one exists."""
+    """Return the remedy for a code or cause, or None where there is no general one."""
     return REMEDIES.get(code)

@@ -1,10 +1,10 @@
-"""The on-disk contract: where the runs of a log directory are, and whose files.
+"""The on-disk contract: where runs lie in a log directory, and the hosts of its files.
 
-`<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. A
-host is a file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host;
-`<host>.xplane.pb.part` is a recording that was not finished, and counts where there is
-no other file of that host. What else lies beside the traces (results of other tools,
-caches) is left alone.
+`<logdir>/[<sub-run>/]plugins/profile/<run>/<host>.xplane.pb[.gz]`, at any depth. Each
+host has one file; a file written in parts (`<host>.part<k>.xplane.pb`) is one host too;
+`<host>.xplane.pb.part` is a recording that was not finished, and is used where there is
+no other file of that host. Other files beside the traces (results of other tools,
+caches) are ignored.
 
 PyTorch's handler for TensorBoard writes into a directory of the program's choice,
 `<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`: that directory is the run, and
@@ -51,11 +51,12 @@ __all__ = [
     "traces_in",
 ]
 
-#: Largest content of a compressed trace (docs/formats/README.md#limits-of-every-reader).
+#: Largest content of a compressed trace, in bytes
+#: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 
 TRACE_SUFFIX: Final = ".xplane.pb"
-#: What stands behind the name of a file that is still being recorded.
+#: Ending of the name of a file that is still being recorded.
 SPOOL_SUFFIX: Final = ".xplane.pb.part"
 
 #: Directories deeper than this are not looked into.
@@ -68,7 +69,7 @@ _TRACE: Final = re.compile(
     r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz|(?P<spool>\.part))?\Z",
     re.DOTALL,
 )
-#: Names that begin with a point are what a Mac writes beside copied files.
+#: Names that begin with a dot are those of files that macOS adds to copied ones.
 _WORKER_TRACE: Final = re.compile(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = re.compile(
     r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
@@ -91,11 +92,11 @@ class HostFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The trace of one host.
 
     Attributes:
-        host: Name of the host, as the file name has it.
-        paths: Its file, or its parts in order.
-        limit_bytes: Largest content of a packed file.
-        mapped: Whether the files may be mapped while they are read: not where another
-            process may cut them short meanwhile.
+        host: Name of the host, as in the file name.
+        paths: The file of the host, or the file's parts in order.
+        limit_bytes: Largest content of a compressed file, in bytes.
+        mapped: Whether the files may be mapped into memory while they are read: not
+            where another process may truncate them meanwhile.
     """
 
     host: str
@@ -108,11 +109,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One capture of one or several hosts.
 
     Attributes:
-        name: Shown name, `<sub-run>/<run>`.
-        directory: Where its files are.
-        hosts: In the order of their names.
-        unix_s: When it was recorded: the time in its name, else that of its newest
-            file; seconds since 1970.
+        name: The name to show, `<sub-run>/<run>`.
+        directory: Directory with the run's files.
+        hosts: The hosts in the order of their names.
+        unix_s: When the run was recorded, in seconds since 1970: the time in its name,
+            or else the time of the last change to its newest file.
     """
 
     name: str
@@ -125,12 +126,12 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     """What a search below a directory found.
 
     Attributes:
-        runs: Newest first; equal times by name, last first.
+        runs: The runs, newest first; of equal times in descending order of names.
         results_only: Run directories that hold results but no trace.
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
             run of its own.
-        refused: (Entry, why it could not be looked into).
-        directories: How many directories were looked into.
+        refused: (Entry, why it could not be read).
+        directories: Number of directories that were read.
     """
 
     runs: tuple[Run, ...]
@@ -141,27 +142,27 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_trace(name: str) -> bool:
-    """Whether a file name is that of a trace that a run directory may hold."""
+    """Return whether a file name is that of a trace that a run directory may hold."""
     return _TRACE.match(name) is not None
 
 
 def is_spool(name: str) -> bool:
-    """Whether a file name is that of a recording that was not finished."""
+    """Return whether a file name is that of a recording that was not finished."""
     return name.endswith(SPOOL_SUFFIX)
 
 
 def is_worker_trace(name: str) -> bool:
-    """Whether a file name is that of a worker's trace, whose directory is its run."""
+    """Return whether a file name is that of a worker's trace (its folder is a run)."""
     return _WORKER_TRACE.match(name) is not None
 
 
 def run_directory(logdir: Path, run: str) -> Path:
-    """Where the files of a run of a log directory are."""
+    """Return the directory of a run in a log directory."""
     return logdir / "plugins" / "profile" / run
 
 
 def new_run_name(now: float) -> str:
-    """A name for a run that begins now (seconds since 1970), never twice the same.
+    """Make a unique name for a run that begins now (seconds since 1970).
 
     `YYYY_MM_DD_HH_MM_SS_mmm_hhhh`: local time with milliseconds, as `scan` reads it,
     and four random hexadecimal digits, because two runs may begin together.
@@ -174,16 +175,17 @@ def new_run_name(now: float) -> str:
 def host_file_name(
     hostname: str, environ: Mapping[str, str], taken: Container[str]
 ) -> str:
-    """The host that a process's file is named after, without the suffix.
+    """Return the name of a process's file without the suffix: its host.
 
     Args:
-        hostname: Of the machine; what may not stand in a file name becomes `_`.
-        environ: Where launchers say which of several processes this is.
-        taken: Hosts that have a file in the run's directory: containers often share
-            one host name. Then the process id is added.
+        hostname: Name of the machine; characters that a file name cannot hold become
+            `_`.
+        environ: Environment variables, in which launchers give the rank of a process.
+        taken: Hosts that already have a file in the run's directory: containers often
+            share one host name. The process id is then added to the name.
     """
     host = re.sub(r"[^A-Za-z0-9._-]", "_", hostname).lstrip(".") or "localhost"
-    # A file of parts ends in `.part<k>`.
+    # `.part<k>` at the end of a name marks a part of a file.
     host = re.sub(r"\.(part\d*)\Z", r"_\1", host)
     rank = _rank(environ)
     if rank is not None:
@@ -197,7 +199,7 @@ def host_file_name(
     return host
 
 
-#: Variables of launchers: rank of this process, and number of processes.
+#: Environment variables of launchers: rank of this process, and number of processes.
 _RANKS: Final = (
     ("RANK", "WORLD_SIZE"),
     ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
@@ -207,7 +209,7 @@ _RANKS: Final = (
 
 
 def _rank(environ: Mapping[str, str]) -> str | None:
-    """Which of several processes this is, None where it is the only one."""
+    """Return the rank of this process; None where it is the only one."""
     for rank, size in _RANKS:
         if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
             return environ[rank] if int(environ[size]) > 1 else None
@@ -228,14 +230,14 @@ class _TfConfig(msgspec.Struct):
 
 
 def host_name(name: str) -> str:
-    """The host that a trace's file name stands for; an empty one is `localhost`."""
+    """Return the host of a trace's file name; an empty name is `localhost`."""
     found = _TRACE.match(name)
     host = found["host"] if found else Path(name).name.split(".")[0]
     return shown_name(host) or "localhost"
 
 
 def find_runs(logdir: Path) -> tuple[Run, ...]:
-    """Every run with a trace below a log directory, newest first.
+    """Return every run with a trace below a log directory, newest first.
 
     Raises:
         BadInput: The directory does not exist or cannot be listed.
@@ -244,9 +246,9 @@ def find_runs(logdir: Path) -> tuple[Run, ...]:
 
 
 def traces_in(directory: Path) -> tuple[HostFiles, ...]:
-    """The hosts whose traces lie in a directory itself, by name.
+    """Return the hosts whose traces lie directly in a directory, by name.
 
-    Of a file and its compressed copy the file is taken.
+    Where both a file and its compressed copy exist, the file is taken.
     """
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries if is_trace(entry.name)]
@@ -254,7 +256,7 @@ def traces_in(directory: Path) -> tuple[HostFiles, ...]:
 
 
 def run_of_file(path: Path) -> Run:
-    """A run of the one file that is given, named after its directory."""
+    """Return a run that consists of one file, named after the file's directory."""
     name = path.parent.name if _is_profile_folder(path.parent.parent) else path.name
     host = HostFiles(host=host_name(path.name), paths=(path,))
     return Run(
@@ -266,12 +268,12 @@ def run_of_file(path: Path) -> Run:
 
 
 def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
-    """Every run among the files below a directory that cannot be walked, newest first.
+    """Return every run among listed files, newest first; no directory is read.
 
     Args:
-        files: Path relative to the directory → when it was last changed, seconds since
-            1970.
-        top: The directory itself; only its name and those above it are looked at.
+        files: Path relative to the directory → when it was last changed, in seconds
+            since 1970.
+        top: The directory itself; only its name and those of its parents are used.
 
     Returns:
         Runs whose paths are those of `files`.
@@ -302,8 +304,8 @@ def scan(logdir: Path) -> Scan:
 
     A directory that holds traces itself is a run; otherwise runs are the children of
     every `plugins/profile` at any depth; traces of workers are listed wherever they
-    are. Links are followed, each directory is looked into once, and an entry that
-    cannot be read is passed over and listed.
+    are. Links are followed, each directory is read once, and an entry that cannot be
+    read is skipped and listed in `refused`.
 
     Raises:
         BadInput: The directory does not exist or cannot be listed.
@@ -344,7 +346,7 @@ def scan(logdir: Path) -> Scan:
 
 
 class _Walk:
-    """One search: what was seen, and what could not be."""
+    """One search: the directories that were read, and those that could not be."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
@@ -352,8 +354,8 @@ class _Walk:
         self.worker_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
-        """Children of every profile folder, with the prefix of their shown name."""
-        # Links wait until everything is seen under its own name.
+        """Yield the children of each profile folder, and the prefix of their names."""
+        # Links are followed last, so that each directory is found under its own name.
         waiting: deque[tuple[Path, int]] = deque([(top, 0)])
         links: deque[tuple[Path, int]] = deque()
         # The folder above may be the one that makes `top` a profile folder.
@@ -373,7 +375,7 @@ class _Walk:
             links.extend((child, depth + 1) for child in linked)
 
     def file_names(self, directory: Path) -> list[str]:
-        """Names of what lies in a directory, none where it cannot be listed."""
+        """Return the names in a directory; none where it cannot be listed."""
         try:
             return [entry.name for entry in directory.iterdir()]
         except OSError as error:
@@ -399,7 +401,7 @@ class _Walk:
         try:
             return entry.is_dir()
         except OSError as error:
-            # A link that leads back to itself.
+            # The link leads back to itself.
             self.refused.append((Path(entry.path), str(error.strerror)))
             return False
 
@@ -431,7 +433,7 @@ def _sub_run(profile_folder: Path, top: Path) -> str:
 
 def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     chosen: dict[str, dict[int, Path]] = {}
-    # Descending, so that `x.pb` replaces `x.pb.gz`, and both an unfinished `x.pb.part`.
+    # In descending order `x.pb` comes last and replaces `x.pb.gz` and `x.pb.part`.
     for name in sorted(names, key=lambda name: (is_spool(name), name), reverse=True):
         found = _TRACE.match(name)
         if found is not None:
@@ -444,7 +446,7 @@ def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
 
 
 def newest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Runs as people look for them; equal times by name, last first."""
+    """Sort runs newest first; those of equal times in descending order of names."""
     return tuple(sorted(runs, key=lambda run: (run.unix_s, run.name), reverse=True))
 
 
@@ -463,12 +465,12 @@ def _run(
 
 
 def shown_name(name: str | os.PathLike[str]) -> str:
-    """A name of the file system as text; bytes that are no UTF-8 stand as escapes."""
+    """Return a file name as text; bytes that are not UTF-8 become escapes."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _time_in(name: str) -> float | None:
-    """The time that a run's name tells, in the time zone of this machine."""
+    """Return the time in a run's name, which is in the time zone of this machine."""
     found = _TIME.match(name)
     if found is None:
         return None
@@ -481,7 +483,7 @@ def _time_in(name: str) -> float | None:
 
 
 def changed_unix_s(path: Path) -> float:
-    """When a file was last changed, seconds since 1970; 0 where that is not told."""
+    """Return when a file was last changed, in seconds since 1970; 0 where unknown."""
     try:
         return path.stat().st_mtime
     except OSError:

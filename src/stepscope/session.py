@@ -29,10 +29,11 @@ def open_profile(*paths: str | PathLike[str]) -> ProfileWithTools:
 
 
 def open_found(run: Run) -> ProfileWithTools:
-    """Read every host of a run that was found before.
+    """Read every host of a run that `scan` or `find_runs` has found.
 
     Raises:
-        BadInput: No host can be read; likewise.
+        BadInput: No host can be read; the message names the file, what was wrong and
+            the way out.
     """
     name, traces = open_run(run)
     return ProfileWithTools(name, traces)

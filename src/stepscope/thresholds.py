@@ -1,7 +1,7 @@
-"""Every number that a verdict hangs on, once, with its source and its meaning.
+"""Every number that a verdict depends on, once, with its source and its meaning.
 
-It stands below `derive`, `analysis` and `advice`, so that what a tool calls
-input-bound and what a rule calls so are the same number.
+`derive`, `analysis` and `advice` all import it, so that a tool and a rule call a step
+input-bound from the same share on.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis; "ours" is a choice
@@ -21,10 +21,10 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     """One named number.
 
     Attributes:
-        value: In `unit`.
+        value: The number, in `unit`.
         unit: "percent", "ps", "count" or "ratio".
         source: Where the number comes from.
-        meaning: What passing it says.
+        meaning: What it means when a measured value reaches the number.
     """
 
     value: float

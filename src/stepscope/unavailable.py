@@ -10,7 +10,7 @@ __all__ = ["CODES", "Missing", "Unavailable", "present"]
 
 _Value = TypeVar("_Value")
 
-#: Code → what it stands for (docs/glossary.md#why-a-number-is-missing).
+#: Code → what it means (docs/glossary.md#why-a-number-is-missing).
 CODES: Final = {
     "NO_DEVICE_PLANE": "the profile holds no device",
     "NO_DEVICE_EVENTS": "a device is listed, but none of its activity was recorded",
@@ -39,7 +39,7 @@ class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         code: A key of `CODES`.
-        reason: One sentence naming the absent input.
+        reason: One sentence that names the absent input.
         remedy: One sentence with one concrete action.
     """
 
@@ -64,10 +64,10 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def present(value: _Value | Unavailable) -> _Value:
-    """A value that is known to be there, since something else was made of it.
+    """Return a value that must be available, since another one was computed from it.
 
     Raises:
-        TypeError: It is not there.
+        TypeError: The value is unavailable.
     """
     if isinstance(value, Unavailable):
         raise TypeError(f"relied on, but absent: {value.reason}")

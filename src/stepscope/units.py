@@ -1,4 +1,4 @@
-"""Integer units inside, and the words for them at the edge."""
+"""Integer units, and their text for people."""
 
 from __future__ import annotations
 

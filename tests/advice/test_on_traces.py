@@ -1,7 +1,8 @@
 """Rules on whole traces: a fault, its clean twin, a near miss, and what is irrelevant.
 
-The bases are those of spec: advice, A12. `together` is B1s (a step is issued when the
-one before has ended on the device), `ahead` is B1 (launches run one step ahead).
+Two traces are the bases of all others: in `together` a step is issued when the previous
+one has ended on the device, in `ahead` launches run one step ahead. Definition:
+docs/definitions/judging.md#how-the-rules-are-tested.
 """
 
 from __future__ import annotations

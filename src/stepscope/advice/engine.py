@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 
 __all__ = ["DERIVATIONS", "evaluate", "signals_of", "staged"]
 
-#: What the rules' signals ask of each host, beside what these need themselves.
+#: Derivations that the rules' signals ask for on each host; what those need in turn is
+#: not listed.
 DERIVATIONS: Final = tuple(
     dict.fromkeys(
         needed for rule in RULES for signal in rule.reads for needed in signal.needs
     )
 )
 
-#: A later stage is worth going to first when its bound is this many times the sum of
-#: the current stage's.
+#: A finding of a later stage comes first when its possible saving is at least this many
+#: times the sum of those of the current stage.
 _OVERRIDE: Final = 2.0
 
 
 def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Signals:
-    """What rules may ask of a profile; each is absent for a stated reason."""
+    """Return the signals of a profile; an absent one is `Unavailable` with a reason."""
     profile.prepare(DERIVATIONS)
     return Signals(lambda signal: signal.compute(profile, thresholds))
 
@@ -48,10 +49,11 @@ def evaluate(
 
 
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Mark what to settle first.
+    """Mark which stage to settle first.
 
-    The current stage is the first with a warning or worse; what fails in a later one
-    is told to wait for it, unless it promises at least twice as much.
+    The current stage is the first with a warning or worse. A failing finding of a later
+    stage names the current stage in `after_stage`, unless it promises to save at least
+    twice as much.
     """
     ordered = sorted(findings, key=lambda finding: finding.stage)
     current = next(

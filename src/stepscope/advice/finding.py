@@ -1,7 +1,7 @@
 """`Finding`: what one rule says about one profile, in numbers.
 
-The record is the same for a page, the command line, a gate and a program that reads
-JSON. Numbers become sentences in `report/`.
+The page, the command line, a gate and programs that read JSON all get this record.
+`report/` turns its numbers into sentences.
 
 Definition: docs/definitions/judging.md#the-record-of-a-finding.
 """
@@ -30,12 +30,12 @@ __all__ = [
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
 Severity = Literal["info", "warn", "critical"]
 
-#: In the order in which a person wants to read them.
+#: Statuses in the order in which a person wants to read them.
 STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_applicable")
 
 
 class CauseShare(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the effect, named; shares are of the step."""
+    """A named part of the effect, with its share of the step in percent."""
 
     cause: str
     share_percent: float
@@ -45,13 +45,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A range of the timeline in which the effect can be seen.
 
     Attributes:
-        host: Whose timeline.
-        device: The device that waited; null for a host thread alone.
-        track: Name of the thread or stream to look at, where it is known.
-        start_ps: Since the start of the host's profile.
-        end_ps: Likewise.
-        ops: Names of what ran there.
-        frame: Python frame, where one was recorded.
+        host: Host on whose timeline the range is.
+        device: Ordinal of the device that waited; null for a range of host threads.
+        track: Name of the thread or stream to look at; null where it is not known.
+        start_ps: Start of the range in ps since the start of the host's profile.
+        end_ps: End of the range in ps since the start of the host's profile.
+        ops: Names of the ops, kernels or host events in the range.
+        frame: Python frame that ran in the range; null where none was recorded.
     """
 
     host: str
@@ -64,7 +64,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change would save per step."""
+    """The time that a change would save per step, from `low` to `high`."""
 
     low: float
     high: float
@@ -74,11 +74,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One change to make.
 
     Attributes:
-        cause: The cause it removes, or "any".
-        framework: Who it is for, or "any".
+        cause: Stable word of the cause that the change removes, or "any".
+        framework: Framework that the change is for, or "any".
         text: What to do.
         env: Environment variables to set, as `NAME=value`.
-        code: A line to copy.
+        code: A line of code to copy; null where none is needed.
     """
 
     cause: str
@@ -92,10 +92,10 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A measured number that explains the verdict.
 
     Attributes:
-        name: Stable name.
-        value: Null where it could not be measured.
+        name: Stable name of the number.
+        value: The number in `unit`; null where it could not be measured.
         unit: "us", "count", "percent" or "ratio".
-        note: What the number rests on.
+        note: What the number was computed from; null where there is nothing to add.
     """
 
     name: str
@@ -109,38 +109,45 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Stable name of the rule, `topic.matter`.
-        title: The matter in a few words, true when the rule fails.
-        stage: Place in the guides' order, 0 to 9.
+        title: The problem in a few words, true when the rule fails.
+        stage: Place of the rule in the order of the optimization guides, 0 to 9.
         status: What the rule found.
         severity: How much a fail matters; a pass may carry "info".
-        confidence: 0 to 1: the least certain of steps, attribution and record.
-        value: What is held against the threshold: the effect of a typical step, in
-            `unit`; null where it could not be measured.
+        confidence: How certain the verdict is, 0 to 1: the smallest of the
+            confidences of the steps, of the attribution and of the record.
+        value: The number that is compared with the threshold: the effect of a typical
+            step, in `unit`; null where it could not be measured.
         unit: Unit of `value`.
-        share_percent: The effect's share of all step time, rare steps included.
-        ms_per_step: The effect in time, mean of all steps; null without steps.
-        threshold: What the value was held against.
-        steps_hit: Clean steps that show at least half the threshold.
-        steps_clean: Steps that were judged.
-        devices: `host:device`, most affected first.
+        share_percent: The effect's share of all step time, untypical steps included,
+            in percent.
+        ms_per_step: The effect in milliseconds, mean of all steps; null without steps.
+        threshold: The number that `value` was compared with.
+        steps_hit: Number of judged steps whose effect is at least half the threshold.
+        steps_clean: Number of steps that were judged.
+        devices: Affected devices as `host:device`, most affected first.
         causes: The effect by cause, largest first.
         because: The rule's stable words for why the effect arises, such as
             "small_work".
         facts: Other numbers worth showing.
-        evidence: At most three ranges, largest first.
-        inputs: What the verdict was read from.
-        unavailable: Why the rule cannot tell.
+        evidence: At most three ranges of the timeline that show the effect, largest
+            first.
+        inputs: Names of the derivations and results that the verdict was computed from.
+        unavailable: Why there is no verdict; null where there is one.
         note: Stable word for what qualifies the verdict: "noisy", "borderline",
-            "few_steps", or one of the rule's own, such as "hidden"; of a pass whose
-            value is beyond the threshold "short" (too little time a step to be a
-            finding) or "seldom" (too few steps show it).
+            "few_steps", or one of the rule's own, such as "hidden"; for a pass whose
+            value is beyond the threshold "short" (too little time per step to be a
+            finding) or "seldom" (too few steps show it); null where nothing qualifies
+            it.
         confirm: How to confirm the verdict.
-        refute: What would prove it wrong.
-        saving_ms: What the change would save per step.
-        floors: Limits that the saving was held against, or that were unknown.
+        refute: What would prove the verdict wrong.
+        saving_ms: Milliseconds per step that the change would save; null where they
+            cannot be estimated.
+        floors: Limits of the saving that were taken into account, and those that were
+            not measured.
         actions: What to change.
-        explained_by: The finding that owns this one's time.
-        after_stage: The stage to settle first, if another comes before.
+        explained_by: Id of the finding that accounts for this one's time; null where
+            none does.
+        after_stage: Stage to settle before this finding; null where none comes first.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Rules: one file and one line each, in the guides' order."""
+"""The list of rules, in the order of the optimization guides."""
 
 from __future__ import annotations
 

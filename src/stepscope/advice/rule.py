@@ -24,10 +24,10 @@ class Rule(NamedTuple):
             5 kernels, 6 mixed precision, 7 compilation, 8 several devices, 9 memory
             and run.
         title: What is the matter when it fails.
-        evaluate: Signals and thresholds to a finding; reads nothing else.
-        reads: The signals that it asks for.
-        words: What is said of its findings.
-        pages: Tools that show the numbers behind it, the most telling first.
+        evaluate: Computes the finding from signals and thresholds alone.
+        reads: The signals that the rule asks for.
+        words: The sentences about its findings.
+        pages: Tools that show the numbers it rests on, the most useful first.
     """
 
     id: str

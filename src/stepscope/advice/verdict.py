@@ -1,7 +1,7 @@
 """From an effect per step to a status and a severity: one order for every rule.
 
-Not applicable and an absent input are the rule's own business; what follows them is
-here.
+Each rule itself decides whether it applies and whether its inputs are there; this
+module decides the rest.
 
 Definition: docs/definitions/judging.md#status.
 """
@@ -35,21 +35,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What the steps say about one effect.
 
     Attributes:
-        status: As in `Finding`.
-        severity: As in `Finding`.
-        note: As in `Finding`.
+        status: "fail", "pass" or "cannot_tell".
+        severity: How much a fail matters.
+        note: Stable word for what qualifies the verdict; None where nothing does.
         typical_percent: Median effect as a share of the median step: what the status
             rests on.
         typical_ps: Median effect.
-        share_percent: All effects as a share of all steps, untypical steps included:
-            what the overview shows.
-        effect_ps: Mean effect of a step over the same steps.
-        causes: Its parts, largest first, as shares like `share_percent`.
-        hit: Steps with at least half the threshold.
-        clean: Steps that were judged.
-        resolution_percent: Smallest effect that could have been seen.
-        confidence: Without the record's own grade.
-        unavailable: Why nothing can be said.
+        share_percent: Effects of all steps, untypical ones included, as a share of the
+            time of these steps: what the overview shows.
+        effect_ps: Mean effect of a step, untypical steps included.
+        causes: The effect by cause, largest first, each as a share of the time of all
+            steps.
+        hit: Number of judged steps whose effect is at least half the threshold.
+        clean: Number of steps that were judged.
+        resolution_percent: Smallest effect that could have been seen, as a share of
+            the step.
+        confidence: 0 to 1, before the quality of the record is taken into account.
+        unavailable: Why there is no verdict; None where there is one.
     """
 
     status: Status
@@ -67,7 +69,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: Unavailable | None = None
 
     def facts(self, thresholds: Thresholds) -> tuple[Fact, ...]:
-        """The median effect in time, and the time from which it may be a finding."""
+        """Return the median effect in time, and the time below which it never fails."""
         least = thresholds.smallest_effect.value
         return (
             Fact(name="typical_effect", value=self.typical_ps / PS_PER_US, unit="us"),
@@ -76,12 +78,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def busiest(series: Sequence[StepSeries]) -> StepSeries:
-    """The device that works most (median per step): effects are measured there."""
+    """Choose the device with most work per step (median): the one that is judged."""
     return max(series, key=lambda one: statistics.median(one.working_ps or (0,)))
 
 
 def worst(series: Sequence[StepSeries]) -> StepSeries:
-    """The series with the largest share: hosts in lock step wait for the slowest."""
+    """Choose the series with the largest share: hosts in lock step wait for it."""
     return max(
         series,
         key=lambda one: (
@@ -91,7 +93,7 @@ def worst(series: Sequence[StepSeries]) -> StepSeries:
 
 
 def median_interval(values: Sequence[int]) -> tuple[int, int]:
-    """The 95 % bootstrap interval of a median, without drawing at random.
+    """Return the 95 % bootstrap interval of a median, without drawing at random.
 
     A resample's median is at most the k-th smallest value when at least half of its n
     draws are, and that number of draws is binomial with p = k / n. Exact up to a
@@ -138,7 +140,7 @@ def judge(
     critical: Threshold,
     thresholds: Thresholds,
 ) -> Verdict:
-    """Hold the effect of a series with at least one step against two thresholds."""
+    """Compare the effect of a series with at least one step with two thresholds."""
     effects = series.effect_ps
     step = statistics.median(series.window_ps)
     effect = statistics.median(effects)
@@ -196,7 +198,7 @@ def _status(
         return "cannot_tell", "info", None
     if effect < bar:
         return "pass", "info", "borderline" if interval[1] >= bar else None
-    # A large share that is no finding all the same: the reason must be told.
+    # The share is large and yet no finding: the note gives the reason.
     if effect < smallest:
         return "pass", "info", "short"
     if hit_share < thresholds.steps_share.value:
@@ -216,7 +218,7 @@ def _severity(
 
 
 class _Whole(NamedTuple):
-    """An effect over all closed windows, the untypical ones too."""
+    """An effect over all closed windows, untypical steps included."""
 
     window_ps: int
     parts_ps: dict[str, int]
@@ -254,7 +256,7 @@ def _confidence(
 def _doubtful(
     series: StepSeries, share: float, step: float, warn: Threshold
 ) -> Unavailable:
-    """Why the verdict could be another one: what is unknown, or what was lost."""
+    """Say why the verdict may be wrong: time of unknown cause, or lost records."""
     if share >= warn.value:
         made_up = _percent(series.doubt_ps + series.excess_ps, step)
         return Unavailable(

@@ -7,7 +7,7 @@ title, the threshold, any fact by its name, and
 - `{typical}`: the value, known where it differs much from the share of all time;
 - `{overall}`: the share of all time, known where it reaches the threshold.
 
-Each is written in the unit that suits. `{value:nothing}` says "nothing" of a zero.
+Each number is written in a fitting unit. `{value:nothing}` writes a zero as "nothing".
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from stepscope.advice.finding import Status
 
 __all__ = ["WAITING", "Text", "Texts", "Words"]
 
-#: Sentences, in order. Of the alternatives of each the first is said whose numbers are
-#: all known; where none is, the sentence is left out.
+#: Sentences, in order. Each is a tuple of alternatives, of which the first one whose
+#: numbers are all known is used; where no alternative fits, the sentence is left out.
 Text = tuple[tuple[str, ...], ...]
-#: By status and note; a note without a text of its own is passed over.
+#: (Status, note) → sentences; a note without a text of its own is ignored.
 Texts = dict[tuple[Status, str | None], Text]
 
 
@@ -31,9 +31,9 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     """The words of one rule.
 
     Attributes:
-        texts: What is said of a fail and of a pass.
+        texts: The sentences about a fail and about a pass.
         passed: What is true when the rule passes.
-        causes: The rule's causes and reasons, by their stable words.
+        causes: Stable word of a cause or reason → the words that people read.
     """
 
     texts: Texts

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROGRAMS", "RECORDED", "answer"]
 
-#: Package that a program needs → the program; the first one that is there is run.
+#: Package that a program needs → the program; the first with its package is run.
 PROGRAMS: Final = {
     "torch": "torch_loop.py",
     "jax": "jax_loop.py",
@@ -41,7 +41,7 @@ _ABOUT_RECORDED: Final = (
 
 
 def answer() -> int:
-    """Record a loop here, and explain it and one of an H100; the exit status.
+    """Record a loop here, explain it and one of an H100, and return the exit status.
 
     Raises:
         StepscopeError: The loop failed, or nothing of it was recorded.
@@ -70,7 +70,7 @@ def _record(logdir: Path) -> None:
     level = 1 if program == PROGRAMS["numpy"] else 0
     plan = running.planned(str(logdir), python_tracer_level=level)
     logdir.mkdir()
-    # Beside its recording it is a program like any other, and can be looked at.
+    # The copy beside the recording can be read like any other program.
     script = logdir / program
     shutil.copyfile(_HERE / "demo_programs" / program, script)
     say("recording a small training loop on this machine")
@@ -78,12 +78,12 @@ def _record(logdir: Path) -> None:
     if status or not run_directory(logdir, plan.run).is_dir():
         raise StepscopeError(
             f"the demonstration failed with status {status}. What it needs may not "
-            "work here: its own message stands above"
+            "work here: its own message is above"
         )
 
 
 def _program() -> str:
-    """The script for the framework that is installed in this interpreter."""
+    """Return the script for the framework that is installed in this interpreter."""
     for package, script in PROGRAMS.items():
         if importlib.util.find_spec(package) is not None:
             return script
@@ -116,7 +116,7 @@ def _what_next(logdir: Path, here: Path, gpu: Path) -> list[Line]:
 
 
 def _command() -> str:
-    """How the shell finds this program: by its name, or as it was called now."""
+    """Return how to call this program: by its name, or as it was called now."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m stepscope"

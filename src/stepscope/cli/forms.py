@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["REPORT_FORMS", "SHOW_FORMS"]
 
-#: Of `report`.
+#: Forms of `report`.
 REPORT_FORMS: Final = ("text", "json")
-#: Of `show`.
+#: Forms of `show`.
 SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")

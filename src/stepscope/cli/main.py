@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "Command", "Edge", "main"]
 
-#: Bad usage, bad input, or a defect of this program: no answer was given.
+#: Exit status for bad usage, bad input, or a defect of this program.
 _NO_ANSWER: Final = 2
-#: What shells report for a program that was interrupted.
+#: Exit status that shells report for an interrupted program.
 _INTERRUPTED: Final = 130
 _REPORT_DEFECTS: Final = (
     "this is a defect of stepscope. Set STEPSCOPE_DEBUG=1 for the traceback and "
@@ -68,7 +68,7 @@ class Edge(click.Group):
     """Loads commands by name, and turns whatever goes wrong into one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name all commands, in the order in which a person meets them."""
+        """Name all commands, in the order in which a person needs them."""
         del ctx
         return [command.name for command in COMMANDS]
 
@@ -92,12 +92,12 @@ class Edge(click.Group):
             formatter.write_dl([(command.name, command.help) for command in COMMANDS])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; a reader that has seen enough is no error."""
+        """Run a command; a closed pipe on standard output is no error."""
         try:
             outcome: object = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is still buffered has nowhere to go, and must not raise at exit.
+            # The rest of the buffer cannot be written and must not raise at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         return outcome

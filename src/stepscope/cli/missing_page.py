@@ -17,7 +17,7 @@ _WIDTH: Final = 78
 
 
 def notice(width: int = _WIDTH) -> str | None:
-    """A box of text with the reason and the way out; None where the page is there."""
+    """Return a box with the reason and the way out; None where the page is there."""
     why = why_unbuilt()
     if why is None:
         return None

@@ -18,7 +18,7 @@ __all__ = ["check_free", "deliver", "opened_output"]
 
 
 def check_free(output: str | None, *, force: bool) -> None:
-    """Refuse early what could not be written after all the work.
+    """Refuse, before any work is done, an output that could not be written later.
 
     Raises:
         BadUsage: The file exists and may not be overwritten, or its folder does not
@@ -48,7 +48,7 @@ def deliver(answer: str | bytes, output: str | None) -> None:
 
 @contextmanager
 def opened_output(output: str | None) -> Iterator[BinaryIO]:
-    """Where to write an answer piece by piece; the file appears when it is whole."""
+    """Open a file for an answer in pieces; the file appears when it is complete."""
     if output is None:
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -70,7 +70,7 @@ def opened_output(output: str | None) -> Iterator[BinaryIO]:
 
 
 def _is_special(path: Path) -> bool:
-    """A terminal, a pipe: nothing is lost by writing, and renaming would replace it."""
+    """Return whether the path is a terminal, a pipe or the like, not to be replaced."""
     return path.exists() and not path.is_dir() and not path.is_file()
 
 

@@ -29,7 +29,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def stage(self, what: str) -> None:
-        """Say what is done next; the stage before is finished."""
+        """Announce the next stage; the previous one is finished."""
         with self._lock:
             self._done += 1
             self._what = what
@@ -41,7 +41,7 @@ class Progress:
     def appear(self) -> None:
         """Draw the bar from now on."""
         from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-        from rich.progress import (  # noqa: PLC0415 - likewise
+        from rich.progress import (  # noqa: PLC0415 - only when something is drawn
             BarColumn,
             Progress,
             TextColumn,
@@ -70,7 +70,7 @@ class Progress:
 
 @contextlib.contextmanager
 def progress(stages: int) -> Iterator[Progress]:
-    """Show the stages of the work inside, where a person sits before it."""
+    """Show the stages of the work inside the block, on a terminal only."""
     shown = Progress(stages)
     if not sys.stderr.isatty():
         yield shown

@@ -24,13 +24,13 @@ __all__ = ["answer", "composed", "show"]
 
 
 def answer(paths: Sequence[str], *, form: str, output: str | None, force: bool) -> int:
-    """Report on one profile; the exit status.
+    """Report on one profile, and return the exit status.
 
     Args:
-        paths: As the command line gave them.
+        paths: Paths as given on the command line.
         form: One of `REPORT_FORMS`.
         output: File to write; standard output where None.
-        force: Overwrite that file.
+        force: Whether to overwrite that file.
     """
     if form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", form, REPORT_FORMS)
@@ -44,14 +44,14 @@ def answer(paths: Sequence[str], *, form: str, output: str | None, force: bool) 
 
 
 def composed(paths: Sequence[str]) -> Document:
-    """All that a report says of one profile; how far that is, shown meanwhile."""
+    """Compute everything that a report needs, and show the progress meanwhile."""
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
         return compose(open_profile(*paths), shown)
 
 
 def show(lines: Sequence[Line], output: str | None = None) -> None:
-    """Write a page of text: in colours where a person looks at it."""
+    """Write a page of text; in colours on a terminal."""
     if output is None and is_terminal():
         draw(lines)
     else:

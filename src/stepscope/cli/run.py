@@ -28,10 +28,10 @@ __all__ = ["answer", "planned", "recorded"]
 
 
 def planned(logdir: str, **choices: Any) -> RunPlan:
-    """A plan for a run that begins now.
+    """Make a plan for a run that begins now.
 
     Raises:
-        BadUsage: It cannot be followed.
+        BadUsage: The choices contradict each other or cannot be met.
     """
     return RunPlan(
         logdir=str(Path(logdir).absolute()),
@@ -42,7 +42,7 @@ def planned(logdir: str, **choices: Any) -> RunPlan:
 
 
 def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
-    """Run the program, then say what was recorded; the program's exit status."""
+    """Run the program, report what was recorded, and return the program's status."""
     arguments = resolve(command)
     say(f"recording into {plan.logdir}, run {plan.run}")
     status = recorded(arguments, plan)
@@ -53,7 +53,7 @@ def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
 
 
 def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
-    """Run a program and settle what its processes recorded; its exit status."""
+    """Run a program, finish what its processes recorded, and return its status."""
     _warn_if_unwritable(plan.logdir)
     notes = tempfile.mkdtemp(prefix="stepscope-run-")
     try:
@@ -70,7 +70,7 @@ def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
 
 
 def _warn_if_unwritable(logdir: str) -> None:
-    """Say early what would be lost: the program itself runs all the same."""
+    """Warn before the program starts that nothing will be recorded."""
     try:
         Path(logdir).mkdir(parents=True, exist_ok=True)
         is_writable = os.access(logdir, os.W_OK | os.X_OK)
@@ -92,7 +92,7 @@ def _holds_traces(directory: Path) -> bool:
 
 
 def _is_empty(directory: Path) -> bool:
-    """Whether a run holds nothing that ever began."""
+    """Return whether a run holds no event."""
     from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
 
     profile = open_profile(directory)
@@ -104,7 +104,7 @@ def _is_empty(directory: Path) -> bool:
 
 
 def _report(directory: Path) -> None:
-    """Print the report where it does not mix with the program's own output."""
+    """Print the report on standard error, apart from the program's own output."""
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
     )

@@ -26,12 +26,12 @@ __all__ = ["answer"]
 
 #: The tool that the first page shows.
 _FIRST: Final = "overview_page"
-#: Addresses that stand for every one of the machine.
+#: Addresses that mean every address of the machine → one to open in a browser.
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
 def answer(logdir: str, *, host: str, port: int) -> int:
-    """Serve until interrupted; the exit status."""
+    """Serve until interrupted, and return the exit status."""
     store = Store(source_of(logdir))
     server = listen(host, port, _not_yet)
     with server:
@@ -41,7 +41,7 @@ def answer(logdir: str, *, host: str, port: int) -> int:
         )
         try:
             click.echo(_greeting(logdir, host, server, policy))
-            # Whoever starts it wants to see that run: it is read while a browser opens.
+            # The newest run is most likely wanted: it is read while a browser opens.
             Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
             server.serve_forever()
         except KeyboardInterrupt:
@@ -53,7 +53,7 @@ def answer(logdir: str, *, host: str, port: int) -> int:
 def _end_now() -> NoReturn:
     """End the process without waiting for computations, as the interpreter would.
 
-    Nothing of the server's has to be put in order: what it keeps, it keeps in memory.
+    The server needs no cleaning up: it keeps everything in memory.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -71,14 +71,15 @@ def _greeting(logdir: str, host: str, server: Server, policy: Policy) -> str:
     name = f"[{shown}]" if ":" in shown else shown
     token = "" if policy.token is None else f"?token={policy.token}"
     lines = [
-        f"stepscope shows {logdir} at http://{name}:{server.port}/{token}",
+        f"Showing {logdir} at http://{name}:{server.port}/{token}",
         "Ctrl-C ends it.",
     ]
     if policy.token is not None:
         lines.insert(
             1,
-            "Others reach this address: keep it to yourself, it is the key. From "
-            "another machine, put this one's name or address in its place.",
+            "Other machines reach this server. Keep the address secret: it holds the "
+            "key. From another machine, replace the host by this machine's name or "
+            "address.",
         )
     missing = notice(text_width())
     if missing is not None:

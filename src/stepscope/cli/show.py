@@ -37,24 +37,24 @@ if TYPE_CHECKING:
 
 __all__ = ["PRODUCERS", "Request", "answer"]
 
-#: A table was asked for and there is none: the answer is "no".
+#: Exit status where the tool has no answer about this profile.
 _NO: Final = 1
-#: Forms that leave the screen: nothing is thinned out for it.
+#: Forms for files and programs: they get all rows and points.
 _EXPORTS: Final = frozenset({"csv", "parquet"})
 _CLOSELY: Final = (
     "One op closely, its calls, kernels, copies and what dominates: --op NAME, or all "
     "below a path: --scope PREFIX."
 )
-#: Forms that are no text.
+#: Binary forms.
 _BYTES: Final = frozenset({"parquet", "pprof"})
-#: Option of a tool that looks at all hosts to say something about some of them.
+#: Option of tools that read all hosts to answer about some of them.
 _HOSTS: Final = "hosts"
-#: Whose own numbers a tool can give.
+#: Producers whose own numbers a tool can give.
 PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
 class Request(NamedTuple):
-    """The command line of `show`, read."""
+    """The parsed command line of `show`."""
 
     tool: str
     paths: tuple[str, ...]
@@ -67,7 +67,7 @@ class Request(NamedTuple):
 
 
 def answer(request: Request) -> int:
-    """Run the tool and deliver what it found; the exit status."""
+    """Run the tool, write what it found, and return the exit status."""
     tool = _checked(request)
     with progress(stages=2) as shown:
         shown.stage("Reading")
@@ -94,12 +94,12 @@ def answer(request: Request) -> int:
 
 
 def _checked(request: Request) -> Tool:
-    """Refuse what cannot be done before anything is read."""
+    """Find the tool, and refuse what cannot be done before anything is read."""
     tool = find_tool(request.tool)
     if request.form not in SHOW_FORMS:
         raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)
     if request.form in _BYTES and request.output is None:
-        message = f"{request.form} is no text for a terminal; add -o FILE"
+        message = f"{request.form} is not text for a terminal; add -o FILE"
         raise BadUsage(message)
     if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
         message = f"pprof is a form of model_views; {tool.name} has no such form"
@@ -119,9 +119,9 @@ def _checked(request: Request) -> Tool:
 
 
 def _options(request: Request, tool: Tool) -> dict[str, object]:
-    """The options that the tool has, and all points where a table is exported.
+    """Return the options that the tool has, and ask for all points in an export.
 
-    A tool that a producer answers no differently is asked for its own numbers.
+    A tool that has no numbers of the producer gives its own.
     """
     known = tool.options.__struct_fields__
     chosen = dict(request.options)
@@ -161,7 +161,7 @@ def _written(
 
 
 def _of_the_run(profile: ProfileData) -> list[str]:
-    """Warnings that are about no single host, each once."""
+    """Return the warnings about the run as a whole, each once."""
     return list(
         dict.fromkeys(
             doubt.message
@@ -178,7 +178,7 @@ def _on_screen(
     title: str,
     found: dict[str, pl.DataFrame],
 ) -> str:
-    """One table, or the page of a result whose tables belong together."""
+    """Write one table, or the page of a result whose tables belong together."""
     width = page_width()
     if isinstance(result, OpDetailResult) and request.table is None:
         return text_op.render(result, title=title, others=list(found), width=width)

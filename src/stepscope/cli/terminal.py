@@ -34,26 +34,26 @@ _STYLES: Final = {
 
 
 def is_terminal() -> bool:
-    """A person is looking at standard output."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def page_width() -> int:
-    """Characters in a line of a table."""
+    """Return the number of characters in a line of a table."""
     if not is_terminal():
         return _PIPE_WIDTH
     return max(shutil.get_terminal_size((_WIDEST, 24)).columns, _NARROWEST)
 
 
 def text_width() -> int:
-    """Characters in a line of a page of text."""
+    """Return the number of characters in a line of a page of text."""
     return min(page_width(), _WIDEST)
 
 
 def draw(lines: Iterable[Line]) -> None:
     """Write styled lines to the terminal."""
     from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-    from rich.text import Text  # noqa: PLC0415 - likewise
+    from rich.text import Text  # noqa: PLC0415 - only when something is drawn
 
     console = Console(highlight=False, soft_wrap=True)
     for one in lines:

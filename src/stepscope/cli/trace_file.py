@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-#: Traces repeat themselves so much that little effort takes off most.
+#: Level of compression: traces are so repetitive that a low one removes most bytes.
 _EFFORT: Final = 5
 
 

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts"]
 
-#: Options that say how much of a long table a screen is given; a file is given all.
+#: Options that limit long tables on a screen; a file gets all rows.
 LIMITS: Final = frozenset({"points", "most_calls"})
 
-#: Stages that `compose` announces.
+#: Number of stages that `compose` announces.
 STAGES: Final = 2 + len(REPORTED)
 
 
 class Stages(Protocol):
-    """Whoever wants to know what is being done."""
+    """A receiver of progress."""
 
     def stage(self, what: str) -> None:
-        """Say what is done next; the stage before is finished."""
+        """Announce the next stage; the previous one is finished."""
 
 
 def compose(profile: ProfileData, shown: Stages) -> Document:
-    """Ask each tool of a report once, and every rule."""
+    """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
     found = answers(profile, REPORTED, begun=lambda tool: shown.stage(tool.title))
     shown.stage("Findings")
@@ -52,7 +52,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
 
 
 def describe(profile: ProfileData) -> Profile:
-    """What the profile is of."""
+    """Return run, hosts and devices of a profile."""
     return Profile(
         run=profile.run,
         hosts=profile.hosts,
@@ -63,7 +63,7 @@ def describe(profile: ProfileData) -> Profile:
 
 
 def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
-    """All rows of `quality`, and what the derivations noticed."""
+    """Return all rows of `quality`, and the doubts of the derivations."""
     return tuple(
         Doubt(host=host, **msgspec.structs.asdict(note))
         for host in profile.hosts

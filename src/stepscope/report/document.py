@@ -20,7 +20,7 @@ from stepscope.unavailable import Missing, Unavailable
 
 __all__ = ["REPORTED", "Device", "Document", "Doubt", "Envelope", "Profile"]
 
-#: Tools whose results a report is made of → the field of `Document` that has them.
+#: Tool whose result a report needs → the field of `Document` with that result.
 REPORTED: Final = {
     "overview_page": "overview",
     "input_pipeline_analyzer": "input_pipeline",
@@ -36,12 +36,13 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """An accelerator that the capture listed.
 
     Attributes:
-        host: Its host.
-        device: Ordinal.
+        host: Name of the host that the device belongs to.
+        device: Ordinal of the device on its host.
         type: "GPU", "TPU" or another kind.
-        name: Product name; null where not recorded.
-        compute_capability: `major.minor`; null where not recorded.
-        activities: How much work was recorded on it, in pieces.
+        name: Product name; null where it was not recorded.
+        compute_capability: Compute capability as `major.minor`; null where it was not
+            recorded.
+        activities: Number of activities (kernels, copies, …) recorded on the device.
     """
 
     host: str
@@ -61,7 +62,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
-    """One doubt about a recording (a row of `quality`); without host of the run."""
+    """One doubt about a recording (a row of `quality`); `host` is null for the run."""
 
     host: str | None
     kind: str
@@ -78,14 +79,14 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
 
     Attributes:
-        schema: Number of this shape.
+        schema: Version of this envelope's fields.
         tool: Name of the tool.
-        profile: Where the numbers come from.
-        unavailable: Why there is no answer at all.
-        missing: Null fields with their reasons.
+        profile: Run, hosts and devices that the numbers come from.
+        unavailable: Why the tool has no answer; null where it has one.
+        missing: Null fields of the result, each with the reason.
         quality: Doubts about the recording.
-        inputs: What was read, counted.
-        data: The result; null where `unavailable` says why.
+        inputs: Numbers of the events and rows that the tool read.
+        data: The result; null where `unavailable` gives the reason.
     """
 
     schema: int = 1
@@ -102,19 +103,19 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report of one profile says.
 
     Attributes:
-        profile: Where the numbers come from.
-        overview: Result of the tool of that name, or why there is none.
-        ops: Likewise, `framework_op_stats`.
-        kernels: Likewise, `kernel_stats`.
-        input_pipeline: Likewise, `input_pipeline_analyzer`.
-        memory: Likewise, `memory_profile`.
-        tf_data: Likewise, `tf_data_bottleneck_analysis`.
-        inference: Likewise, `inference_profile`.
-        findings: In the order in which to act.
+        profile: Run, hosts and devices that the numbers come from.
+        overview: Result of `overview_page`, or why there is none.
+        ops: Result of `framework_op_stats`, or why there is none.
+        kernels: Result of `kernel_stats`, or why there is none.
+        input_pipeline: Result of `input_pipeline_analyzer`, or why there is none.
+        memory: Result of `memory_profile`, or why there is none.
+        tf_data: Result of `tf_data_bottleneck_analysis`, or why there is none.
+        inference: Result of `inference_profile`, or why there is none.
+        findings: The findings in the order in which to act on them.
         quality: Doubts about the recording.
         silent_device: What points at a device whose work was not recorded; null where
             there is no such sign.
-        frameworks: Whose names the ops bear; empty where none is recognised.
+        frameworks: Frameworks that the ops come from; empty where none is recognised.
     """
 
     profile: Profile
@@ -132,5 +133,5 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
-        """The results by the names of their tools."""
+        """Return the results by the names of their tools."""
         return {tool: getattr(self, field) for tool, field in REPORTED.items()}

@@ -1,7 +1,7 @@
 """Lines of text with roles, and the small drawings that a page of text is made of.
 
-A role says what a piece of text is; whoever draws the page decides what that looks
-like. Joined without roles the page reads the same.
+A role says what a piece of text is; the code that draws the page decides what that
+looks like. Without roles the text of the page is complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LEVELS: Final = "▁▂▃▄▅▆▇█"
 
 
 class Piece(NamedTuple):
-    """A piece of one line and what it is."""
+    """A piece of one line, with its role."""
 
     text: str
     role: Role = "plain"
@@ -50,23 +50,23 @@ Line = tuple[Piece, ...]
 
 
 def line(*pieces: Piece | str) -> Line:
-    """A line from pieces and plain texts."""
+    """Make a line from pieces and plain texts."""
     return tuple(Piece(one) if isinstance(one, str) else one for one in pieces)
 
 
 def more(command: str) -> Line:
-    """The line that leads from a summary to all of it."""
+    """Make the line that names the command for the rest of a summary."""
     return line(Piece("  more: ", "dim"), Piece(command, "code"))
 
 
 def plain_text(lines: Iterable[Line]) -> str:
-    """The page without roles; no line ends in blanks."""
+    """Return the page without roles; no line ends in blanks."""
     written = ("".join(piece.text for piece in one).rstrip() for one in lines)
     return "\n".join(written) + "\n"
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of `share` (0 to 1) of the width, in eighths; what exists is seen."""
+    """Draw `share` (0 to 1) of the width in eighths; what is not zero is visible."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -74,9 +74,9 @@ def bar(share: float, width: int) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> tuple[str, int]:
-    """Heights from zero to the largest value, and how many values a mark stands for.
+    """Draw values as heights from zero to the largest, and return values per mark.
 
-    Where a mark stands for several, it shows the largest of them.
+    A mark for several values shows the largest of them.
     """
     if not values:
         return "", 1
@@ -93,12 +93,12 @@ def sparkline(values: Sequence[float], width: int) -> tuple[str, int]:
 
 
 def cut(text: str, width: int) -> str:
-    """At most `width` characters; an ellipsis shows that there was more."""
+    """Cut a text to at most `width` characters; an ellipsis marks the cut."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def cut_middle(text: str, width: int) -> str:
-    """At most `width` characters of a name whose both ends tell it from others."""
+    """Cut a name to at most `width` characters in its middle: both ends identify it."""
     if len(text) <= width or width < 5:
         return cut(text, width)
     head = (width - 1) // 2
@@ -106,7 +106,7 @@ def cut_middle(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int, *, indent: int, role: Role = "plain") -> list[Line]:
-    """A text in lines of at most `width` characters, indented."""
+    """Wrap a text into indented lines of at most `width` characters."""
     # A number and its unit stay on one line.
     tied = _MEASURE.sub("\\1\u00a0\\2", text)
     lines = textwrap.wrap(
@@ -126,7 +126,7 @@ def table(
     stretch: int,
     indent: int = 2,
 ) -> list[Line]:
-    """Columns two blanks apart; the column `stretch` gives way where room is short."""
+    """Lay out columns two blanks apart; `stretch` is shortened where room is short."""
     widths = [
         max(len(row[column]) for row in (header, *body))
         for column in range(len(header))

@@ -1,4 +1,4 @@
-"""Results and findings as plain values: what JSON and tables have in common."""
+"""Results and findings as plain values, from which JSON and tables are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars.selectors as cs
 
 __all__ = ["EXACT_INTEGER", "Plain", "plain", "rows"]
 
-#: Readers of JSON keep integers exactly up to here; above they travel as text
+#: Readers of JSON keep integers exactly up to here; larger ones are written as text
 #: (docs/definitions/times-and-values.md#the-json-of-an-answer).
 EXACT_INTEGER: Final = 2**53
 
@@ -22,12 +22,12 @@ Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | 
 
 
 def plain(value: object) -> Plain:
-    """Structs become objects, frames lists of rows, NaN and infinity null.
+    """Turn structs into objects, frames into lists of rows, NaN and infinity into null.
 
     Raises:
-        TypeError: A value has no form in JSON; results are made of those that have.
+        TypeError: A value has no form in JSON; no result may hold one.
     """
-    # Nearly all values of a large result are floats, or exactly of one of these types.
+    # Nearly all values of a large result are of exactly one of these types.
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     kind = type(value)
@@ -48,14 +48,14 @@ def plain(value: object) -> Plain:
 def _object(value: msgspec.Struct | dict[object, object]) -> Plain:
     members = value if isinstance(value, dict) else msgspec.structs.asdict(value)
     return {
-        # The call is dear where a hundred thousand numbers stay as they are.
+        # A call for each of a hundred thousand unchanged numbers would be slow.
         str(name): one if type(one) is float and math.isfinite(one) else plain(one)
         for name, one in members.items()
     }
 
 
 def rows(frame: pl.DataFrame) -> list[Plain]:
-    """The rows of a frame as objects; nested columns stay nested."""
+    """Return the rows of a frame as objects; nested columns stay nested."""
     found = _finite(frame)
     unlike = _unlike_json(found)
     columns = [
@@ -76,7 +76,7 @@ def _finite(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unlike_json(frame: pl.DataFrame) -> frozenset[str]:
-    """Columns whose cells JSON cannot hold as they are."""
+    """Return the columns whose cells JSON cannot hold as they are."""
     made_of_more = frame.select(cs.nested() | cs.temporal() | cs.decimal()).columns
     if not frame.height:
         return frozenset(made_of_more)

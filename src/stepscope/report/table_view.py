@@ -17,13 +17,13 @@ def arranged(
     sort: str | None = None,
     descending: bool = False,
 ) -> pl.DataFrame:
-    """The flat table with the rows that hold a text, in the order of a column.
+    """Return the flat table with the rows that hold a text, sorted by a column.
 
     Unknown values come last in both orders; equal ones keep the table's own order.
 
     Args:
         frame: A table of a result.
-        holding: Some text cell of a row holds this, upper and lower case alike; empty
+        holding: Text that a cell of the row must hold, in upper or lower case; empty
             for all rows.
         sort: Name of a column of the flat table; None for the table's own order.
         descending: Largest first.

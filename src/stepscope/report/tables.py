@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["SUMMARY", "choose", "flat", "name_of_main", "tables"]
 
-#: The table of all values that stand alone.
+#: Name of the table of all single values.
 SUMMARY: Final = "summary"
-#: What a result's main table is called, most telling first.
+#: Names that a result's main table may have; the first that exists is the main one.
 _MAIN: Final = ("rows", "workers", "steps")
 
 
 def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
-    """Every list of rows in a result by its field name, and the lone values.
+    """Return every list of rows in a result by its field name, and the single values.
 
     Nested fields are joined by dots. Rows inside of rows are a table of their own,
-    whose first column is the number of the row that they stand in, from 0. Lone values
-    stand in one table of the columns `field` and `value`; both are text, an unknown
-    value is null.
+    whose first column is the number of the outer row, from 0. Single values are in one
+    table with the columns `field` and `value`; both are text, an unknown value is null.
     """
     found: dict[str, pl.DataFrame] = {}
     lone: list[tuple[str, str | None]] = []
@@ -48,7 +47,7 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
 
 
 def choose(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
-    """The table asked for, or the main one where no name is given."""
+    """Return the table of a name, or the main one where no name is given."""
     name = name or name_of_main(found)
     if name not in found:
         raise BadUsage.unknown_name("table", name, found)
@@ -56,12 +55,12 @@ def choose(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
 
 
 def name_of_main(found: dict[str, pl.DataFrame]) -> str:
-    """The table that is shown when none is asked for."""
+    """Return the name of the table that is shown when none is asked for."""
     return next((main for main in _MAIN if main in found), next(iter(found)))
 
 
 def flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame without nested columns: structs widen it, lists become text."""
+    """Remove nested columns: a struct becomes several columns, a list becomes text."""
     while any(isinstance(dtype, pl.Struct) for dtype in frame.dtypes):
         frame = pl.DataFrame([part for one in frame for part in _widened(one)])
     return frame.with_columns(
@@ -82,7 +81,7 @@ def _widened(series: pl.Series) -> list[pl.Series]:
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """Fields of structs and objects, down to what is a table or a lone value."""
+    """Yield fields of structs and objects, down to tables and single values."""
     if isinstance(value, msgspec.Struct):
         names = [(name, getattr(value, name)) for name in value.__struct_fields__]
     elif isinstance(value, dict):
@@ -97,7 +96,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 def _with_rows_inside(
     name: str, rows: Sequence[msgspec.Struct | dict[str, object]]
 ) -> dict[str, pl.DataFrame]:
-    """A list of rows, and the lists of rows that stand in its fields."""
+    """Yield a list of rows, and the lists of rows in its fields."""
     outer: list[dict[str, Plain]] = []
     inner: dict[str, list[dict[str, Plain]]] = {}
     for number, row in enumerate(rows):

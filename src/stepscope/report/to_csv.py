@@ -10,15 +10,15 @@ from stepscope.report.tables import flat
 
 __all__ = ["render"]
 
-#: A spreadsheet takes such a cell for a formula.
+#: First characters of a cell that a spreadsheet takes for a formula.
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 def render(frame: pl.DataFrame) -> str:
-    """Header, then one line per row; an unknown value is an empty cell.
+    """Write a header, then one line per row; an unknown value is an empty cell.
 
-    A text that begins like a formula and is no number gets an apostrophe before it.
+    A text that begins like a formula and is no number is preceded by an apostrophe.
 
     Definition: docs/definitions/times-and-values.md#csv.
     """

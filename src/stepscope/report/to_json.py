@@ -1,6 +1,6 @@
 """JSON of a tool's answer and of a whole report.
 
-Never NaN or infinity; integers that readers would round travel as text.
+It never holds NaN or infinity; integers that readers would round are written as text.
 
 Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
 """
@@ -27,7 +27,7 @@ __all__ = [
     "render_envelope",
 ]
 
-#: Fields of a result that stand beside its data, not in it.
+#: Fields of a result that the envelope has beside `data`, not in it.
 _AROUND: Final = frozenset({"missing", "inputs", "quality"})
 
 
@@ -38,7 +38,7 @@ def envelope(
     profile: Profile,
     quality: tuple[Doubt, ...],
 ) -> Envelope:
-    """Put a result, or the reason for its absence, into its circumstances."""
+    """Put a result, or the reason for its absence, into an envelope."""
     absent = result if isinstance(result, Unavailable) else None
     return Envelope(
         tool=tool,
@@ -52,7 +52,7 @@ def envelope(
 
 
 def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
-    """Doubts that a tool had about the run as a whole."""
+    """Return the doubts that a tool had about the run as a whole."""
     return tuple(
         Doubt(host=None, **msgspec.structs.asdict(note))
         for note in getattr(result, "quality", ())
@@ -60,12 +60,12 @@ def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
 
 
 def render_envelope(answer: Envelope) -> bytes:
-    """One object, two blanks of indentation, one newline at the end."""
+    """Write one JSON object, indented by two blanks, with one newline at the end."""
     return _written(plain_envelope(answer))
 
 
 def render_document(document: Document) -> bytes:
-    """The envelopes of all tools without their repetitions, and the findings."""
+    """Write the envelopes of all tools, what they share once, and the findings."""
     tools: dict[str, Plain] = {}
     for name, result in document.tools.items():
         answer = envelope(
@@ -87,7 +87,7 @@ def render_document(document: Document) -> bytes:
 
 
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:
-    """The envelope as values that JSON is made of."""
+    """Return the envelope as values that JSON is made of."""
     data: Plain = None
     if answer.data is not None:
         names = (name for name in answer.data.__struct_fields__ if name not in _AROUND)

@@ -10,7 +10,7 @@ __all__ = ["render"]
 
 
 def render(frame: pl.DataFrame) -> bytes:
-    """The whole file; an object without any field, which Parquet lacks, is unknown."""
+    """Write the file; an object without fields, which Parquet lacks, becomes null."""
     writable = frame.with_columns(
         _writable(pl.col(name), dtype).alias(name)
         for name, dtype in frame.schema.items()
@@ -22,7 +22,7 @@ def render(frame: pl.DataFrame) -> bytes:
 
 
 def _has_empty(dtype: object) -> bool:
-    """Whether a type holds an object without fields, at any depth."""
+    """Return whether a type holds an object without fields, at any depth."""
     if isinstance(dtype, pl.Struct):
         return not dtype.fields or any(_has_empty(one.dtype) for one in dtype.fields)
     return isinstance(dtype, pl.List) and _has_empty(dtype.inner)

@@ -23,7 +23,7 @@ _NUMBER: Final = 0
 _SIZED: Final = 2
 #: `file.py:12 function` and `file.py:12`.
 _LINE: Final = re.compile(r"(?P<file>\S.*?):(?P<line>\d+)(?: (?P<function>.+))?")
-#: Columns that a profile is made of.
+#: Columns of a view that a pprof profile needs.
 _NEEDED: Final = ("self_us", "total_us")
 
 
@@ -41,17 +41,17 @@ class _Texts:
 
 
 def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> bytes:
-    """One sample per node that cost something itself, with the nodes above it.
+    """Write one sample per node with time of its own, and the nodes above it.
 
     Sample types are `time/microseconds` and, where any node has operations,
     `flops/count`. pprof has no unknown values: a node whose operations are not known
     counts none, which the profile's comments say. Times are rounded so that their sum
-    stays the sum.
+    is kept.
 
     Args:
         rows: Rows of a view, depth first.
-        view: Which one; names of `scope` are paths, of which a location is the last
-            part.
+        view: Name of the view; names in `scope` are paths, whose last part becomes the
+            location.
         comments: Texts to put into the profile.
 
     Raises:

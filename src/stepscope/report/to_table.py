@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_ROWS", "reasons", "render", "render_unavailable"]
 
-#: Rows shown unless the whole table is asked for in another format.
+#: Largest number of rows on a screen; other formats have all.
 MOST_ROWS: Final = 50
 _NARROWEST_TEXT: Final = 24
 _WIDEST_TEXT: Final = 48
@@ -43,15 +43,15 @@ def render(
     width: int,
     hint: str = "",
 ) -> str:
-    """The table, then the rows, columns and tables that are not in it.
+    """Write the table, then name the rows, columns and tables that were left out.
 
     Args:
         frame: The table.
-        title: What it is.
-        missing: Why columns are null.
+        title: Heading of the table.
+        missing: Reasons why columns are null.
         others: Names of the result's other tables.
-        width: Characters in a line.
-        hint: How to see more of what is in it.
+        width: Number of characters in a line.
+        hint: How to see more of a row.
     """
     widened = flat(frame)
     shown = widened.head(MOST_ROWS)
@@ -65,7 +65,7 @@ def render(
 
 
 def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
-    """Why there is no table, and what to do."""
+    """Write why there is no table, and what to do."""
     return plain_text(
         [
             line(Piece(title, "heading")),
@@ -78,7 +78,7 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
 
 
 def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
-    """The columns that fit, the telling ones first; in the order of the table."""
+    """Choose the columns that fit, important ones first; keep the table's order."""
     texts = [name for name in frame.columns if frame.schema[name] == pl.String]
     # Names are long and are what people look for, and copy.
     named = [name for name in ("name", "kernel_name") if name in texts]
@@ -105,7 +105,7 @@ def _body(frame: pl.DataFrame, width: int) -> list[Line]:
     align: list[Align] = [">" if dtype.is_numeric() else "<" for dtype in frame.dtypes]
     columns = [[_cell(value) for value in frame[name]] for name in frame.columns]
     texts = [at for at, dtype in enumerate(frame.dtypes) if dtype == pl.String]
-    # The longest text gives way where all do not fit.
+    # The longest text is shortened where not all columns fit.
     longest = max(
         texts or range(len(columns)),
         key=lambda at: max((len(cell) for cell in columns[at]), default=0),
@@ -154,7 +154,7 @@ def _left_out(
 
 
 def reasons(missing: Sequence[Missing], width: int) -> list[Line]:
-    """Each reason once, with the fields that it explains."""
+    """Write each reason once, with the fields that it explains."""
     fields: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in missing:
         fields[one.reason, one.remedy].append(one.field)

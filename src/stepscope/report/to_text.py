@@ -53,7 +53,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
 def render(
     document: Document, *, width: int, sections: tuple[Section, ...] = SECTIONS
 ) -> list[Line]:
-    """The sections that have something to say, in lines of at most `width`.
+    """Write the sections that are not empty, in lines of at most `width`.
 
     Names of ops and kernels are shortened to fit; commands to copy are not.
     """

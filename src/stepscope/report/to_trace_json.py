@@ -1,9 +1,8 @@
 """A trace as Chrome trace events JSON, written piece by piece.
 
-The format is that of the Trace Event Format document of the Chromium project, in its
-JSON object form. The object has the fields of every tool's answer, and beside them
-`displayTimeUnit` and `traceEvents`, so that it is both: an answer, and a file that
-viewers of such traces load.
+The format is the JSON object form of the Chromium project's Trace Event Format. The
+object has the fields of every tool's answer and also `displayTimeUnit` and
+`traceEvents`, so that it is both an answer and a file that trace viewers load.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["render_piece", "write_trace"]
 #: Times are written in µs with as many digits as picoseconds need.
 _PS_PER_US: Final = 1_000_000
 _DIGITS: Final = 6
-#: What the arrows are called, and their category.
+#: Name and category of the arrows.
 _FLOW: Final = '"name":"launch","cat":"launch"'
 
 
@@ -43,13 +42,13 @@ def write_trace(
     spans: Iterable[HostSpans],
     write: Callable[[bytes], object],
 ) -> None:
-    """Write the whole trace; what is held at any time is one piece.
+    """Write the whole trace, holding one piece in memory at a time.
 
     Args:
-        answer: The tool's answer with its circumstances.
+        answer: The tool's answer in its envelope.
         hosts: Names and numbers of processes and threads.
-        spans: Everything there is to draw.
-        write: Takes the bytes, in order.
+        spans: All spans to draw.
+        write: Receives the bytes, in order.
     """
     head = msgspec.json.encode(
         {**plain_envelope(answer), "displayTimeUnit": "ns", "traceEvents": []}
@@ -71,12 +70,12 @@ def write_trace(
 
 
 def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> bytes:
-    """The events of a piece, one a line, joined by commas.
+    """Write the events of a piece, one per line, joined by commas.
 
     Args:
         piece: Some spans.
-        names: Name by code, as JSON.
-        categories: Category by number, as JSON.
+        names: Code → name, as JSON.
+        categories: Number → category, as JSON.
     """
     if not len(piece.process):
         return b""
@@ -104,7 +103,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
 
 
 def _event() -> pl.Expr:
-    """One line: a slice, an instant where it has no length, a sample of a counter."""
+    """Write a line: a slice, an instant if its length is zero, or a counter sample."""
     phase = (
         pl.when(pl.col("counter") & pl.col("args").is_not_null())
         .then(pl.lit('{"ph":"C","pid":'))
@@ -136,7 +135,7 @@ def _event() -> pl.Expr:
 
 
 def _microseconds(column: str) -> pl.Expr:
-    """Exact decimals: µs and six digits, which are picoseconds."""
+    """Write picoseconds as exact decimals: µs with six digits."""
     size = pl.col(column).abs()
     return pl.concat_str(
         pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit("")),
@@ -149,7 +148,7 @@ def _microseconds(column: str) -> pl.Expr:
 def _flow_lines(
     frame: pl.DataFrame, at: NDArray[np.int64], number: NDArray[np.int64], start: str
 ) -> str:
-    """One end of each arrow; it hangs on the slice that begins there."""
+    """Write one end of each arrow; it is tied to the slice that begins there."""
     if not len(at):
         return ""
     ends = frame.select("process", "thread", "start_ps")[at].with_columns(
@@ -173,9 +172,9 @@ def _flow_lines(
 
 
 def _arguments(told: Arguments, counter: NDArray[np.bool_]) -> pl.Series:
-    """By span: its values as members of an object; null where it has none.
+    """Write each span's values as members of an object; null where it has none.
 
-    A sample of a counter is drawn by its numbers, so that only those are given.
+    A counter's sample is drawn from its numbers, so only those are written.
     """
     spans = pl.DataFrame({"span": np.arange(len(counter), dtype=np.int32)})
     pairs = pl.DataFrame({"span": told.span, "kind": told.kind, "pair": _pairs(told)})
@@ -189,7 +188,7 @@ def _arguments(told: Arguments, counter: NDArray[np.bool_]) -> pl.Series:
 
 
 def _pairs(told: Arguments) -> pl.Series:
-    """`"key":value` of each value."""
+    """Write `"key":value` for each value."""
     keys = _escaped(told.keys).gather(told.key)
     value = pl.Series([None] * len(told.key), dtype=pl.String)
     for kind, text in (
@@ -207,7 +206,7 @@ def _pairs(told: Arguments) -> pl.Series:
 
 
 def _integers(values: NDArray[np.int64]) -> pl.Series:
-    """Integers that readers of JSON would round travel as text."""
+    """Write integers; as text where readers of JSON would round them."""
     text = pl.Series(values).cast(pl.String)
     exact = pl.Series((values <= EXACT_INTEGER) & (values >= -EXACT_INTEGER))
     return text.zip_with(exact, '"' + text + '"')
@@ -220,21 +219,21 @@ def _unsigned(values: NDArray[np.int64]) -> pl.Series:
 
 
 def _reals(values: NDArray[np.int64]) -> pl.Series:
-    """The shortest digits that give the number back; NaN and infinity as text."""
+    """Write the shortest digits that give the number back; NaN and infinity as text."""
     numbers = values.view(np.float64)
     text = pl.Series(numbers).cast(pl.String)
     return text.zip_with(pl.Series(np.isfinite(numbers)), '"' + text + '"')
 
 
 def _escaped(texts: Iterable[str | None]) -> pl.Series:
-    """Each text as JSON."""
+    """Write each text as JSON."""
     return pl.Series(
         [msgspec.json.encode(text or "").decode() for text in texts], dtype=pl.String
     )
 
 
 def _metadata(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
-    """Names and order of processes and threads."""
+    """Write names and order of processes and threads."""
     order = 0
     for host in hosts:
         rows = host.timeline.sections.iter_rows(named=True)

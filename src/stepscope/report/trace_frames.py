@@ -1,6 +1,6 @@
 """Tiles and arrows of the timeline as the columns that a browser draws from.
 
-What each column means, and how it lies in bytes: `docs/formats/trace-tiles.md`.
+Meaning and bytes of each column: docs/formats/trace-tiles.md.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class TraceFrame(NamedTuple):
     """A frame to be encoded.
 
     Attributes:
-        columns: Numbers of the widths that are sent, and texts.
-        meta: What its header says of it, made of JSON's values.
+        columns: Numbers, in the integer and float types that are sent, and texts.
+        meta: Entries of the frame's header, made of JSON's values.
     """
 
     columns: pl.DataFrame
@@ -32,7 +32,7 @@ class TraceFrame(NamedTuple):
 
 
 def slice_frame(tile: TrackSlices) -> TraceFrame:
-    """The slices of a track; starts count from the begin of the window."""
+    """Make the frame of a track's slices; starts count from the window's begin."""
     origin = tile.begin_ps
     columns = tile.slices.select(
         _real(pl.col("start_ps") - origin, "start_ps"),
@@ -56,7 +56,7 @@ def slice_frame(tile: TrackSlices) -> TraceFrame:
 
 
 def flow_frame(arrows: TrackFlows) -> TraceFrame:
-    """The arrows of a window; times count from its begin."""
+    """Make the frame of a window's arrows; times count from the window's begin."""
     origin = arrows.begin_ps
     numbers = ("track", "row", "item")
     columns = arrows.flows.select(
@@ -83,5 +83,5 @@ def _window(begin_ps: int, end_ps: int) -> dict[str, Plain]:
 
 
 def _real(value: pl.Expr, name: str) -> pl.Expr:
-    """Whole picoseconds that a browser can draw with; exact below 2^53."""
+    """Convert whole picoseconds to floats for the browser; exact below 2^53."""
     return value.cast(pl.Float64).alias(name)

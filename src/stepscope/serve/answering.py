@@ -1,6 +1,6 @@
-"""From the bytes of one complete request to the bytes of its answer: werkzeug's part.
+"""Turn the bytes of one complete request into the bytes of its answer, by werkzeug.
 
-No socket is read or written here, so that a client which is slow holds no thread.
+No socket is read or written here, so that a slow client occupies no thread.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _LOG: Final = logging.getLogger(__name__)
 def answered(
     received: bytes, connection: socket.socket, address: Any, server: BaseWSGIServer
 ) -> list[bytes]:
-    """The answer to a request, in pieces that are not copied; none where it broke.
+    """Answer a request in pieces that are not copied; in none where answering failed.
 
     Args:
-        received: The head of the request, and what came of its body.
-        connection: Where it came from; werkzeug asks whether more did.
-        address: Of the client.
-        server: Whose application answers.
+        received: The head of the request, and the part of its body that has arrived.
+        connection: The request's connection; werkzeug asks whether it has more data.
+        address: Address of the client.
+        server: The server whose application answers.
     """
     pieces = _Pieces()
     try:
         _Handler(received, pieces, connection, address, server)
-    # The application answers its own defects; what else breaks ends one connection.
+    # The application answers its own defects; any other error ends one connection.
     except Exception:  # noqa: BLE001 - the edge
         _LOG.debug("a connection failed", exc_info=True)
     return pieces.written
 
 
 class _Pieces(io.RawIOBase):
-    """A file that keeps what is written as it is."""
+    """A file in memory that keeps each piece as it was written."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -85,7 +85,7 @@ class _Handler(WSGIRequestHandler):
     def send_error(
         self, code: int, message: str | None = None, explain: str | None = None
     ) -> None:
-        """Answer what is no proper request, without repeating any of it."""
+        """Answer a malformed request without repeating any of it."""
         del message, explain
         # A broken request has no version, and its answer would have no head.
         self.request_version = self.protocol_version
@@ -106,13 +106,13 @@ class _Handler(WSGIRequestHandler):
             self.wfile.write(content)
 
     def version_string(self) -> str:
-        """What the answers call the server."""
+        """Return the name of the server in its answers."""
         return "stepscope"
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Who wants a line for each request has a proxy for it."""
+        """Log no requests: a proxy can do that."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name
-        """Hand what went wrong to this library's logger, which nobody configured."""
+        """Log an error to this library's logger, which is silent unless configured."""
         del type
         _LOG.debug(message, *args)

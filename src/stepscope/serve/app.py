@@ -1,7 +1,7 @@
-"""The WSGI application: a table of routes, and the one edge where errors get a status.
+"""The WSGI application: a table of routes, and the one place where errors get a status.
 
-It holds no state of its own and knows no prefix: the same application answers at `/`
-and inside another server.
+It has no state of its own and does not depend on a prefix: it answers at `/` and inside
+another server.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ __all__ = [
 ]
 
 _LOG: Final = logging.getLogger(__name__)
-#: Rows of a table in a tool's answer, and at most.
+#: Rows of a table in a tool's answer: by default, and at most.
 _ROWS: Final = 2000
 _MOST_ROWS: Final = 20_000
-#: Rows of one page of a table.
+#: Rows of one page of a table by default.
 _PAGE_ROWS: Final = 200
-#: Further than any table goes.
+#: A row number that no table reaches.
 _FURTHEST: Final = 2**53
 _LONGEST_QUERY: Final = 16 * 2**10
 _LONGEST_BODY: Final = 64 * 2**10
-#: Smaller answers are not worth packing.
+#: Smaller answers are not worth compressing.
 _WORTH_PACKING: Final = 2**11
 _JSON: Final = "application/json"
 _SECONDS_TO_MS: Final = 1000
 
 
 class Asked(NamedTuple):
-    """One request on its way."""
+    """One request, with what is needed to answer it."""
 
     app: App
     request: Request
@@ -92,7 +92,7 @@ class Asked(NamedTuple):
         media_type: str = _JSON,
         stages: int = 1,
     ) -> Response:
-        """Answer from the store; every parameter was read before."""
+        """Answer from the store, once every parameter has been read."""
         self.given.end()
         store = self.app.store
         entry = store.entry(run)
@@ -109,7 +109,7 @@ class Asked(NamedTuple):
 
 
 class Route(NamedTuple):
-    """An address, who answers it, and whether it changes something."""
+    """An address, the function that answers it, and whether it changes something."""
 
     path: str
     answer: Callable[..., Response]
@@ -117,7 +117,7 @@ class Route(NamedTuple):
 
 
 def status(asked: Asked) -> Response:
-    """What is being computed, and whether the list of runs is another one."""
+    """Answer with what is being computed, and the tag of the list of runs."""
     asked.given.end()
     work = asked.app.store.work
     told: Plain = None
@@ -135,7 +135,7 @@ def status(asked: Asked) -> Response:
 
 
 def runs(asked: Asked) -> Response:
-    """Every run of the log directory, newest first."""
+    """Answer with every run of the log directory, newest first."""
     asked.given.end()
     store = asked.app.store
     listing = store.listing()
@@ -164,13 +164,13 @@ def runs(asked: Asked) -> Response:
 
 
 def tools(asked: Asked) -> Response:
-    """Every tool with its options."""
+    """Answer with every tool and its options."""
     asked.given.end()
     return _json({"schema": SCHEMA, "tools": [_described(tool) for tool in TOOLS]})
 
 
 def profile(asked: Asked) -> Response:
-    """What a run is of."""
+    """Answer with hosts, devices and doubts of a run."""
     run, hosts = asked.given.text("run"), asked.given.texts("hosts")
     return asked.about_a_run(
         ("profile", hosts), lambda opened: answers.profile(opened, hosts), run=run
@@ -186,7 +186,7 @@ def tool(asked: Asked, name: str) -> Response:
 
 
 def table(asked: Asked, name: str) -> Response:
-    """A page of a table."""
+    """Answer with a page of a table."""
     run = asked.given.text("run")
     limit = asked.given.number("limit", default=_PAGE_ROWS, most=_MOST_ROWS)
     question = _table_question(asked, name)._replace(limit=limit)
@@ -198,7 +198,7 @@ def table(asked: Asked, name: str) -> Response:
 
 
 def frame(asked: Asked, name: str) -> Response:
-    """A table, or a part of it, in columns."""
+    """Answer with a table, or a part of it, in columns."""
     run = asked.given.text("run")
     limit = asked.given.number("limit", default=_FURTHEST, most=_FURTHEST)
     question = _table_question(asked, name)._replace(limit=limit)
@@ -211,7 +211,7 @@ def frame(asked: Asked, name: str) -> Response:
 
 
 def csv(asked: Asked, name: str) -> Response:
-    """A table to be kept as a file."""
+    """Answer with a table as a CSV file."""
     run = asked.given.text("run")
     question = _table_question(asked, name, is_paged=False)
     response = asked.about_a_run(
@@ -235,7 +235,7 @@ def findings(asked: Asked) -> Response:
 
 
 def report(asked: Asked) -> Response:
-    """The report of a run."""
+    """Answer with the report of a run."""
     run, hosts = asked.given.text("run"), asked.given.texts("hosts")
     form = asked.given.text("format") or answers.REPORT_FORMATS[0]
     if form not in answers.REPORT_FORMATS:
@@ -288,14 +288,14 @@ _MAP: Final = Map(
 
 
 class App:
-    """The application over one store.
+    """The application that answers from one store.
 
     Args:
-        store: Where answers come from.
-        files: The page.
+        store: The store that computes and keeps answers.
+        files: The files of the page.
         policy: Who may ask; None inside a server that decides that itself.
-        packed: Pack answers for a client that can unpack them: not worth it between
-            programs of one machine.
+        packed: Whether to compress answers for clients that accept it: not worth it
+            between programs of one machine.
     """
 
     def __init__(
@@ -307,7 +307,8 @@ class App:
         packed: bool = False,
     ) -> None:
         self.store = store
-        #: A program that was changed answers otherwise: tags end with the process.
+        #: Part of every tag: a changed program may answer differently, so tags are
+        #: valid only while this process runs.
         self.salt = secrets.token_hex(8)
         self._files = files
         self._policy = policy
@@ -322,7 +323,7 @@ class App:
         if self._packed:
             _pack(request, response)
         security.protect(response.headers)
-        # Who sends the answer says when.
+        # The server that sends the answer adds the date.
         response.headers.remove("Date")
         response.headers.setdefault("Cache-Control", "no-store")
         return response(environ, start_response)
@@ -335,7 +336,7 @@ class App:
         except HTTPException as error:
             return _no_route(error)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
-            # Nothing of it but its number is told to the client.
+            # The client gets nothing of the error but its number.
             number = secrets.token_hex(4)
             _LOG.exception("defect %s at %s", number, ascii(request.path))
             return _error(
@@ -403,7 +404,7 @@ def _about_a_tool(
 
 
 def _key(question: ToolQuestion) -> Any:
-    """The question as something that tells it from others."""
+    """Return a value that identifies the question."""
     return question.tool.name, question.hosts, repr(sorted(question.options.items()))
 
 
@@ -437,7 +438,7 @@ def _described(tool: Tool) -> Plain:
 
 
 def _type_name(declared: object) -> str:
-    """The JSON type of an option; null is always allowed where it is the default."""
+    """Return the JSON type of an option; null is allowed where it is the default."""
     schema = msgspec.json.schema(declared)
     kinds = [one.get("type") for one in schema.get("anyOf", [schema])]
     return next(str(kind) for kind in kinds if kind != "null")
@@ -469,7 +470,7 @@ def _no_route(error: HTTPException) -> Response:
 
 
 def _error(status_code: int, code: str, message: str, **more: str) -> Response:
-    # Paths in a message may hold bytes that are no text.
+    # Paths in a message may hold bytes that are not text.
     text = message.encode("utf-8", "backslashreplace").decode()
     told: Plain = {"error": {"code": code, "message": text, **more}}
     response = _json(told)
@@ -495,8 +496,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-#: What the pages after the first ask of the tools: what takes long, then in the order
-#: of the navigation.
+#: Questions of the pages after the first one: the slow ones first, then in the order of
+#: the navigation.
 _AHEAD: Final = tuple(
     Question(name, *_about_a_tool(ToolQuestion(find_tool(name), (), {}), _ROWS))
     for name in (

@@ -12,7 +12,7 @@ STATIC: Final = Path(__file__).parent / "static"
 
 
 def why_unbuilt(folder: Path = STATIC) -> str | None:
-    """The reason why there is no page; None where there is one."""
+    """Return why there is no page; None where there is one."""
     if (folder / "index.html").is_file():
         return None
     try:

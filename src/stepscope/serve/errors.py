@@ -11,9 +11,9 @@ class Refused(StepscopeError):
     """A request without an answer.
 
     Attributes:
-        status: Of HTTP.
+        status: Status of HTTP.
         code: Stable word for programs.
-        retry_after_s: When to ask again; None where that will not help.
+        retry_after_s: Seconds after which to ask again; None where that will not help.
     """
 
     def __init__(

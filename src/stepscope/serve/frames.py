@@ -1,8 +1,8 @@
-"""Column frames: a table as bytes that a browser views without copying.
+"""Column frames: a table as bytes that a browser reads without copying.
 
-u32 little-endian length of the header, the header as JSON, then each column
-little-endian from a multiple of 8 bytes on. Texts are ids into one list of names; a
-column with unknown values has a byte for each row that says which they are.
+A frame is the length of its header (u32, little-endian), the header as JSON, then the
+columns, little-endian, each from a multiple of 8 bytes on. Texts are ids into one list
+of names; a column with unknown values has a byte for each row that marks them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _NUMBERS: Final[dict[type[pl.DataType], str]] = {
 _BOOLEAN: Final = "bool"
 _TEXT: Final = "text"
 _BYTES: Final = {_BOOLEAN: "u1", _TEXT: "u4"}
-#: What the ending of a column's name says about its unit.
+#: Ending of a column's name → unit of the column.
 _UNITS: Final = ("ps", "us", "ms", "s", "bytes", "percent")
 
 
 class _Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where bytes stand, from the start of the frame."""
+    """Where bytes lie, from the start of the frame."""
 
     offset: int
     bytes: int
@@ -76,11 +76,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A column that was read.
 
     Attributes:
-        name: Of the column.
-        type: As in the header.
-        unit: None where the name tells none.
-        values: One per row; of texts, ids into the frame's names.
-        nulls: True where the value is unknown; None where all are known.
+        name: Name of the column.
+        type: Type of the column, as in the header.
+        unit: Unit of the values; None where the name of the column has none.
+        values: One value per row; for texts, ids into the frame's names.
+        nulls: True where the value is unknown; None where all values are known.
     """
 
     name: str
@@ -100,14 +100,14 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
-    """A flat table as a frame; `meta` is given along as it is.
+    """Write a flat table as a frame; `meta` becomes a part of its header.
 
     Raises:
-        TypeError: A column has no type of a frame; flat tables of results have.
+        TypeError: A column has a type that frames lack; flat tables have none.
     """
     names = _names(frame)
     columns = [_encoded(series, names) for series in frame]
-    # Places depend on the header's length, and it on their digits: reserve, then fill.
+    # Offsets depend on the header's length, and it on their digits: reserve the room.
     reserved = _described(columns, start=2**40)
     room = len(_header(reserved, frame, names, meta))
     start = _aligned(_LENGTH.size + room)
@@ -134,7 +134,7 @@ def _names(frame: pl.DataFrame) -> pl.Series:
 
 
 def _encoded(series: pl.Series, names: pl.Series) -> _Encoded:
-    """(Name, type, values, nulls or None)."""
+    """Return (name, type, values, nulls or None)."""
     kind, values = _values(series, names)
     nulls = None
     if series.null_count():
@@ -222,10 +222,10 @@ def _aligned(size: int) -> int:
 
 
 def decode(data: bytes) -> Frame:
-    """Read a frame; every length is checked before it is believed.
+    """Read a frame; every length is checked before it is used.
 
     Raises:
-        Malformed: A length or a type is impossible; the message tells the byte.
+        Malformed: A length or a type is impossible; the message names the byte.
     """
     if len(data) < _LENGTH.size:
         raise _broken(0, "the frame is shorter than the length of its header")

@@ -1,10 +1,11 @@
 """The HTTP server: one thread reads and writes all connections, some others compute.
 
 A request is given to a thread when its head is complete, and the thread is free again
-when the answer is computed: who sends or takes bytes slowly, or not at all, holds a
-connection and nothing else. There is an end to everything: a request has so long and
-so many bytes until it is complete, an answer so long to be taken, and when there are
-too many connections, one that the client keeps waiting makes room for the new one.
+when the answer is computed: a client that sends or reads slowly, or not at all,
+occupies a connection and nothing else. Everything is limited: the time and the bytes
+until a request is complete, the time until an answer is read, and the number of
+connections. A new one beyond that number closes the connection whose client has kept
+the server waiting for longest.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ __all__ = ["MOST_THREADS", "Limits", "Server", "listen"]
 _LOG: Final = logging.getLogger(__name__)
 
 MOST_THREADS: Final = 64
-#: Complete requests that wait for a thread, and connections in all: less than what
-#: `select` can look at on Windows.
+#: Largest numbers of complete requests that wait for a thread, and of connections:
+#: fewer than `select` can watch on Windows.
 _WAITING: Final = 256
 _CONNECTIONS: Final = 400
-#: A request with its head.
+#: Time for a request's head to arrive, and its largest size.
 _REQUEST_S: Final = 10.0
 _REQUEST_BYTES: Final = 256 * 2**10
-#: The client takes the whole answer.
+#: Time for the client to read the whole answer.
 _ANSWER_S: Final = 120.0
-#: Bytes of answers that clients have not taken yet.
+#: Largest number of bytes of answers that clients have not read yet.
 _HELD_BYTES: Final = 512 * 2**20
-#: A client that was answered hangs up within this; what it still sends is read, since
-#: closing before would take the answer away from it.
+#: Time for a client to hang up after the answer. What it still sends is read: closing
+#: earlier would discard the answer.
 _LEAVE_S: Final = 2.0
-#: What is read and written at once.
+#: Bytes that are read or written at once.
 _PIECE: Final = 256 * 2**10
-#: So many new connections are taken before the others are looked at again.
+#: Number of new connections that are accepted before the others are served again.
 _ACCEPTED: Final = 64
-#: Nothing can be accepted: look again after so long.
+#: Time until the next try where no connection can be accepted.
 _PAUSE_S: Final = 0.05
 
 #: No route reads a body: a request is complete with its head.
@@ -64,16 +65,17 @@ _FULL: Final = (
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how much.
+    """Limits of time, number and size.
 
     Attributes:
-        request_s: From the connection to the end of the request's head.
-        request_bytes: Of the request.
-        answer_s: Until the answer is taken.
-        threads: Requests answered at the same time.
-        waiting: Complete requests that wait for a thread; others are turned away.
-        connections: In all; those that a thread answers or will are never dropped.
-        held_bytes: Of all answers that were computed and not taken.
+        request_s: Seconds from the connection to the end of the request's head.
+        request_bytes: Size of a request.
+        answer_s: Seconds until the client has read the answer.
+        threads: Number of requests that are answered at the same time.
+        waiting: Number of complete requests that wait for a thread; more are refused.
+        connections: Number of connections; one whose request is complete is never
+            dropped.
+        held_bytes: Size of all answers that were computed and not read yet.
     """
 
     request_s: float = _REQUEST_S
@@ -89,10 +91,11 @@ class _Connection:
     """One client.
 
     Attributes:
-        state: It sends its request, has it answered, takes the answer, or may leave.
-        until_s: When it has to have done that; unused while it is answered.
-        received: Of the request, or how it goes on behind the head.
-        pieces: Of the answer, what was not taken yet.
+        state: Whether it sends its request, waits for the answer, reads the answer, or
+            has been answered.
+        until_s: When the state has to end; unused while the answer is computed.
+        received: Bytes of the request.
+        pieces: Pieces of the answer that were not written yet.
     """
 
     def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
@@ -109,14 +112,14 @@ class _Connection:
 
 
 class Server:
-    """Serves one application; see the module.
+    """Serves one application, within limits.
 
-    The attributes without a sentence are what werkzeug's handler asks a server for.
+    The attributes that are not described are those that werkzeug's handler needs.
 
     Attributes:
-        host, port: Where it listens.
+        host, port: Address that the server listens at.
         app: The application.
-        limits: See there.
+        limits: Limits of time, number and size.
     """
 
     ssl_context = None
@@ -135,7 +138,7 @@ class Server:
         self._listener.settimeout(0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        # A byte in one end wakes the thread that waits for the other.
+        # A byte written to one end wakes the thread that waits at the other.
         self._woken, self._waker = socket.socketpair()
         self._woken.settimeout(0)
         self._waker.settimeout(0)
@@ -161,7 +164,7 @@ class Server:
         self.server_close()
 
     def serve_forever(self, poll_interval: float = 0.25) -> None:
-        """Serve in this thread until `shutdown`; waits are looked at that often (s)."""
+        """Serve in this thread until `shutdown`; check limits every `poll_interval`."""
         self._stopping = False
         self._stopped.clear()
         try:
@@ -177,7 +180,7 @@ class Server:
         self._stopped.wait()
 
     def server_close(self) -> None:
-        """Close all connections; threads that still compute are left to themselves."""
+        """Close all connections; threads that still compute are not waited for."""
         for _ in self._threads:
             self._requests.put(None)
         self._threads.clear()
@@ -190,7 +193,7 @@ class Server:
     def _turn(self, wait_s: float) -> None:
         ready = self._selector.select(wait_s)
         accepting = False
-        # Who is connected goes before who wants to be.
+        # Existing connections are served before new ones are accepted.
         for key, _ in ready:
             if key.fileobj is self._listener:
                 accepting = True
@@ -207,7 +210,7 @@ class Server:
         self._end_late()
 
     def _go_on(self, connection: _Connection) -> None:
-        """Read or write what can be, as far as the connection's state wants it."""
+        """Read or write what is possible now, as the connection's state requires."""
         try:
             if connection.state == "takes":
                 self._write(connection)
@@ -228,11 +231,11 @@ class Server:
             self._dispatch(connection)
 
     def _is_complete(self, received: bytearray, new: int) -> bool:
-        # The end may have begun before the new bytes.
+        # The end of the head may have begun before the new bytes.
         return _HEAD_END.search(received, max(0, len(received) - new - 2)) is not None
 
     def _dispatch(self, connection: _Connection) -> None:
-        """Give a complete request to a thread, or turn it away."""
+        """Give a complete request to a thread, or refuse it where too many wait."""
         self._selector.unregister(connection.socket)
         if self._unanswered >= self.limits.threads + self.limits.waiting:
             self._send(connection, [_FULL])
@@ -248,14 +251,14 @@ class Server:
         self._requests.put(connection)
 
     def _answer_requests(self) -> None:
-        """The life of a thread."""
+        """Answer requests until the server closes; each thread runs this."""
         while (connection := self._requests.get()) is not None:
             received = bytes(connection.received)
-            # The handler asks a server for no more than this one has.
+            # This server has everything that the handler needs of one.
             server: Any = self
             pieces = answered(received, connection.socket, connection.address, server)
             self._answers.append((connection, pieces))
-            # Not kept from one request to the next.
+            # Do not keep the request while waiting for the next one.
             del connection, received, pieces
             self._wake()
 
@@ -263,7 +266,7 @@ class Server:
         try:
             self._waker.send(b".")
         except BlockingIOError:
-            # So many bytes are unread that it is awake anyway.
+            # The pipe is full of unread bytes, so the thread is awake anyway.
             return
         except OSError:
             _LOG.debug("an answer came after the end of the server")
@@ -289,8 +292,7 @@ class Server:
             rest = pieces.popleft()[taken:]
             if rest:
                 pieces.appendleft(rest)
-        # The client sees the end of the answer now; what it has not heard it may
-        # still be sending.
+        # The client sees the end of the answer now, but may still be sending.
         connection.socket.shutdown(socket.SHUT_WR)
         connection.state = "leaves"
         connection.until_s = time.monotonic() + _LEAVE_S
@@ -314,11 +316,11 @@ class Server:
             connection = _Connection(sock, address, until_s)
             self._connections.add(connection)
             self._selector.register(sock, selectors.EVENT_READ, connection)
-            # Most requests are there at once.
+            # Most requests arrive with the connection.
             self._go_on(connection)
 
     def _make_room(self) -> None:
-        """Drop the connection that its client has kept waiting for longest."""
+        """Close the connection whose client has kept the server waiting for longest."""
         late = (
             self._longest("leaves") or self._longest("asks") or self._longest("takes")
         )
@@ -348,10 +350,10 @@ class Server:
 def listen(
     host: str, port: int, app: WSGIApplication, *, limits: Limits | None = None
 ) -> Server:
-    """A server that listens, and serves once its `serve_forever` is called.
+    """Make a server that listens, and serves once its `serve_forever` is called.
 
     Raises:
-        BadUsage: The address cannot be listened at.
+        BadUsage: The server cannot listen at the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     chosen = limits or Limits()

@@ -1,4 +1,4 @@
-"""The files of the built page: a map made once; no path comes from a request."""
+"""The files of the built page, listed once: no path is made from a request."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ __all__ = ["File", "answer", "page_files"]
 
 _HERE: Final = Path(__file__).parent
 _INDEX: Final = "index.html"
-#: The bundler puts a hash of the content into these names: they never change.
+#: Names of files with a hash of their content, as the bundler writes them: such a
+#: file never changes.
 _HASHED: Final = re.compile(r"-[A-Za-z0-9_-]{8,}\.[a-z0-9]+(\.map)?\Z")
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _ASK_FIRST: Final = "no-cache"
-#: What the machine's own table of types may lack or have wrong.
+#: Media types that the machine's own table may lack or have wrong.
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
@@ -45,10 +46,10 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     """One file as it is sent.
 
     Attributes:
-        content: Its bytes.
-        media_type: With the character set of a text.
-        caching: Value of Cache-Control.
-        tag: Of this content.
+        content: The bytes of the file.
+        media_type: Media type, with the character set of a text.
+        caching: Value of the header Cache-Control.
+        tag: Value of the header ETag, which changes with the content.
     """
 
     content: bytes
@@ -58,7 +59,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_files(folder: Path = STATIC) -> dict[str, File]:
-    """Address → file: the built page, or the page that says why there is none.
+    """Return address → file: the built page, or a page that says why there is none.
 
     Links in the folder are not followed.
     """
@@ -75,7 +76,7 @@ def page_files(folder: Path = STATIC) -> dict[str, File]:
 
 
 def answer(files: Mapping[str, File], path: str, request: Request) -> Response | None:
-    """The file of an address, or None where there is none."""
+    """Answer with the file of an address; None where there is none."""
     file = files.get(path)
     if file is None:
         return None

@@ -1,4 +1,4 @@
-"""The parameters of one request: each is asked for by name, and none is passed over."""
+"""The parameters of one request: read by name; an unknown one is refused."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["HIDDEN_OPTIONS", "Parameters"]
 
-#: Longer names and texts are asked for by nobody.
+#: Largest number of characters in a name or value; no sensible request has more.
 _LONGEST: Final = 4096
 _MOST: Final = 256
-#: Hosts are chosen by `hosts`.
+#: Options of tools that are no parameters: `hosts` chooses hosts for every tool.
 HIDDEN_OPTIONS: Final = frozenset({"host", "hosts"})
 
 Value = TypeVar("Value", int, bool)
 
 
 class Parameters:
-    """What stands behind the question mark."""
+    """The parameters in the query of an address."""
 
     def __init__(self, given: MultiDict[str, str]) -> None:
         self._given = {name: given.getlist(name) for name in given}
@@ -36,31 +36,31 @@ class Parameters:
                 raise _bad(f"{name[:32]!r}: is longer than {_LONGEST} characters")
 
     def text(self, name: str) -> str | None:
-        """One text, or None where it is not given."""
+        """Read one text; None where it is not given."""
         values = self._given.pop(name, [])
         if len(values) > 1:
             raise _bad(f"{name}: is given more than once")
         return values[0] if values else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """All texts of a name: sorted, each once."""
+        """Read all texts of a name: sorted, each once."""
         return tuple(sorted(set(self._given.pop(name, []))))
 
     def number(self, name: str, *, default: int, most: int) -> int:
-        """A whole number, brought into 0 to `most`."""
+        """Read a whole number, limited to 0 to `most`."""
         return min(max(self._converted(name, int, default), 0), most)
 
     def flag(self, name: str) -> bool:
-        """Yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
+        """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
         return self._converted(name, bool, default=False)
 
     def options(self, tool: Tool) -> dict[str, object]:
-        """The tool's own options, as it declares them."""
+        """Read the tool's own options, as it declares them."""
         told: dict[str, object] = {}
         for field in msgspec.structs.fields(tool.options):
             if field.name in self._given and field.name not in HIDDEN_OPTIONS:
                 values = self._given.pop(field.name)
-                # A name that is given often is a list; lists are given so.
+                # A list is given by repeating its name.
                 told[field.name] = (
                     values
                     if _takes_several(field.type)
@@ -73,10 +73,10 @@ class Parameters:
         return {name: getattr(chosen, name) for name in told}
 
     def end(self) -> None:
-        """All were asked for.
+        """Check that every given parameter was read.
 
         Raises:
-            Refused: One was not.
+            Refused: A parameter was not read: there is none of that name.
         """
         if self._given:
             raise _bad(f"there is no parameter {next(iter(self._given))!r} here")
@@ -98,7 +98,7 @@ class Parameters:
 
 
 def _takes_several(annotation: object) -> bool:
-    """Whether an option is a list, or a list or nothing."""
+    """Return whether an option is a list, or a list or None."""
     return any(
         get_origin(part) is tuple for part in (annotation, *get_args(annotation))
     )

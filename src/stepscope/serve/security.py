@@ -1,8 +1,8 @@
-"""Who may ask, and what every answer says about itself (docs/serve.md).
+"""Who may read the results, and the headers of every answer (docs/serve.md).
 
-The checks of who may ask belong to the server that is started on its own; inside
-another one (TensorBoard) that one decides, and only the rules for changes and the
-headers hold.
+Clients are checked by the server that is started on its own. Inside another server
+(TensorBoard) that server decides who may read, and only the rules for changes and the
+headers apply.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "protect",
 ]
 
-#: On every answer.
+#: Headers of every answer.
 HEADERS: Final = (
     (
         "Content-Security-Policy",
@@ -48,7 +48,8 @@ HEADERS: Final = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Referrer-Policy", "no-referrer"),
 )
-#: A page of another site cannot send it without asking first, which is not answered.
+#: Header of requests that change something. A page of another site may not send it: the
+#: browser asks first (preflight), and the server does not answer that.
 CHANGE_HEADER: Final = "X-Stepscope"
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -60,11 +61,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Who may ask a server that is started on its own.
 
     Attributes:
-        names: What the server may be called in a request's Host.
-        any_address: A bare IP address is as good: no name can be bent to it.
-        token: To be shown once; None where only this machine can ask.
-        session: What a client holds from then on.
-        cookie: Its name; servers on other ports of the machine have others.
+        names: Names of the server that a request's Host header may hold.
+        any_address: Whether the Host header may also hold any IP address: DNS cannot
+            redirect one.
+        token: Token that a client shows once; None where only this machine can ask.
+        session: Value of the cookie that a client gets for the token.
+        cookie: Name of the cookie, different for each port of the machine.
     """
 
     names: frozenset[str]
@@ -75,7 +77,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     if host == "localhost":
         return True
     try:
@@ -85,7 +87,7 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_for(host: str, port: int) -> Policy:
-    """The rules of a server that listens there."""
+    """Return the rules of a server that listens at this host and port."""
     alone = is_loopback(host)
     names = set(_LOOPBACK)
     if alone:
@@ -102,10 +104,10 @@ def policy_for(host: str, port: int) -> Policy:
 
 
 def admit(policy: Policy, request: Request) -> Response | None:
-    """Let a request through (None), or answer it: a token is taken for a session.
+    """Let a request through (None), or answer one that exchanges a token for a session.
 
     Raises:
-        Refused: The server is called by a foreign name, or there is no session.
+        Refused: The Host header has a foreign name, or there is no session.
     """
     _check_host(policy, request)
     if policy.token is None:
@@ -125,10 +127,10 @@ def admit(policy: Policy, request: Request) -> Response | None:
 
 
 def check_change(request: Request) -> None:
-    """A request that changes something comes from our own page or from a program.
+    """Check that a change is asked for by our own page or by a program.
 
     Raises:
-        Refused: It lacks the header, or comes from another site.
+        Refused: The request lacks the header, or comes from another site.
     """
     if request.headers.get(CHANGE_HEADER) != "1":
         raise Refused(403, "refused", f"a change needs the header {CHANGE_HEADER}: 1")
@@ -140,7 +142,7 @@ def check_change(request: Request) -> None:
 
 
 def check_reader(request: Request) -> None:
-    """Data is given to our own page, to programs, and to whoever types an address.
+    """Check that data is asked for by our own page, a program or a typed address.
 
     Raises:
         Refused: A page of another site, or of another port of this machine, asks: by
@@ -156,7 +158,7 @@ def check_reader(request: Request) -> None:
 
 
 def protect(headers: Headers) -> None:
-    """Say on an answer what may be done with it."""
+    """Add the headers that restrict what a browser may do with an answer."""
     for name, value in HEADERS:
         headers.set(name, value)
 
@@ -174,7 +176,7 @@ def _check_host(policy: Policy, request: Request) -> None:
 
 
 def _name_in(host: str) -> str:
-    """The name in a Host header, without the port."""
+    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
@@ -189,13 +191,13 @@ def _is_address(name: str) -> bool:
 
 
 def _session(policy: Policy, request: Request) -> Response:
-    """Keep a session instead of the token, and take the token out of the address."""
+    """Set a session cookie, and redirect to the address without the token."""
     kept = [
         (name, value)
         for name, value in request.args.items(multi=True)
         if name != _TOKEN
     ]
-    # Relative, so that it holds behind any prefix and leads nowhere else.
+    # Relative, so that it is right after any prefix and leads to no other site.
     place = quote(request.path.rsplit("/", 1)[-1])
     answer = Response(status=303)
     answer.autocorrect_location_header = False
@@ -208,7 +210,7 @@ def _session(policy: Policy, request: Request) -> Response:
 
 
 def _is_own(request: Request) -> bool:
-    """Whether no page of another origin asks, as far as the browser says."""
+    """Return whether no page of another origin asks, as far as the browser says."""
     told = request.headers.get("Sec-Fetch-Site")
     return told in (None, "same-origin", "none")
 

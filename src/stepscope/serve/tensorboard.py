@@ -1,7 +1,8 @@
-"""The same application as a plugin of TensorBoard.
+"""The application as a plugin of TensorBoard.
 
-TensorBoard finds it by the entry point `tensorboard_plugins`, asks who may read, and
-calls it below `/data/plugin/stepscope/`. It is imported by TensorBoard only.
+TensorBoard finds the plugin by the entry point `tensorboard_plugins`, decides itself
+who may read, and calls the application below `/data/plugin/stepscope/`. Only
+TensorBoard imports this module.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
 
     plugin_name = _NAME
 
-    # TensorBoard's context is a bag of whatever its version has.
+    # The fields of TensorBoard's context depend on its version.
     def __init__(self, context: Any) -> None:
         self._logdir: str = context.logdir or ""
         self._app: App | None = None
         self._lock = threading.Lock()
 
     def get_plugin_apps(self) -> dict[str, WSGIApplication]:
-        """One application for every address below the plugin's own."""
+        """Return one application for every address below the plugin's own."""
         return {"/*": self._serve}
 
     def is_active(self) -> bool:
-        """Whether there is a run to be shown."""
+        """Return whether there is a run to be shown."""
         app = self._made()
         return app is not None and bool(app.store.listing().entries)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
-        """The module that TensorBoard loads in the plugin's frame."""
+        """Return the module that TensorBoard loads in the plugin's frame."""
         return base_plugin.FrontendMetadata(
             es_module_path="/plugin.js", tab_name="stepscope"
         )
@@ -75,7 +76,7 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
         return app(_below_prefix(environ), start_response)
 
     def _made(self) -> App | None:
-        """The application; a log directory may appear after TensorBoard has started."""
+        """Return the application; None while there is no log directory yet."""
         with self._lock:
             if self._app is None:
                 try:
@@ -88,7 +89,7 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
 
 
 def _below_prefix(environ: WSGIEnvironment) -> WSGIEnvironment:
-    """The plugin's own prefix belongs to where the application is, not to its paths."""
+    """Move the plugin's prefix from the path of a request to the script's name."""
     path = environ.get("PATH_INFO", "")
     before, found, after = path.partition(_PREFIX)
     if not found:

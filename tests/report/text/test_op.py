@@ -53,7 +53,7 @@ def test_a_kernel_says_what_limits_it() -> None:
 def test_what_is_not_known_has_its_reason_and_no_column() -> None:
     lines = page(*call(0, 5, 1), kernel(1, 50, 1, details=None))
     assert "regs" not in "".join(lines)
-    assert any("It cannot be told what dominates" in line for line in lines)
+    assert any("What dominates is not known" in line for line in lines)
     assert any("kernels.registers" in line for line in lines)
 
 

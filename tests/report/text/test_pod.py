@@ -88,7 +88,7 @@ def test_the_slowest_is_named_with_the_evidence(
     ("source", "said"),
     [
         ("collectives", "to within 7.00 µs"),
-        ("recorded", "nothing tells how well these agree"),
+        ("recorded", "nothing shows how well these agree"),
         ("steps", "to within a step"),
         ("none", "begins are not compared"),
     ],

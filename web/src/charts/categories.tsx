@@ -1,4 +1,4 @@
-// Step-time categories as every page draws them: the same order, colour and stripes.
+// Step-time categories, drawn in one order and with one colour and stripes on every page.
 import { CATEGORIES, type Category } from "../data/made/categories";
 
 /** Patterns of the hatched categories; drawn once on a page that has charts. */

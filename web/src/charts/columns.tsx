@@ -5,7 +5,7 @@ import { number } from "../format";
 import { Hatches, Legend, paint, present } from "./categories";
 
 export interface Stack {
-  /** What stands under the column. */
+  /** Label under the column. */
   label: string;
   /** Category → height. */
   parts: Record<string, number>;

@@ -1,4 +1,4 @@
-// A pie of shares; names and numbers stand beside it, so colour is never alone.
+// A pie of shares, with names and numbers beside it: no meaning by colour alone.
 import { number, percent } from "../format";
 import { Chart, Twin } from "./twin";
 
@@ -6,7 +6,7 @@ export interface Slice {
   label: string;
   value: number;
   percent: number;
-  /** All that has no slice of its own. */
+  /** Everything without a slice of its own. */
   rest?: boolean;
 }
 

@@ -15,7 +15,7 @@ export function LargestPie(props: {
   const valued = named.find((each) => each.percent > 0);
   if (!valued) return null;
   const whole = (100 * valued.value) / valued.percent;
-  // The least that percent() would still print as a number of its own.
+  // A rest that is not larger than this gets no slice.
   const rest = left > 0.05 ? [{ label: "All others", value: (whole * left) / 100, percent: left, rest: true }] : [];
   return <Pie {...props} slices={[...named, ...rest]} key={`${props.title} ${percent(left)}`} />;
 }

@@ -34,7 +34,7 @@ const PAGE_ROWS = 100;
 
 export function DataTable(props: Props) {
   const { tool, missing, data } = useAround();
-  // A table that is null in the answer is not asked for.
+  // A table that is null in the answer is not requested.
   const absent = tool === props.tool && (data as Record<string, unknown>)[props.table ?? ""] === null;
   const why = absent ? reasonFor(props.table ?? "", missing) : undefined;
   return why ? <Absent what={props.caption} why={why} /> : <Asked {...props} />;

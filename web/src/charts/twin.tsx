@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 
 interface Props {
   title: string;
-  /** What the chart says, for those who do not see it. */
+  /** What the chart shows, for screen readers. */
   summary?: string;
   /** The chart's numbers as a table. */
   table: ComponentChildren;

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { hosts, run } from "../state/url";
 import type { Cell, Cut, Envelope, Missing, Results, Unavailable } from "./made/types";
 
-/** A tool's envelope, and which of its tables were cut. */
+/** A tool's answer, and which of its tables were cut. */
 export interface ToolAnswer<T> extends Envelope {
   data: T | null;
   cut: Cut[];
@@ -19,7 +19,7 @@ export interface TableAnswer {
   rows: Cell[][];
   unavailable: Unavailable | null;
   missing: Missing[];
-  /** Given where fewer rows came than were asked for. */
+  /** Present where the answer has fewer rows than were asked for. */
   cut?: Cut[];
 }
 
@@ -89,7 +89,7 @@ async function patiently<T>(where: string, signal: AbortSignal): Promise<T> {
   }
 }
 
-/** The answer at an address; it is asked again when the address changes. */
+/** The answer at an address; requested again when the address changes. */
 export function useAnswer<T>(where: string | null): Answer<T> {
   const [held, hold] = useState<{ where: string | null; answer: Answer<T> }>();
   useEffect(() => {

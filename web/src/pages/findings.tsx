@@ -24,7 +24,7 @@ export function Findings() {
   );
 }
 
-/** The guide's order as the server gives it, or the costliest first. */
+/** Findings in the order of the guides, as the server sends them, or costliest first. */
 function ordered(findings: ToldFinding[]): ToldFinding[] {
   if (state.value.sort !== "cost") return findings;
   return [...findings].sort((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
@@ -94,7 +94,7 @@ function Actions({ actions }: { actions: Action[] }) {
   );
 }
 
-/** Where the numbers behind a rule stand. */
+/** Links to the pages with the numbers that a rule rests on. */
 function Links({ finding }: { finding: ToldFinding }) {
   const places = RULE_PAGES[finding.id] ?? [];
   if (places.length === 0) return null;

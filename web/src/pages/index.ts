@@ -14,7 +14,7 @@ import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
 import { TITLES } from "./titles";
 
 export interface Page {
-  /** That of its tool, or `findings`. */
+  /** Name of the page's tool, or `findings`. */
   name: string;
   title: string;
   group: "Summary" | "Time" | "Memory" | "Cluster";

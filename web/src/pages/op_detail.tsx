@@ -53,7 +53,7 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
         <Share field="share.host_percent" title="Of the step, on the host" value={share.host_percent} />
       </ul>
       <p class="verdict" data-cause={cause.dominant ?? "unknown"}>
-        {cause.dominant ? DOMINANT[cause.dominant] : "The cause cannot be told."}
+        {cause.dominant ? DOMINANT[cause.dominant] : "The cause is not known."}
       </p>
       <table class="twin">
         <caption>Where its device time goes</caption>

@@ -1,4 +1,4 @@
-// What the drawer shows: what a number is, and where its evidence stands.
+// What the drawer shows: what a number is, and where its evidence is.
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 

@@ -16,7 +16,7 @@ interface Props {
   children: string;
   /** The exact number. */
   exact?: number | string | null;
-  /** Where its events or rows stand. */
+  /** Where the events or rows of the number are shown. */
   evidence?: ComponentChildren;
 }
 

@@ -12,7 +12,7 @@ export type Name = (typeof NAMES)[number];
 export type State = Partial<Record<Name, string>>;
 
 export const state = signal<State>(parse(location.hash));
-/** A page by the name of its tool, or by a short name as on the command line. */
+/** The page of a tool, by its name or by its short name on the command line. */
 export const page = computed(() => {
   const named = state.value.page ?? "findings";
   return SHORT_NAMES.get(named) ?? named;
@@ -21,7 +21,7 @@ export const run = computed(() => state.value.run);
 /** Chosen hosts; none means all. */
 export const hosts = computed(() => split(state.value.hosts));
 
-/** The state that a fragment stands for. */
+/** The state that a fragment of an address holds. */
 export function parse(fragment: string): State {
   const found: State = {};
   for (const [name, value] of new URLSearchParams(fragment.replace(/^#/, ""))) {

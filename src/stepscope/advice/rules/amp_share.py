@@ -26,7 +26,7 @@ __all__ = ["RULE", "evaluate"]
 _ID: Final = "amp.share"
 _TITLE: Final = "work that could run in 16 bit runs in 32 bit"
 _STAGE: Final = 6
-#: First generation whose units take bfloat16.
+#: First compute capability whose matrix units take bfloat16.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
 
 _ACTIONS: Final = (
@@ -127,7 +127,7 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
 
 
 def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | None:
-    """Why the shares say nothing, where they do not."""
+    """Return why the shares give no verdict; None where they give one."""
     if found.compute_ps == 0:
         return Unavailable(
             code="NO_DEVICE_EVENTS",
@@ -140,7 +140,7 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
         return Unavailable(
             code="NO_SHAPES",
             reason=f"The element type of {unknown:.0f} % of the eligible kernel time "
-            "is unknown: neither shapes nor kernel names tell it.",
+            "is unknown: neither shapes nor kernel names show it.",
             remedy=_RECORD_TYPES,
         )
     undecided = _percent(found.undecided_ps, found.compute_ps)
@@ -278,7 +278,7 @@ def _percent(part: float, whole: float) -> float:
 
 
 def _share(part: float, whole: float) -> float | None:
-    """Null where there is no whole: a share of nothing is not zero."""
+    """Return a share; None where the whole is zero: a share of nothing is not zero."""
     return 100 * part / whole if whole else None
 
 

@@ -112,7 +112,7 @@ _WORDS: Final = Words(
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time in which nothing but the arrival of data was waited for."""
+    """Judge the time in which the step did nothing but wait for data."""
     found = signals.of(input_signals)
     if isinstance(found, Unavailable):
         return _cannot_tell(found)
@@ -138,7 +138,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _judged(found: InputSignals) -> StepSeries:
-    """The busiest device; without devices the host that waits most."""
+    """Choose the busiest device; without devices the host that waits most."""
     if any(one.device is not None for one in found.series):
         return busiest([one for one in found.series if one.device is not None])
     return worst(found.series)
@@ -188,7 +188,7 @@ def _finding(
 
 
 def _actions(verdict: Verdict) -> tuple[Action, ...]:
-    """What removes the causes that matter, the larger cause first."""
+    """Return what removes the causes that matter, the larger cause first."""
     largest = verdict.causes[0].share_percent if verdict.causes else 0.0
     wanted = [
         cause.cause for cause in verdict.causes if cause.share_percent >= largest / 4
@@ -211,7 +211,7 @@ def _note(found: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
 def _hidden(
     found: InputSignals, series: StepSeries, verdict: Verdict, thresholds: Thresholds
 ) -> bool:
-    """Fetches find their buffer empty, but the device is busy meanwhile."""
+    """Return whether fetches find an empty buffer while the device is busy."""
     hidden = found.hidden_fetch_ps.get(series.label, ())
     if verdict.status != "pass" or series.device is None or not hidden:
         return False

@@ -29,10 +29,11 @@ __all__ = ["RULE", "evaluate"]
 _ID: Final = "launch.delay"
 _TITLE: Final = "the device waits for the host to launch its work"
 _STAGE: Final = 3
-#: Replayed graphs show no launch per node: beyond this share the rule is blind.
+#: Replayed graphs show no launch per node: beyond this share of the device's time the
+#: rule cannot judge.
 _GRAPH_SHARE: Final = 50.0
 
-#: The ladder: each rung launches more work with one call.
+#: What to change, in order: each change launches more work with one call.
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -160,7 +161,7 @@ def _finding(
 
 
 def _sub_causes(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
-    """Why launches come late, as far as the numbers say."""
+    """Return why launches come late, as far as the numbers show it."""
     call = found.median_call_ps
     drained = found.drained_percent
     tests = (

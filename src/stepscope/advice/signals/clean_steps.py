@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JudgedRows", "StepBasis", "clean_rows", "excess_ps", "step_basis"]
 
-#: Flags of windows that tell an untypical step.
+#: Flags of windows that mark an untypical step.
 _UNTYPICAL = ("outlier", "cut")
 
 
@@ -27,8 +27,8 @@ class StepBasis(NamedTuple):
     """Where a host's steps come from.
 
     Attributes:
-        source: Null where there are none.
-        confidence: 0 without steps.
+        source: How the steps were found; None where there are none.
+        confidence: 0 to 1; 0 without steps.
     """
 
     source: str | None
@@ -39,9 +39,9 @@ class JudgedRows(NamedTuple):
     """Rows of a breakdown.
 
     Attributes:
-        clean: Those that are judged.
-        all: Those that totals are formed of.
-        closed: Their windows end where the next step starts.
+        clean: Rows of the steps that are judged.
+        all: Rows that totals are formed from.
+        closed: Whether the window of each row ends where the next step starts.
     """
 
     clean: pl.DataFrame
@@ -50,7 +50,7 @@ class JudgedRows(NamedTuple):
 
 
 def step_basis(profile: ProfileData, host: str) -> StepBasis:
-    """The source of the steps of one host."""
+    """Return the source of the steps of one host."""
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return StepBasis(None, 0.0)
@@ -58,7 +58,7 @@ def step_basis(profile: ProfileData, host: str) -> StepBasis:
 
 
 def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
-    """How much idle time per step the loss of device records may have made up.
+    """Return how much idle time per step may come from lost device records alone.
 
     Each lost record counts as a long kernel.
 
@@ -73,9 +73,10 @@ def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
 def clean_rows(
     charged: pl.DataFrame, windows: Windows, *, compile_percent: float
 ) -> JudgedRows:
-    """Choose among the rows of one device's breakdown.
+    """Choose the rows of one device's breakdown to be judged.
 
-    A lone open step is better than none; so are untypical steps where all are.
+    A single open step is used where there is no other, and untypical steps are used
+    where all steps are untypical.
     """
     flags = windows.rows.select("open_end", "flags").with_row_index("window")
     rows = charged.join(

@@ -1,7 +1,7 @@
 """What is known about the accelerators of the program.
 
-"No device" is said only on evidence: ops that ran on the host, and no sign of a device
-anywhere. A program that uses a device whose work was not recorded is told apart.
+"No device" needs evidence: ops that ran on the host, and no sign of a device anywhere.
+A program that uses a device whose work was not recorded is a case of its own.
 
 Definition: docs/definitions/judging.md#whether-there-is-a-device.
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_KERNELS", "DeviceSignals", "Recorded", "device_signals"]
 
-#: What a profile says about accelerators: their work was recorded; the program used
-#: one but its work was not recorded; nothing points at one and ops ran on the host; no
-#: sign either way.
+#: What a profile says about accelerators, in this order: their work was recorded; the
+#: program used one but its work was not recorded; nothing points at one and ops ran on
+#: the host; there is no sign either way.
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Allocators of device memory carry the device in their name.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
@@ -37,9 +37,11 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about the accelerators of the program.
 
     Attributes:
-        recorded: See `Recorded`.
-        sign: What points at a device whose work was not recorded.
-        compute_capability: Of each device that did work; null where not recorded.
+        recorded: Whether a device was used, and whether its work was recorded.
+        sign: What points at a device whose work was not recorded; null where nothing
+            does.
+        compute_capability: Compute capability of each device that did work; null where
+            it was not recorded.
         reason: Why device work is absent; null where it is recorded.
     """
 
@@ -51,7 +53,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
 
 @signal(breakdown)
 def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
-    """Look at every host; a device recorded anywhere counts for the run."""
+    """Look at every host; a device that was recorded on one counts for the run."""
     reasons: list[Unavailable] = []
     capabilities: list[tuple[int, int] | None] = []
     recorded = False
@@ -100,7 +102,7 @@ def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | Non
 
 
 def _sign(profile: ProfileData, host: str) -> str | None:
-    """What points at a device of which no work was recorded."""
+    """Return what points at a device of which no work was recorded."""
     devices = profile.table(host, "devices")
     if not isinstance(devices, Unavailable) and devices.height:
         return f"{devices['plane'][0]} is listed"

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InputSignals", "input_signals"]
 
-#: Device work other than waiting for other devices (spec: advice, A2: d*).
+#: Device work other than waiting for other devices
+#: (docs/definitions/judging.md#which-device-is-judged).
 _WORKING = (
     "device_compute_16_ps",
     "device_compute_32_ps",
@@ -52,14 +53,15 @@ class InputSignals(msgspec.Struct, frozen=True, kw_only=True):
     """How long steps wait for their data.
 
     Attributes:
-        series: One per device (per host without devices); parts "fetch" (a step
-            thread waits for its batch) and "transfer" (the batch is copied while the
-            device computes nothing).
-        consumer_recorded: Fetches of batches were recorded at all.
-        mean_fetch_ps: By label of a series: mean duration of the fetches in each
-            clean step that has some.
-        hidden_fetch_ps: The part of it during which the device was busy.
-        evidence: The longest waits of each series, by its label.
+        series: One series per device (per host without devices), with the parts
+            "fetch" (a step thread waits for its batch) and "transfer" (the batch is
+            copied while the device computes nothing).
+        consumer_recorded: Whether any fetch of a batch was recorded.
+        mean_fetch_ps: Label of a series → mean duration of the fetches in each clean
+            step that has some.
+        hidden_fetch_ps: Label of a series → the part of `mean_fetch_ps` during which
+            the device was busy.
+        evidence: Label of a series → its longest waits.
     """
 
     series: tuple[StepSeries, ...]
@@ -73,7 +75,7 @@ class InputSignals(msgspec.Struct, frozen=True, kw_only=True):
 def input_signals(
     profile: ProfileData, thresholds: Thresholds
 ) -> InputSignals | Unavailable:
-    """Every device's waiting in every clean step; per host where there is no device."""
+    """Measure how long each device, or each host without one, waited for data."""
     compile_percent = thresholds.dirty_compile.value
     series: list[StepSeries] = []
     fetches: dict[str, tuple[float, ...]] = {}
@@ -109,7 +111,7 @@ def input_signals(
 
 
 class _Scene:
-    """What one host's collection needs again and again."""
+    """The tables of one host that the collection reads several times."""
 
     def __init__(self, profile: ProfileData, host: str, compile_percent: float) -> None:
         self.profile = profile
@@ -163,7 +165,7 @@ class _Scene:
     def fetches(
         self, rows: pl.DataFrame
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean fetch of each step that has any, and the part of it that is hidden."""
+        """Return the mean fetch of each step that has any, and its hidden part."""
         means, hidden = [], []
         exposed = _times(rows, "host_wait_ps")
         for (start, end), waited in zip(self._spans(rows), exposed, strict=True):
@@ -188,7 +190,7 @@ class _Scene:
         )
 
     def _waited(self, device: int | None) -> Spans:
-        """Where the device had nothing to do but to wait for, or to receive, data."""
+        """Return where the device did nothing but wait for data or receive it."""
         sets = self.profile.derived(self.host, device_sets)
         if device is None or isinstance(sets, Unavailable):
             return self.waits

@@ -41,9 +41,11 @@ class LaunchSignals(msgspec.Struct, frozen=True, kw_only=True):
     """How long devices wait for launches inside a step.
 
     Attributes:
-        series: One per device; parts "latency", "launch_call" and "python".
-        latency_ps: Median from a launch call to its kernel on an idle device.
-        latency_samples: Launches that the latency rests on; 0 where it is assumed.
+        series: One series per device, with the parts "latency", "launch_call" and
+            "python".
+        latency_ps: Median time from a launch call to its kernel on an idle device.
+        latency_samples: Number of launches that the latency was measured on; 0 where
+            the latency is assumed.
         median_kernel_ps: Median duration of a kernel.
         median_call_ps: Median duration of a launch call.
         kernels_per_step: Mean number of kernels in a step; null without steps.
@@ -69,7 +71,7 @@ class LaunchSignals(msgspec.Struct, frozen=True, kw_only=True):
 def launch_signals(
     profile: ProfileData, thresholds: Thresholds
 ) -> LaunchSignals | Unavailable:
-    """Every device's starved time in every clean step."""
+    """Measure how long each device was starved in each clean step."""
     compile_percent = thresholds.dirty_compile.value
     series: list[StepSeries] = []
     evidence: dict[str, tuple[Evidence, ...]] = {}
@@ -172,7 +174,7 @@ def _closed_windows(profile: ProfileData, host: str) -> int:
 def _evidence(
     profile: ProfileData, host: str, device: DeviceBlame
 ) -> tuple[Evidence, ...]:
-    """The longest starved intervals, with what ended them and the call it came from."""
+    """Return the longest starved intervals, each with the launch that ended it."""
     activity = profile.table(host, "device_activity")
     launches = profile.table(host, "launches")
     if isinstance(activity, Unavailable) or isinstance(launches, Unavailable):

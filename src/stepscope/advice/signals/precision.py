@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PrecisionSignals", "precision_signals"]
 
-#: A library's kernels for convolutions in single precision say so by their prefix
-#: alone; the same prefix with `fp16` is their narrow form (docs/advice/amp_share.md).
+#: Prefix of a library's convolution kernels in single precision; with `fp16` in the
+#: name they compute in 16 bit (docs/advice/amp_share.md).
 _SINGLE: Final = "scudnn"
 _NOT_SINGLE: Final = "fp16"
 
@@ -53,12 +53,12 @@ class _Kernels(Frozen, frozen=True):
 
     @property
     def wide(self) -> NDArray[np.bool_]:
-        """Eligible, and known not to be narrow."""
+        """Return which kernels are eligible and known not to be narrow."""
         found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
         return found
 
     def shares(self) -> dict[str, int]:
-        """Time of each choice that the signals tell."""
+        """Return the kernel time of each group that `PrecisionSignals` reports."""
         eligible = self.eligible == 1
         chosen = {
             "compute_ps": np.ones(len(self.row), np.bool_),
@@ -72,7 +72,7 @@ class _Kernels(Frozen, frozen=True):
         return {name: self.time(rows) for name, rows in chosen.items()}
 
     def time(self, chosen: NDArray[np.bool_]) -> int:
-        """Durations of the chosen kernels added up."""
+        """Return the sum of the durations of the chosen kernels."""
         return int(self.dur_ps[chosen].sum())
 
 
@@ -83,21 +83,22 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     kernels in ps.
 
     Attributes:
-        compute_ps: All compute kernels.
-        narrow_ps: Of them, in 16 bit or narrower.
-        eligible_ps: Eligible kernels.
-        eligible_narrow_ps: Of them, in 16 bit or narrower.
-        eligible_tf32_ps: Of them, in TF32.
-        eligible_unknown_ps: Of them, of unknown type.
-        undecided_ps: Kernels of which eligibility is unknown.
+        compute_ps: Time of all compute kernels.
+        narrow_ps: Time of compute kernels in 16 bit or narrower.
+        eligible_ps: Time of eligible kernels.
+        eligible_narrow_ps: Time of eligible kernels in 16 bit or narrower.
+        eligible_tf32_ps: Time of eligible kernels in TF32.
+        eligible_unknown_ps: Time of eligible kernels of unknown element type.
+        undecided_ps: Time of kernels of which it is unknown whether they are eligible.
         wide_per_step_ps: Eligible 32-bit time per step on the busiest device; null
             without steps.
         step_confidence: 0 to 1; 0 without steps.
-        step_ps: Median step on that device; null without steps.
-        steps: Clean steps behind the two numbers above.
+        step_ps: Median step on the busiest device; null without steps.
+        steps: Number of clean steps that `wide_per_step_ps` and `step_ps` rest on.
         kernels: Number of compute kernels.
-        narrow_kernels: Of them, in 16 bit or narrower.
-        evidence_percent: Kind of evidence → share of the eligible time it decided.
+        narrow_kernels: Number of compute kernels in 16 bit or narrower.
+        evidence_percent: Kind of evidence → share of the eligible time whose element
+            type it decided.
         largest: Eligible 32-bit ops with their times in µs, largest first.
         devices: `host:device` of each device with compute kernels.
         evidence: The longest eligible 32-bit kernels.
@@ -196,7 +197,7 @@ def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
 def _per_step(
     profile: ProfileData, kernels: _Kernels, device: int, compile_percent: float
 ) -> tuple[int, int, int] | None:
-    """Eligible wide time per clean step, the median step, and how many there are."""
+    """Return eligible wide time per clean step, the median step and their number."""
     step_windows = profile.derived(kernels.host, windows)
     charged = profile.derived(kernels.host, breakdown)
     if isinstance(step_windows, Unavailable) or isinstance(charged, Unavailable):
@@ -239,7 +240,7 @@ def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float
 
 
 def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
-    """The ops with most eligible time in 32 bit."""
+    """Return the ops with most eligible time in 32 bit."""
     named = profile.derived(kernels.host, activity_ops)
     if isinstance(named, Unavailable):
         return ()

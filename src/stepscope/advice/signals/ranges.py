@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SHOWN", "event_label", "host_ranges", "longest"]
 
-#: Ranges shown per finding.
+#: Number of ranges shown per finding.
 SHOWN: Final = 3
 
 
 def longest(spans: Spans) -> list[tuple[int, int]]:
-    """The longest intervals of a set, longest first."""
+    """Return the longest intervals of a set, longest first."""
     lengths = spans.end_ps - spans.start_ps
     order = np.argsort(-lengths, kind="stable")[:SHOWN]
     return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
@@ -39,15 +39,15 @@ def host_ranges(
     wanted: NDArray[np.bool_],
     kinds: tuple[str, ...] = (),
 ) -> tuple[Evidence, ...]:
-    """The longest intervals, each with the event that fills most of it.
+    """Return the longest intervals, each with the event that fills most of it.
 
     Args:
         profile: The profile.
-        host: Whose timeline.
+        host: Host on whose timeline the intervals are.
         spans: Where the effect is.
-        device: The device that waited meanwhile.
-        wanted: By row of event_types; which events of the host may explain a range.
-        kinds: Kinds of work on that device that may explain it as well.
+        device: Ordinal of the device that waited meanwhile.
+        wanted: Row of event_types → whether events of this type may explain a range.
+        kinds: Kinds of work on that device that may also explain a range.
     """
     events = profile.table(host, "events")
     if isinstance(events, Unavailable) or not len(spans):
@@ -84,7 +84,7 @@ def host_ranges(
 def _device_rows(
     profile: ProfileData, host: str, *, device: int | None, kinds: tuple[str, ...]
 ) -> NDArray[np.int64]:
-    """Rows of events that are such work on the device."""
+    """Return the rows of events that are work of these kinds on the device."""
     activity = profile.table(host, "device_activity")
     if device is None or isinstance(activity, Unavailable):
         return np.empty(0, np.int64)
@@ -97,7 +97,7 @@ def _device_rows(
 
 
 def event_label(profile: ProfileData, host: str, row: int) -> tuple[str | None, str]:
-    """The name of an event's track, and its own."""
+    """Return the name of an event's track, and the event's own name."""
     events = profile.table(host, "events")
     types = profile.table(host, "event_types")
     tracks = profile.table(host, "tracks")

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 __all__ = ["record_grade"]
 
-#: What a flaw of the record takes from the trust in a verdict: the gravest counts.
+#: Severity of a flaw → the confidence that it leaves; of several the smallest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
 
 @signal()
 def record_grade(profile: ProfileData, _: Thresholds) -> float:
-    """1 where the record shows no flaw, less where it does."""
+    """Return 1 where the record shows no flaw, less where it does."""
     notes = (
         note for host in profile.hosts for note in profile.trace(host).quality_notes()
     )

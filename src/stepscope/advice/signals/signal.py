@@ -1,8 +1,8 @@
 """What a signal is, and how rules ask for one.
 
-A signal is a group of named numbers, or why there are none; a function of a profile
-and the thresholds that `signal` declares. Rules ask for it by that name:
-`signals.of(input_signals)`.
+A signal is a group of named numbers, or the reason why there are none. The decorator
+`signal` declares the function that computes it from a profile and the thresholds, and
+rules ask for it by the name of that function: `signals.of(input_signals)`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Signal(NamedTuple, Generic[T]):
     """A group of numbers that rules may read.
 
     Attributes:
-        compute: Works it out.
-        needs: Derivations that it asks of each host, beside what these need
-            themselves.
+        compute: Computes the group.
+        needs: Derivations that `compute` asks for on each host; what those need in
+            turn is not listed.
     """
 
     compute: Callable[[ProfileData, Thresholds], T]
@@ -42,12 +42,12 @@ def signal(
 
 
 class Signals:
-    """All signals of a profile; each is worked out when first asked for, and kept."""
+    """All signals of a profile; each is computed when first asked for, and kept."""
 
     def __init__(self, value_of: Callable[[Signal[Any]], Any]) -> None:
         self._value_of = functools.cache(value_of)
 
     def of(self, wanted: Signal[T]) -> T:
-        """The value of a signal."""
+        """Return the value of a signal."""
         value: T = self._value_of(wanted)
         return value

@@ -11,23 +11,27 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True):
     """An effect on one device, or on one host's step threads, over its clean steps.
 
     Attributes:
-        host: The host.
-        device: Ordinal; null for the step threads of a run without devices.
-        step_source: Where the steps come from; null where the window is the profile.
+        host: Name of the host.
+        device: Ordinal of the device; null for the step threads of a run without
+            devices.
+        step_source: Where the steps come from; null where the whole profile is one
+            window.
         step_confidence: 0 to 1; 0 without steps.
-        closed: The windows end where the next step starts; a lone last step does not.
+        closed: Whether each window ends where the next step starts; a single last
+            step's does not.
         window_ps: Length of each clean step's window.
-        parts_ps: Cause → its time in each of these windows; parts never overlap.
-        unknown_ps: Time of each window whose cause could not be told and that might
-            belong to the effect.
-        doubt_ps: How far the record's own flaws may move the effect, either way.
-        excess_ps: How much of the effect lost records may have made up.
-        working_ps: Time of each window in which the device computed or copied
-            (spec: advice, A2: it chooses the device that is judged).
-        total_window_ps: All closed windows, untypical ones too, added up; null where
-            those are the clean ones.
-        total_parts_ps: The parts added up over the same windows.
-        total_steps: Number of these windows.
+        parts_ps: Cause → its time in each clean step's window; parts never overlap.
+        unknown_ps: Time in each clean step's window whose cause is unknown and that
+            might belong to the effect.
+        doubt_ps: How far flaws of the record may have moved the effect, up or down.
+        excess_ps: How much of the effect may come from lost records alone.
+        working_ps: Time in each clean step's window in which the device computed or
+            copied; it decides which device is judged
+            (docs/definitions/judging.md#which-device-is-judged).
+        total_window_ps: Sum of all closed windows, untypical steps included; null
+            where every closed window is a clean one.
+        total_parts_ps: Cause → its time in all closed windows.
+        total_steps: Number of closed windows.
     """
 
     host: str
@@ -47,10 +51,10 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def effect_ps(self) -> tuple[int, ...]:
-        """The parts of each window added up."""
+        """Return the sum of the parts in each window."""
         return tuple(sum(parts) for parts in zip(*self.parts_ps.values(), strict=True))
 
     @property
     def label(self) -> str:
-        """`host:device`, or the host where no device is concerned."""
+        """Return `host:device`, or the host where the series is of no device."""
         return self.host if self.device is None else f"{self.host}:{self.device}"

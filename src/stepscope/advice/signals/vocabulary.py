@@ -1,4 +1,4 @@
-"""Whose vocabulary the ops of a profile speak: it decides which advice is shown."""
+"""Which frameworks the ops of a profile come from: it decides which advice is shown."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _NAMES: Final = {
     OpCategory.JAX: "JAX",
     OpCategory.TORCH: "PyTorch",
 }
-#: Some names read like ops of another vocabulary by chance.
+#: Smallest share of all distinct ops: some names look like another framework's by
+#: chance.
 _LEAST_SHARE: Final = 0.2
 
 
 def seen(profile: ProfileData) -> tuple[str, ...]:
-    """Frameworks whose ops are a good part of all distinct ops, most frequent first."""
+    """Return frameworks with a good part of all distinct ops, most frequent first."""
     counts = dict.fromkeys(_NAMES.values(), 0)
     for host in profile.hosts:
         kinds = profile.derived(host, event_kinds)

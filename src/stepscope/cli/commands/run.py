@@ -38,7 +38,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     default=10.0,
     show_default=True,
     metavar="S",
-    help="End with the step that ends after so many seconds, however few it were.",
+    help="End with the first step that ends after so many seconds.",
 )
 @click.option(
     "--wait-s",

@@ -26,10 +26,10 @@ class _Value(NamedTuple):
 
     Attributes:
         kind: Type of one value.
-        title: What the help calls it.
-        words: What it can be; empty for anything of the type.
-        several: It takes a list.
-        by_commas: Members of the list may be separated by commas.
+        title: Name of the value in the help.
+        words: The values that are allowed; empty where every value of the type is.
+        several: Whether the option takes a list.
+        by_commas: Whether members of the list may be separated by commas.
     """
 
     kind: type
@@ -40,7 +40,7 @@ class _Value(NamedTuple):
 
 
 def _declared() -> dict[str, dict[str, inspect.Field]]:
-    """Option → tools that have it, with the field of each."""
+    """Return option → tools that have it, each with the option's field."""
     found: dict[str, dict[str, inspect.Field]] = {}
     for tool, options in OPTIONS.items():
         fields = cast("inspect.StructType", inspect.type_info(options)).fields
@@ -77,7 +77,7 @@ _PLAIN: Final[dict[type[inspect.Type], _Value]] = {
 
 
 def tool_options(command: _Command) -> _Command:
-    """Give a command every option of every tool; what is left out is not given."""
+    """Add every option of every tool to a command; the options have no defaults."""
     declared = [_option(name, of) for name, of in _declared().items()]
     for option in reversed(declared):
         command = option(command)
@@ -98,7 +98,7 @@ def _option(
 
 
 def _help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
-    """The sentence of each tool; tools that say the same share it."""
+    """Write the sentence of each tool; tools with equal sentences share one."""
     said: dict[str, list[str]] = {}
     for tool, field in fields.items():
         sentence = field_sentences(OPTIONS[tool]).get(name, "").replace("`", "")
@@ -106,7 +106,7 @@ def _help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
             sentence += f" One of {', '.join(value.words)}."
         if value.several and not value.by_commas:
             sentence += " May be repeated."
-        # Whoever has nothing to choose from the start has no default to tell.
+        # An option that is empty unless given has no default to name.
         if field.default not in (None, "", (), False):
             sentence += f" By default {field.default}."
         said.setdefault(sentence, []).append(tool)
@@ -116,7 +116,7 @@ def _help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
 
 
 def chosen_options(given: dict[str, Any]) -> dict[str, object]:
-    """The options that were given, as tools take them."""
+    """Return the options that were given, as tools take them."""
     declared = _declared()
     chosen: dict[str, object] = {}
     for name, value in given.items():

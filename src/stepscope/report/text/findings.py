@@ -38,7 +38,7 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
 
 
 def verdict(document: Document, width: int) -> list[Line]:
-    """What bounds the step, by how much, and what to do first."""
+    """Write what bounds the step, by how much, and what to do first."""
     failed = [one for one in document.findings if _matters(one)]
     if not failed:
         return wrapped(_calm(document), width, indent=0, role="title")
@@ -57,7 +57,7 @@ def _matters(finding: Finding) -> bool:
 
 
 def _calm(document: Document) -> str:
-    """What to say when no rule fails."""
+    """Write the verdict when no rule fails."""
     unsure = sum(one.status == "cannot_tell" for one in document.findings)
     overview = document.overview
     if isinstance(overview, Unavailable):
@@ -73,14 +73,14 @@ def _calm(document: Document) -> str:
 
 
 def _mostly(overview: OverviewPageResult) -> str:
-    """Where most of the time is."""
+    """Say where most of the time is."""
     shares = {
         name: share
         for name, share in overview.breakdown_percent.items()
         if share is not None
     }
     if not shares:
-        return "The hosts do not run in lock step, so each is told alone."
+        return "The hosts do not run in lock step, so each is shown by itself."
     largest = max(shares, key=lambda name: shares[name])
     what = "step time" if overview.window == "steps" else "recorded time"
     size = percent(shares[largest])
@@ -96,7 +96,7 @@ def _mostly(overview: OverviewPageResult) -> str:
 
 
 def findings(document: Document, width: int) -> list[Line]:
-    """Every finding: what fails first, then what is unknown, then what is well."""
+    """Write every finding: those that fail, then the unknown, then those that pass."""
     ordered = sorted(
         document.findings,
         key=lambda one: (

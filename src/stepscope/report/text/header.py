@@ -1,4 +1,4 @@
-"""The head of the page: what was recorded, and a device that kept silent."""
+"""The head of the page: what was recorded, and a used device without recorded work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_HOSTS = 4
 
 
 def header(document: Document, width: int) -> list[Line]:
-    """Program, run, hosts and devices in a line or two."""
+    """Write program, run, hosts and devices in a line or two."""
     profile = document.profile
     named = ", ".join(profile.hosts[:_MOST_HOSTS])
     count = len(profile.hosts)
@@ -49,7 +49,7 @@ def _devices(document: Document) -> str:
 
 
 def _kind(device: Device, document: Document) -> str:
-    """What people call the device, as far as the profile tells."""
+    """Return the name of the device for people, as far as it was recorded."""
     known = (
         ()
         if isinstance(document.overview, Unavailable)
@@ -69,7 +69,7 @@ def _kind(device: Device, document: Document) -> str:
 
 
 def damage(document: Document, width: int) -> list[Line]:
-    """What is so wrong with the recording that the numbers are only a part."""
+    """Write the errors of the recording that leave the numbers incomplete."""
     lines: list[Line] = []
     for doubt in document.quality:
         if doubt.severity == "error":
@@ -81,7 +81,7 @@ def damage(document: Document, width: int) -> list[Line]:
 
 
 def silent_device(document: Document, width: int) -> list[Line]:
-    """The line that leads where a device was used and nothing of its work is there."""
+    """Write the first line of a report on a used device without recorded work."""
     sign = document.silent_device
     if sign is None:
         return []

@@ -17,12 +17,12 @@ __all__ = ["input_pipeline"]
 
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
-#: Verdicts that leave something to say; findings tell when all is well or unknown.
+#: Verdicts that this section reports; the findings report the others.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
 
 
 def input_pipeline(document: Document, width: int) -> list[Line]:
-    """Verdict, the work behind it, and the stage to mend; nothing where all is well."""
+    """Write verdict, work on input and slowest stage; nothing where all is well."""
     result = document.input_pipeline
     if isinstance(result, Unavailable) or result.verdict not in _BOUND:
         return []
@@ -38,7 +38,7 @@ def input_pipeline(document: Document, width: int) -> list[Line]:
 
 
 def _work(result: InputPipelineResult, width: int) -> list[Line]:
-    """The time of each kind of host-side work; what nobody looked at is named."""
+    """Write the time of each kind of host-side work; name what was not measured."""
     room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
     drawn: list[Line] = []
     unseen = []
@@ -61,7 +61,7 @@ def _work(result: InputPipelineResult, width: int) -> list[Line]:
 
 
 def _stage(document: Document, width: int) -> list[Line]:
-    """The stage that the slowest call waited for, where the steps wait for the call."""
+    """Write the bottleneck of the slowest call, where steps wait for that call."""
     result = document.tf_data
     if isinstance(result, Unavailable):
         return []

@@ -23,7 +23,7 @@ _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
 
 
 def memories(document: Document, width: int) -> list[Line]:
-    """The peak of each memory, and which came near its end; nothing without events."""
+    """Write the peak of each memory, and which were nearly full."""
     result = document.memory
     if isinstance(result, Unavailable):
         return []
@@ -44,7 +44,7 @@ def memories(document: Document, width: int) -> list[Line]:
     if left:
         lines.append(line(Piece(f"  {left} more", "dim")))
     for name, memory in result.memories.items():
-        # How free memory is divided matters where it runs short; the page tells it.
+        # How free memory is fragmented matters where it runs short; the page shows it.
         for warning in memory.warnings:
             if warning.kind == "near_capacity":
                 share = percent(100 * warning.value)

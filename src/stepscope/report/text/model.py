@@ -33,14 +33,14 @@ _HEADINGS: Final = {
     "allocated_bytes": "allocated",
     "type": "type",
 }
-#: Columns that nothing but units makes readable.
+#: Columns whose numbers need a unit to be readable.
 _TIMES: Final = frozenset({"total_us", "self_us", "total_device_us"})
 #: Column of large numbers → its unit.
 _LARGE: Final = {"flops": "", "parameters": "", "allocated_bytes": "B"}
 _THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
-#: A share that reads as 100.0.
+#: Smallest share that is written as 100.0.
 _ALL_PERCENT: Final = 99.95
-#: A label gives way to the numbers down to this width.
+#: A label is shortened down to this width to make room for the numbers.
 _NARROWEST: Final = 24
 
 
@@ -52,14 +52,14 @@ def render(
     others: Sequence[str],
     width: int,
 ) -> str:
-    """The tree of one view.
+    """Write the tree of one view.
 
     Args:
         result: All views.
-        view: The one to show.
-        title: What it is.
+        view: Name of the view to show.
+        title: Heading of the page.
         others: Names of the result's other tables.
-        width: Characters in a line.
+        width: Number of characters in a line.
     """
     rows: pl.DataFrame = getattr(result, view)
     shown = _costliest(rows)
@@ -81,7 +81,7 @@ def render(
 
 
 def _costliest(rows: pl.DataFrame) -> pl.DataFrame:
-    """As many rows as fit the screen; what is above a row shown costs no less."""
+    """Choose the costliest rows that fit; a parent costs no less than its child."""
     if rows.height <= MOST_ROWS:
         return rows
     if "total_us" not in rows.columns:
@@ -93,14 +93,14 @@ def _costliest(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tells(rows: pl.DataFrame, name: str, view: str) -> bool:
-    """Columns of nulls alone are left to the reasons below; a type once is enough."""
+    """Return whether a column is worth showing: not one that is null in every row."""
     if name not in rows.columns or (name == "type" and view in {"op", "code"}):
         return False
     return rows[name].null_count() < rows.height
 
 
 def _labels(rows: pl.DataFrame, view: str) -> list[str]:
-    """Names, indented; of a path only what the line above does not say."""
+    """Return indented names; of a path only the part that the parent does not show."""
     names = dict(zip(rows["id"], rows["name"], strict=True))
     labels = []
     for name, parent, depth in zip(
@@ -128,7 +128,7 @@ def _cell(name: str, value: float | str | None) -> str:
 
 
 def _scaled(value: float) -> str:
-    """Four digits and a power of a thousand: `6.011 T`."""
+    """Write four digits and a power of a thousand: `6.011 T`."""
     for unit in _THOUSANDS:
         if abs(value) < 1000 or unit == _THOUSANDS[-1]:
             return f"{value:.4g}{unit}"
@@ -167,7 +167,7 @@ def _notes(
 
 
 def _about(result: ModelViewsResult, view: str) -> list[Missing]:
-    """Reasons of this view and of the result as a whole."""
+    """Return what is missing in this view and in the result as a whole."""
     views = {"scope", "graph", "op", "code"}
     return [
         one

@@ -20,12 +20,12 @@ __all__ = ["render"]
 
 _SHOWN: Final = 10
 _BAR: Final = 30
-#: A name that is shorter than this tells little.
+#: A name is not cut to fewer characters than this.
 _NARROWEST: Final = 24
 _UNKNOWN: Final = "–"
-#: Tables of which the page shows the first rows.
+#: Number of rows that the page shows of each table.
 _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
-#: What is missing of the rows of all ops stands on their own page.
+#: Fields whose missing values are explained on the page of all ops, not here.
 _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
 _FILL: Final = {
@@ -43,7 +43,7 @@ _CAUSE: Final = {
     "mixed": "Nothing dominates: transfer, utilisation and compute share its device "
     "time.",
 }
-#: Part of `Cause` → (its words, the share it belongs to).
+#: (Part of `Cause`, its words, the share that it belongs to).
 _PARTS: Final = (
     ("transfer_us", "copies, memsets and collectives", "transfer_percent"),
     ("waiting_us", "the device idle and waiting for it", "utilisation_percent"),
@@ -57,13 +57,13 @@ _PARTS: Final = (
 def render(
     result: OpDetailResult, *, title: str, others: Sequence[str], width: int
 ) -> str:
-    """What it took, why, what it consists of, and its calls.
+    """Write the time of an op, its cause, its parts and its calls.
 
     Args:
         result: The op or scope.
         title: Tool, run and hosts.
         others: Names of the tables that can be shown or exported whole.
-        width: Characters in a line.
+        width: Number of characters in a line.
     """
     lines = [line(Piece(title, "title")), line(Piece(result.selected, "heading"))]
     lines += [*_head(result, width), line()]
@@ -106,7 +106,7 @@ def _head(result: OpDetailResult, width: int) -> list[Line]:
 
 
 def _ops(result: OpDetailResult, width: int) -> list[Line]:
-    """What of the tables of all ops is chosen, where that is more than one op."""
+    """Write the chosen rows of the tables of all ops, if there are several."""
     body = [
         (
             row["name"],
@@ -126,7 +126,7 @@ def _ops(result: OpDetailResult, width: int) -> list[Line]:
 
 def _cause(result: OpDetailResult, width: int) -> list[Line]:
     cause = result.cause
-    said = "It cannot be told what dominates; the reason is below."
+    said = "What dominates is not known; the reason is below."
     lines = wrapped(_CAUSE.get(cause.dominant or "", said), width, indent=2)
     body = [
         (what, us(value), *_percent(value, cause))
@@ -295,9 +295,9 @@ def _table(
     width: int,
     expendable: Sequence[str] = (),
 ) -> list[Line]:
-    """A table without the columns of which nothing is known; none without rows.
+    """Lay out a table without columns that are null throughout; nothing without rows.
 
-    Where room is short the expendable columns go, one after the other.
+    Where room is short the expendable columns are dropped, one after the other.
     """
     if not body:
         return []
@@ -327,7 +327,7 @@ def _rest(count: int, width: int) -> list[Line]:
 
 
 def _time(value: float | None) -> str:
-    """A time, `0` where there was none: no unit makes a nothing clearer."""
+    """Write a time with its unit, and zero as `0` without one."""
     return _UNKNOWN if value is None else us(value) if value else "0"
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 _UNKNOWN: Final = "–"
-#: Field of a worker → heading of its column; a column that is null of all is left out.
+#: Field of a worker → heading of its column; a column that is null for all workers is
+#: left out.
 _COLUMNS: Final = {
     "total_ms": "step",
     "device_work_ms": "own work",
@@ -44,7 +45,7 @@ _SHORT: Final = {
 }
 _CLOCKS: Final = {
     "recorded": "Their clocks are compared by the times that the hosts recorded; "
-    "nothing tells how well these agree.",
+    "nothing shows how well these agree.",
     "steps": "Their clocks are laid side by side by the steps that they share: begins "
     "can be compared to within a step.",
     "none": "Nothing ties their clocks together: begins are not compared.",
@@ -63,14 +64,14 @@ def render(
     others: Sequence[str],
     width: int,
 ) -> str:
-    """Who is slow and why, how surely the hosts are compared, and every worker.
+    """Write which worker is slow and why, how the clocks were compared, all workers.
 
     Args:
         result: The workers of a run.
         title: Tool, run and hosts.
-        doubts: What is doubtful about the run as a whole.
+        doubts: Doubts about the run as a whole.
         others: Names of the tables that can be shown or exported whole.
-        width: Characters in a line.
+        width: Number of characters in a line.
     """
     lines = [line(Piece(title, "title")), line()]
     for message in (*doubts, *(note.message for note in result.quality)):
@@ -121,8 +122,8 @@ def _cause(slowest: SlowestWorker) -> str:
     more = ms(slowest.excess_ms[slowest.cause])
     if slowest.cause == "late_start":
         return (
-            f"It begins its steps {more} later than the median of the others; what "
-            "kept it lies before the step."
+            f"It begins its steps {more} later than the median of the others; the "
+            "delay arises before the step."
         )
     what = CATEGORY_NAMES[slowest.cause].lower()
     return f"It spends {more} a step more on {what} than the median of the others."
@@ -165,7 +166,7 @@ def _workers(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
 
 
 def _breakdown(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
-    """The categories that hold time, in percent of the step: they fit side by side."""
+    """Write the categories that hold time, side by side, in percent of the step."""
     shown = [
         category
         for category in _SHORT
@@ -200,7 +201,7 @@ def _left_out(result: PodViewerResult, others: Sequence[str], width: int) -> lis
 
 
 def _of_the_page(result: PodViewerResult) -> list[Missing]:
-    """Reasons that what is shown here needs; steps have them too, in their table."""
+    """Return the reasons for missing values of this page, without those of steps."""
     own = [one for one in result.missing if one.field.startswith("workers")]
     # A worker that is a host has no device: nothing is missing.
     return [one for one in own if one.field != "workers.device"]

@@ -16,7 +16,7 @@ __all__ = ["requests"]
 
 
 def requests(document: Document, width: int) -> list[Line]:
-    """Latencies in all and by batch size; nothing where no event is a request."""
+    """Write latencies in all and by batch size; nothing where there is no request."""
     result = document.inference
     if isinstance(result, Unavailable):
         return []

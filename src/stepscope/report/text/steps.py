@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
     from stepscope.unavailable import Missing
 
-    #: The numbers of a run or of one of its hosts.
+    #: The numbers of a run, or of one of its hosts.
     Summary = OverviewPageResult | StepSummary
 
 __all__ = ["hosts", "steps", "where_time_went"]
@@ -35,20 +35,20 @@ __all__ = ["hosts", "steps", "where_time_went"]
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
 _NOTE_WIDTH: Final = 32
-#: Parts of a category are told from this share of the step on.
+#: Parts of a category are shown from this share of the step on.
 _TOLD_PERCENT: Final = 1.0
-#: More step numbers than this are counted instead.
+#: Where there are more step numbers than this, only their count is shown.
 _MOST_NUMBERS: Final = 8
-#: Hosts that are drawn when they are not averaged.
+#: Largest number of hosts that are drawn one by one.
 _MOST_HOSTS: Final = 3
-#: Flags that every recording has; the page of the tool shows them.
+#: Flags that every recording has and that only the tool's own page shows.
 _USUAL_FLAGS: Final = frozenset({"first"})
 
 
 def where_time_went(document: Document, width: int) -> list[Line]:
-    """A bar for each category; those that nobody looked at are named, with why.
+    """Draw a bar for each category; name those that were not measured, with why.
 
-    Hosts that do not run in lock step have no common mean: each is shown alone.
+    Hosts that do not run in lock step have no common mean: each is shown by itself.
     """
     overview = document.overview
     if isinstance(overview, Unavailable):
@@ -124,7 +124,7 @@ def _details(summary: Summary, category: str, time: float) -> list[Line]:
 
 
 def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:
-    """Categories that are left out, once per reason."""
+    """Name the categories that are left out, grouped by reason."""
     why: dict[str, list[str]] = defaultdict(list)
     absent = {one.field: one for one in overview.missing}
     for name, title in CATEGORY_NAMES.items():
@@ -141,7 +141,7 @@ def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:
 
 
 def steps(document: Document, width: int) -> list[Line]:
-    """How many, how long, how they run, and which are special."""
+    """Write how many steps there are, how long they take, and which are special."""
     overview = document.overview
     if isinstance(overview, Unavailable):
         return []
@@ -235,7 +235,7 @@ def _numbers(numbers: Sequence[str]) -> str:
 
 
 def hosts(document: Document, width: int) -> list[Line]:
-    """One line per host, where there are several."""
+    """Write one line per host, where there are several."""
     overview = document.overview
     names = document.profile.hosts
     if len(names) < 2 or isinstance(overview, Unavailable):

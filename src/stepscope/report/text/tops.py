@@ -24,7 +24,7 @@ _CLOSELY: Final = (
 
 
 def top_ops(document: Document, width: int) -> list[Line]:
-    """By self time; on devices where there are any, else on the host, and says so."""
+    """Write the ops with most self time: on devices, or on the host without any."""
     result = document.ops
     if isinstance(result, Unavailable):
         return wrapped(f"{result.reason} {result.remedy}", width, indent=2)
@@ -50,7 +50,7 @@ def top_ops(document: Document, width: int) -> list[Line]:
 
 
 def top_kernels(document: Document, width: int) -> list[Line]:
-    """By total time; a run without a device has none, and the last section says so."""
+    """Write the kernels with most total time; none in a run without a device."""
     result = document.kernels
     if isinstance(result, Unavailable):
         return []

@@ -1,4 +1,4 @@
-"""What the profile cannot tell, each reason once, with the way to know."""
+"""What is missing from the profile: each reason once, with the way to record it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["unseen"]
 
-#: Fields named per reason; a page is no inventory, the JSON is.
+#: Largest number of fields named for one reason; the JSON names all.
 _MOST_FIELDS: Final = 2
 
-#: Tools of which the page shows a part → the fields in it; of others it tells all. Not
-#: every program has a pipeline of stages or serves requests: that is no gap.
+#: Tools of which the page shows only some fields → these fields. Of other tools it
+#: names every missing field. A program without a pipeline of stages or without requests
+#: is not incomplete.
 _TOLD: Final[dict[str, tuple[str, ...]]] = {
     "input_pipeline_analyzer": ("host_breakdown_us",),
     "memory_profile": ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity"),
@@ -32,7 +33,7 @@ _TOLD: Final[dict[str, tuple[str, ...]]] = {
 
 
 def unseen(document: Document, width: int) -> list[Line]:
-    """Doubts about the recording first, then what is missing from the results."""
+    """Write doubts about the recording, then what is missing from the results."""
     lines: list[Line] = []
     doubts = (*document.quality, *doubts_of(document.overview))
     for doubt in doubts:
@@ -47,9 +48,9 @@ def unseen(document: Document, width: int) -> list[Line]:
     quiet = sum(doubt.severity == "info" for doubt in doubts)
     if quiet:
         notes = (
-            "1 remark about the recording stands"
+            "1 remark about the recording is"
             if quiet == 1
-            else f"{quiet} remarks about the recording stand"
+            else f"{quiet} remarks about the recording are"
         )
         lines.append(line(Piece(f"  {notes} in --format json.", "dim")))
     return lines

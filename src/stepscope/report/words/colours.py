@@ -1,8 +1,8 @@
 """The one colour table: what the page draws, and in which order.
 
-Colour means the step-time category, on every page. The colours were chosen by search
-for the largest least OKLab distance over normal, protan, deutan and tritan vision; a test computes the distances again. Style sheet and legend are
-made from this table.
+On every page a colour means a step-time category. A search chose the colours whose
+smallest OKLab distance over normal, protan, deutan and tritan vision is largest; a test
+computes the distances again. Style sheet and legend are made from this table.
 
 Definition: docs/page.md#charts-and-tables.
 """
@@ -33,10 +33,10 @@ class Category(NamedTuple):
     """A step-time category as it is drawn.
 
     Attributes:
-        name: Its name in the JSON.
-        token: Its colour.
-        hatched: Drawn with stripes, beside another category of the same colour.
-        sentence: What time it holds.
+        name: Name of the category in the JSON.
+        token: Name of its colour.
+        hatched: Whether it is drawn with stripes, beside a category of one colour.
+        sentence: What time the category holds.
     """
 
     name: str

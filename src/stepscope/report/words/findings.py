@@ -1,4 +1,4 @@
-"""Findings in sentences. Rules give numbers; here they are read out."""
+"""Findings in sentences, made from the numbers that the rules give."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
     "standing",
 ]
 
-#: A typical step that differs by more than this from the mean is told beside it.
+#: A typical step that differs from the mean by more than this is named beside it.
 _NOTABLE: Final = 0.25
 
-#: Numbers of a finding and its facts, by unit.
+#: Unit → how numbers of a finding and its facts are written.
 _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "us": us,
     "ms": ms,
@@ -34,7 +34,7 @@ _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:,.0f}".format,
     "ratio": "{:g}".format,
 }
-#: What they are held against: numbers that somebody chose.
+#: Unit → how thresholds are written: round numbers that somebody chose.
 _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "percent": "{:g} %".format,
     "ps": duration_text,
@@ -45,7 +45,7 @@ _WORDS: Final = {rule.id: rule.words for rule in RULES}
 
 
 def headline(finding: Finding) -> str:
-    """What was found, with its size, in one or two sentences."""
+    """Write what was found, with its size, in one or two sentences."""
     if finding.status == "not_applicable":
         why = finding.unavailable
         return f"Does not apply. {why.reason}" if why else "Does not apply."
@@ -73,7 +73,7 @@ class _Told(NamedTuple):
 
 
 def _first(alternatives: tuple[str, ...], known: Mapping[str, _Told]) -> str | None:
-    """The first alternative whose names are all known, as a sentence."""
+    """Write the first alternative whose names are all known, as a sentence."""
     for template in alternatives:
         try:
             text = template.format_map(known)
@@ -84,7 +84,7 @@ def _first(alternatives: tuple[str, ...], known: Mapping[str, _Told]) -> str | N
 
 
 def _known(finding: Finding, words: Words) -> dict[str, _Told]:
-    """What the names in a rule's texts stand for, as far as it is known."""
+    """Return the values of the names in a rule's texts, as far as they are known."""
     numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
     numbers += [
         ("value", finding.value, finding.unit),
@@ -112,7 +112,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
 
 
 def _typical(finding: Finding) -> float | None:
-    """The value where rare steps make the mean another one."""
+    """Return the value of a typical step where rare steps change the mean much."""
     value, share = finding.value, finding.share_percent
     if value is None or share is None or abs(value - share) <= _NOTABLE * share:
         return None
@@ -120,7 +120,7 @@ def _typical(finding: Finding) -> float | None:
 
 
 def _overall(finding: Finding) -> float | None:
-    """The share of all time where it reaches the threshold."""
+    """Return the share of all time where it reaches the threshold."""
     share, limit = finding.share_percent, finding.threshold
     if share is None or limit is None or share < limit.value:
         return None
@@ -128,7 +128,7 @@ def _overall(finding: Finding) -> float | None:
 
 
 def reasons(finding: Finding) -> str | None:
-    """Where the effect comes from."""
+    """Write where the effect comes from."""
     words = _WORDS[finding.id].causes
     parts = [
         f"{words.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
@@ -141,14 +141,14 @@ def reasons(finding: Finding) -> str | None:
 
 
 def gain(finding: Finding) -> str | None:
-    """What a change promises."""
+    """Write what a change would save."""
     if finding.saving_ms is None:
         return None
     return f"{range_ms(finding.saving_ms.low, finding.saving_ms.high)} a step"
 
 
 def standing(finding: Finding) -> str:
-    """How many steps carry the verdict, and how sure it is."""
+    """Write how many steps the verdict rests on, and how certain it is."""
     parts = []
     if finding.steps_clean is not None and finding.steps_hit is not None:
         steps = "step" if finding.steps_clean == 1 else "steps"
@@ -161,16 +161,17 @@ def standing(finding: Finding) -> str:
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.after_stage is not None:
-        parts.append("settle what stands above first")
+        parts.append("settle the findings above first")
     return ", ".join(parts)
 
 
 def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Action]:
-    """What to change, as it is done in the frameworks that the profile shows.
+    """Return what to change, as it is done in the frameworks that were recorded.
 
     Args:
-        finding: Only a failing one asks for a change.
-        frameworks: Those seen; where none was recognised every action is given.
+        finding: The finding; only a failing one has actions to return.
+        frameworks: Frameworks seen in the profile; where it is empty every action is
+            returned.
     """
     if finding.status != "fail":
         return []
@@ -182,7 +183,7 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
 
 
 def evidence_words(evidence: Evidence) -> str:
-    """Where on the timeline to look."""
+    """Write where on the timeline to look."""
     start = evidence.start_ps / PS_PER_MS
     length = ms((evidence.end_ps - evidence.start_ps) / PS_PER_MS)
     track = f", {evidence.track}" if evidence.track else ""

@@ -63,17 +63,17 @@ SOURCE_WORDS: Final = {
 
 
 def ms(value: float) -> str:
-    """Milliseconds in the unit that suits."""
+    """Write milliseconds in a fitting unit."""
     return duration_text(value * PS_PER_MS)
 
 
 def us(value: float) -> str:
-    """Microseconds in the unit that suits."""
+    """Write microseconds in a fitting unit."""
     return duration_text(value * PS_PER_US)
 
 
 def range_ms(low: float, high: float) -> str:
-    """A range in one unit: `13.4 to 26.7 ms`."""
+    """Write a range in one unit: `13.4 to 26.7 ms`."""
     first, last = ms(low), ms(high)
     if first == last:
         return first
@@ -83,19 +83,19 @@ def range_ms(low: float, high: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share; what exists never reads as 0."""
+    """Write a share in percent; one above zero is never written as 0."""
     if 0 < value < 0.1:
         return "<0.1 %"
     return f"{value:.1f} %"
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """Make a sentence of a text: with a capital and a full stop."""
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def listed(names: list[str]) -> str:
-    """`a, b and c`."""
+    """Join texts: `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"

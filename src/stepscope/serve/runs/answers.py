@@ -1,4 +1,4 @@
-"""What each route answers about a run, as bytes; the store computes each once."""
+"""The answer of each route about a run, as bytes; the store computes each once."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ __all__ = [
 
 SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
-#: Of texts in a table that is given whole.
+#: Largest number of bytes of text in a table that is given whole.
 _MOST_CSV_BYTES: Final = 2**29
-#: A page of text is as wide as on a terminal.
+#: Characters in a line of a page of text, as on a terminal.
 _TEXT_WIDTH: Final = 100
 
 
 class ToolQuestion(NamedTuple):
-    """Which tool, how, on which hosts."""
+    """A tool, its options, and the hosts that it is asked about."""
 
     tool: Tool
     hosts: tuple[str, ...]
@@ -62,7 +62,7 @@ class ToolQuestion(NamedTuple):
 
 
 class TableQuestion(NamedTuple):
-    """Which table of a tool, in which order, which part of it."""
+    """A table of a tool, its order, and the part of it that is asked for."""
 
     of: ToolQuestion
     table: str | None
@@ -74,7 +74,7 @@ class TableQuestion(NamedTuple):
 
 
 def tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
-    """The envelope, its tables cut at `rows`, and what was cut."""
+    """Write the envelope, its tables cut at `rows`, and what was cut."""
     result = opened.result(asked.tool.name, asked.hosts, asked.options)
     view = opened.view(asked.hosts)
     shown, cuts = (
@@ -87,7 +87,7 @@ def tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
 
 
 def table(opened: Opened, asked: TableQuestion) -> bytes:
-    """One page of one table."""
+    """Write one page of one table."""
     result = _result(opened, asked)
     if isinstance(result, Unavailable):
         return _json({**_about(asked, "", result), "columns": [], "rows": []})
@@ -113,7 +113,7 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
 
 
 def frame(opened: Opened, asked: TableQuestion) -> bytes:
-    """The same rows in columns."""
+    """Write the rows of a page of a table in columns."""
     import polars as pl  # noqa: PLC0415 - for the empty frame alone
 
     result = _result(opened, asked)
@@ -130,10 +130,10 @@ def frame(opened: Opened, asked: TableQuestion) -> bytes:
 
 
 def csv(opened: Opened, asked: TableQuestion) -> bytes:
-    """All rows of a table as CSV.
+    """Write all rows of a table as CSV.
 
     Raises:
-        Refused: The tool has no tables here, or this one is too large.
+        Refused: The tool has no result for this profile, or the table is too large.
     """
     known = asked.of.tool.options.__struct_fields__
     whole = {**dict.fromkeys(LIMITS.intersection(known)), **asked.of.options}
@@ -158,13 +158,13 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
 
 
 def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """What the run is of, and what is wrong with its recording."""
+    """Write run, hosts and devices, and the doubts about the recording."""
     view = opened.view(hosts)
     return _json({**_circumstances(view), "frameworks": plain(seen(view.profile))})
 
 
 def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """Every finding as a record, and in words."""
+    """Write every finding as a record, and in words."""
     view = opened.view(hosts)
     opened.working.stage("Findings")
     found = evaluate(signals_of(view.profile, THRESHOLDS))
@@ -182,7 +182,7 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
 
 
 def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
-    """What `stepscope report` writes."""
+    """Write what `stepscope report` writes."""
     document = compose(opened.view(hosts).profile, opened.working)
     if form == "json":
         return to_json.render_document(document)
@@ -220,7 +220,7 @@ def _result(opened: Opened, asked: TableQuestion) -> msgspec.Struct | Unavailabl
 def _arranged(
     result: msgspec.Struct, asked: TableQuestion
 ) -> tuple[list[Plain], str, int, pl.DataFrame]:
-    """(Names of all tables, name of this one, rows of the whole, the chosen rows)."""
+    """Return (names of all tables, name of this one, number of its rows, the rows)."""
     found = tables(result)
     try:
         whole = choose(found, asked.table)

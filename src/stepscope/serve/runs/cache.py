@@ -15,9 +15,9 @@ Value = TypeVar("Value")
 
 
 class Bounded(Generic[Value]):
-    """Values by key; what was not used for longest goes when the bytes run out.
+    """Values by key; where the bytes run out the least recently used is dropped.
 
-    Safe to use from several threads. A value larger than the bound is not kept.
+    Several threads may use it. A value larger than the bound is not kept.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -28,11 +28,11 @@ class Bounded(Generic[Value]):
 
     @property
     def held_bytes(self) -> int:
-        """What the values cost together."""
+        """Return the bytes of all values together."""
         return self._bytes
 
     def get(self, key: Hashable) -> Value | None:
-        """The value of a key, which is now the one used last; or None."""
+        """Return the value of a key and mark it as used; None where there is none."""
         with self._lock:
             if key not in self._held:
                 return None
@@ -40,7 +40,7 @@ class Bounded(Generic[Value]):
             return self._held[key][0]
 
     def put(self, key: Hashable, value: Value, *, cost_bytes: int) -> None:
-        """Keep a value, and let go of others until all fit."""
+        """Keep a value, and drop others until all fit."""
         with self._lock:
             self._drop(key)
             if cost_bytes > self._most_bytes:

@@ -1,7 +1,7 @@
-"""Results whose long tables are cut: a page takes the rest table by table.
+"""Cut long tables out of results: a page asks for the rest table by table.
 
-Besides rows the texts of an answer are bounded, for names that are longer than any
-that a program gives. Answers to ordinary questions hold less than a megabyte of them.
+Besides rows the texts of an answer are limited, against names that are longer than any
+that a real program gives. Ordinary answers have less than a megabyte of text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_TEXT_BYTES", "Cut", "cut", "fitting", "text_bytes"]
 
-#: Of all tables of an answer together.
+#: Largest number of bytes of text in all tables of an answer together.
 MOST_TEXT_BYTES: Final = 2**26
 
 
@@ -25,9 +25,9 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     """A table that was cut.
 
     Attributes:
-        table: Its dotted name.
-        rows: How many it has.
-        given: How many were left.
+        table: Name of the table: the dotted path of its field in the result.
+        rows: Number of rows that the whole table has.
+        given: Number of rows that the answer holds.
     """
 
     table: str
@@ -38,19 +38,19 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 def cut(
     result: msgspec.Struct, *, rows: int, most_bytes: int = MOST_TEXT_BYTES
 ) -> tuple[msgspec.Struct, list[Cut]]:
-    """The same result with no table longer than `rows`, and what was cut.
+    """Return the result with no table longer than `rows`, and what was cut.
 
     A table is also cut where its texts and those of the tables before it have more
     than `most_bytes`.
     """
     cutting = _Cutting(rows, most_bytes)
     changed = cutting.value(result, "")
-    assert isinstance(changed, msgspec.Struct)  # noqa: S101 - tells the type only
+    assert isinstance(changed, msgspec.Struct)  # noqa: S101 - for the type checker only
     return changed, cutting.cuts
 
 
 def text_bytes(frame: pl.DataFrame) -> pl.Series:
-    """By row: bytes of its texts, those in lists included."""
+    """Return the bytes of the texts in each row, those in lists included."""
     sizes = [
         pl.col(name).str.len_bytes()
         if dtype == pl.String
@@ -65,12 +65,12 @@ def text_bytes(frame: pl.DataFrame) -> pl.Series:
 
 
 def fitting(frame: pl.DataFrame, most_bytes: int = MOST_TEXT_BYTES) -> int:
-    """How many rows may be given until their texts have more bytes than that."""
+    """Return how many rows fit before their texts exceed `most_bytes`."""
     return int((text_bytes(frame).cum_sum() <= most_bytes).sum())
 
 
 class _Cutting:
-    """What was cut so far, and how many bytes the next texts may have."""
+    """The tables that were cut so far, and the bytes left for the next texts."""
 
     def __init__(self, rows: int, most_bytes: int) -> None:
         self._rows = rows
@@ -78,7 +78,7 @@ class _Cutting:
         self.cuts: list[Cut] = []
 
     def value(self, value: object, path: str) -> object:
-        """A value of a result, cut where it is a table or holds some."""
+        """Return a value of a result, cut where it is a table or holds some."""
         if isinstance(value, pl.DataFrame):
             return self._frame(value, path)
         if isinstance(value, msgspec.Struct):
@@ -111,7 +111,7 @@ class _Cutting:
         return rows[:given]
 
     def _all(self, values: dict[str, object], path: str) -> dict[str, object]:
-        """What had to change."""
+        """Return the values that had to change."""
         changed = {}
         for name, one in values.items():
             new = self.value(one, f"{path}.{name}" if path else str(name))
@@ -121,7 +121,7 @@ class _Cutting:
 
 
 def _weight(value: object) -> int:
-    """About how many bytes the texts in a row have, at any depth."""
+    """Estimate how many bytes the texts in a row have, at any depth."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, pl.DataFrame):

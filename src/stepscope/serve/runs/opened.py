@@ -1,4 +1,4 @@
-"""An open profile, seen through any of its hosts, with the results computed so far."""
+"""An open profile, as a whole or for some hosts, with the results computed so far."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Opened", "View"]
 
-#: Results kept beside the profile, so that sorting a table computes nothing again.
+#: Bytes of results kept with the profile, so that sorting a table computes nothing
+#: again.
 _RESULTS_BYTES: Final = 128 * 2**20
-#: Option of a tool that looks at all hosts to say something about some of them.
+#: Option of tools that read all hosts to answer about some of them.
 _HOSTS: Final = "hosts"
-#: A result costs at least this, whatever its tables hold.
+#: Bytes that a result is counted with at least, whatever its tables hold.
 _LEAST_BYTES: Final = 2**16
 
 
 class View:
-    """A profile through some of its hosts."""
+    """A profile, limited to some of its hosts."""
 
     def __init__(self, profile: ProfileWithTools) -> None:
         self.profile = profile
 
     @cached_property
     def described(self) -> Profile:
-        """What the profile is of."""
+        """Return run, hosts and devices of the profile."""
         return describe(self.profile)
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What is known to be wrong with the recording."""
+        """Return the doubts about the recording."""
         return doubts(self.profile)
 
 
@@ -61,7 +62,7 @@ class Opened:
         self._results: Bounded[msgspec.Struct | Unavailable] = Bounded(_RESULTS_BYTES)
 
     def view(self, hosts: tuple[str, ...]) -> View:
-        """The profile through these hosts; through all where none is named.
+        """Return the profile limited to these hosts; to all where none is named.
 
         Raises:
             Refused: There is no such host.
@@ -77,7 +78,7 @@ class Opened:
     def result(
         self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]
     ) -> msgspec.Struct | Unavailable:
-        """What a tool finds; computed once as long as there is room to keep it."""
+        """Return a tool's result; computed once as long as there is room to keep it."""
         profile = self.view(hosts).profile
         key = (tool, profile.hosts, repr(sorted(options.items())))
         found = self._results.get(key)
@@ -94,14 +95,14 @@ class Opened:
 
     @property
     def is_small(self) -> bool:
-        """Whether a request is answered so soon that nothing need be done before it."""
+        """Return whether requests are so fast that nothing is worth preparing."""
         return not self._all.is_worth_threads
 
     def prepare(self, tool: str) -> None:
-        """Compute what a tool and the findings need, which stand beside it.
+        """Compute what a tool and the findings, which are shown beside it, need.
 
-        Also while something else is being computed: who needs one of the same
-        derivations meanwhile waits for that one alone.
+        This may run while something else is being computed: a computation that needs
+        one of these derivations waits for that derivation only.
         """
         self._all.prepare((*needs(tool), *DERIVATIONS))
 
@@ -112,7 +113,7 @@ class Opened:
                 raise Refused(
                     404, "unknown_host", f"there is no host {host!r}; known: {listed}"
                 )
-        # In the order of the profile, so that one choice is one question.
+        # In the order of the profile, so that equal choices are equal questions.
         return tuple(host for host in self._all.hosts if host in hosts or not hosts)
 
 

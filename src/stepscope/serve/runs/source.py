@@ -1,4 +1,4 @@
-"""Where runs come from: a directory of this machine, or one behind a URL."""
+"""Where runs come from: a directory of this machine, or the directory of a URL."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from stepscope.rundir import LIMIT_BYTES, Run, shown_name
 
 __all__ = ["Found", "LocalSource", "RemoteSource", "Source", "Stamp", "source_of"]
 
-#: A log directory of this machine is looked at again after so long.
+#: Seconds until a log directory of this machine is listed again.
 _LOCAL_S: Final = 1.0
 _RESULTS: Final = "holds results of another program, and no trace"
-#: And one elsewhere, where looking costs requests.
+#: Seconds until a remote log directory is listed again, which costs requests.
 _REMOTE_S: Final = 30.0
 
 
 class Stamp(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells one version of a run's files from another.
+    """What identifies a version of a run's files.
 
     Attributes:
         files: (Path, size, what changes with the content) of each file.
-        changed_unix_s: When the newest was last changed.
+        changed_unix_s: When the newest file was last changed, in seconds since 1970.
     """
 
     files: tuple[tuple[str, int, str], ...]
@@ -43,7 +43,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a log directory now.
 
     Attributes:
-        runs: Newest first.
+        runs: The runs, newest first.
         refused: (Name of a run, why it is not shown).
     """
 
@@ -55,9 +55,9 @@ class Source(Protocol):
     """A place with runs.
 
     Attributes:
-        name: As people call it.
-        interval_s: How long what was seen there may be taken for true.
-        written_in_place: Whether a file can be seen before it is whole.
+        name: Name of the place for people.
+        interval_s: Seconds for which a listing of the place stays valid.
+        written_in_place: Whether a file is visible before it is complete.
     """
 
     name: str
@@ -68,14 +68,14 @@ class Source(Protocol):
         """List the runs; raises `BadInput` where that cannot be done."""
 
     def stamp(self, run: Run) -> Stamp:
-        """The version of a run's files; raises `OSError` where one is gone."""
+        """Return the version of a run's files; raises `OSError` where one is gone."""
 
     def here(self, run: Run) -> Run:
-        """The run as files of this machine that may be read."""
+        """Return the run as files of this machine that may be read."""
 
 
 def source_of(logdir: str) -> Source:
-    """The source behind a path or URL.
+    """Return the source for a path or URL.
 
     Raises:
         BadInput: There is no such path, or no file system for such a URL.
@@ -95,8 +95,8 @@ def source_of(logdir: str) -> Source:
 class LocalSource:
     """A log directory, a run directory or a file of this machine.
 
-    What a link leads to outside of it is not shown: the directory is what was asked
-    to be served.
+    Files outside of it are not shown, even where a link leads to them: only this
+    directory was asked to be served.
     """
 
     interval_s = _LOCAL_S
@@ -123,13 +123,13 @@ class LocalSource:
         return Found(runs=tuple(kept), refused=tuple(refused))
 
     def stamp(self, run: Run) -> Stamp:
-        """Size, time of the last change and number of each file."""
+        """Return size, time of the last change and inode number of each file."""
         return _local_stamp(run)
 
     def here(self, run: Run) -> Run:
-        """The run itself, to be copied into memory: its files may change.
+        """Return the run, to be copied into memory because its files may change.
 
-        A packed file may unpack to half of this machine's memory.
+        A compressed file may unpack to at most half of this machine's memory.
         """
         why = self._why_not(run)
         if why is not None:
@@ -147,14 +147,14 @@ class LocalSource:
                 real = path.resolve()
                 if not real.is_relative_to(self._root):
                     return "a link leads out of the log directory"
-                # A pipe would keep its reader for ever.
+                # Reading a pipe could block for ever.
                 if real.exists() and not real.is_file():
-                    return f"{shown_name(path.name)} is no regular file"
+                    return f"{shown_name(path.name)} is not a regular file"
         return None
 
 
 class RemoteSource:
-    """A log directory behind a URL; its files are fetched when they are asked for."""
+    """The log directory of a URL; its files are fetched when they are asked for."""
 
     interval_s = _REMOTE_S
     written_in_place = False
@@ -172,7 +172,7 @@ class RemoteSource:
         return Found(runs=runs if found is None else (found,), refused=())
 
     def stamp(self, run: Run) -> Stamp:
-        """What the file system told of each file when it was last listed."""
+        """Return what the file system reported of each file in its last listing."""
         if self._is_loose:
             return _local_stamp(run)
         files = self._remote.files(run)
@@ -182,7 +182,7 @@ class RemoteSource:
         )
 
     def here(self, run: Run) -> Run:
-        """The run's files in the cache of this machine, fetched where they are not."""
+        """Return the run's files in this machine's cache; fetch those that it lacks."""
         return run if self._is_loose else self._remote.fetched(run)
 
 

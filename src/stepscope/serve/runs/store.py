@@ -1,8 +1,7 @@
-"""Opens, caches and lets go: what the routes ask for results.
+"""The store: it opens profiles, and computes and keeps the answers to the routes.
 
-One profile is open at a time, and one computation runs at a time. What was computed is
-kept as bytes, under the version of the run's files, below a bound; a cached answer
-waits for nothing.
+One profile is open at a time, and one computation runs at a time. Answers are kept as
+bytes, by the version of the run's files, up to a limit; a kept answer is given at once.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Listing", "Question", "Store"]
 
-#: Answers kept, in bytes.
+#: Largest number of bytes of kept answers.
 ANSWERS_BYTES: Final = 128 * 2**20
-#: A file that was not touched for so long is taken to be whole.
+#: Seconds without a change after which a file is taken to be complete.
 _QUIET_S: Final = 2.0
-#: So long a request waits for the computations before it.
+#: Seconds that a request waits for the computations before it.
 _PATIENCE_S: Final = 120.0
-#: Looking again may take at most this share of the time.
+#: Largest share of the time that listing the log directory may take.
 _LOOKING_SHARE: Final = 0.1
 
 
@@ -46,11 +45,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the log directory.
 
     Attributes:
-        id: Opaque and stable: what a client names the run by.
-        run: Its files.
-        version: Changes whenever one of them does.
-        size_bytes: All files together.
-        state: "writing" while they may still grow.
+        id: Opaque and stable id by which clients name the run.
+        run: The run with its files.
+        version: A text that changes whenever a file of the run changes.
+        size_bytes: Size of all files together.
+        state: "writing" while the files may still grow.
     """
 
     id: str
@@ -64,10 +63,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """The log directory as it was seen last.
 
     Attributes:
-        entries: Newest first.
+        entries: The runs, newest first.
         refused: (Name of a run, why it is not shown).
         problem: Why nothing could be listed; None where that worked.
-        tag: Changes whenever anything of the above does.
+        tag: A text that changes whenever anything else in the listing changes.
     """
 
     entries: tuple[Entry, ...]
@@ -77,12 +76,12 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(NamedTuple):
-    """Something to be answered before it is asked.
+    """A question to be answered before it is asked.
 
     Attributes:
-        tool: Whose derivations it needs.
-        question: As for `Store.answer`.
-        compute: Likewise.
+        tool: Tool whose derivations the answer needs.
+        question: The argument `question` of `Store.answer`.
+        compute: The argument `compute` of `Store.answer`.
     """
 
     tool: str
@@ -107,14 +106,14 @@ class Store:
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
         self._opened: tuple[str, Opened] | None = None
-        #: The open profile that was worked ahead of requests.
+        #: The open profile whose answers were prepared before they were asked for.
         self._ahead_of: Opened | None = None
         self._starting_ahead = threading.Lock()
-        #: Requests that wait for a computation or are computed.
+        #: Number of requests that wait for a computation or are being computed.
         self._requests = 0
         self._no_request = threading.Condition()
-        #: The profile that could not be read last, so that it is not tried at each
-        #: request.
+        #: The last profile that could not be read, so that it is not read again for
+        #: each request.
         self._unreadable: tuple[str, BadInput] | None = None
         self._working = Working()
         self._looking = threading.Lock()
@@ -124,9 +123,9 @@ class Store:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def listing(self, *, now: bool = False) -> Listing:
-        """The runs; looked for again when the last look is old, or `now`.
+        """Return the runs; listed again where the last listing is old, or with `now`.
 
-        While one request looks, the others are told what was seen before.
+        While one request lists them, the others get the last listing.
         """
         known = self._listing
         must_wait = known is None or now
@@ -144,10 +143,10 @@ class Store:
             self._looking.release()
 
     def entry(self, run_id: str | None) -> Entry:
-        """The run of an id; without one, the newest that is ready.
+        """Return the run of an id; without an id, the newest that is ready.
 
         Raises:
-            Refused: There is none.
+            Refused: There is no such run.
         """
         listing = self.listing()
         if run_id is None:
@@ -164,12 +163,12 @@ class Store:
 
     @property
     def work(self) -> Work | None:
-        """What is being computed now."""
+        """Return what is being computed now."""
         return self._working.now
 
     @property
     def held_bytes(self) -> int:
-        """What the kept answers take."""
+        """Return the bytes of the kept answers."""
         return self._answers.held_bytes
 
     def answer(
@@ -180,17 +179,17 @@ class Store:
         *,
         stages: int = 1,
     ) -> bytes:
-        """The kept answer to a question about this version of a run, or a new one.
+        """Return the answer to a question about this version of a run, kept or new.
 
         Args:
             entry: The run.
             question: Everything else that the answer depends on.
-            compute: Asked for an answer that is not kept.
-            stages: How many stages `compute` announces.
+            compute: Computes an answer that is not kept.
+            stages: Number of stages that `compute` announces.
 
         Raises:
             BadInput: The run cannot be read.
-            Refused: It is being written, or others are computing for too long.
+            Refused: The run is being written, or other computations take too long.
         """
         key = (entry.id, entry.version, question)
         kept = self._answers.get(key)
@@ -208,14 +207,14 @@ class Store:
             return answer
 
     def read_newest(self, tool: str) -> None:
-        """Open the newest run, if there is one here, and prepare what is asked first.
+        """Open the newest run, if there is one, and prepare what is asked first.
 
         Args:
-            tool: What the first page shows.
+            tool: The tool that the first page shows.
         """
         if not self.source.written_in_place:
             return
-        # An error is told to whoever asks for the run.
+        # An error is reported to the client that asks for the run.
         with suppress(StepscopeError):
             entry = self.entry(None)
             with self._request(), self._turn(), self._working.on(entry.id, stages=2):
@@ -223,10 +222,10 @@ class Store:
             opened.prepare(tool)
 
     def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
-        """Answer what is likely to be asked next about the open run, in the background.
+        """Answer in the background what is likely to be asked next about the open run.
 
-        Once for each time that it is opened, and only where it is large. Requests go
-        first; one that comes meanwhile waits for one of the answers at most.
+        This happens once each time that a run is opened, and only for a large run.
+        Requests go first: a new one waits for at most one of these answers.
         """
         with self._starting_ahead:
             key, opened = self._opened or ("", None)
@@ -238,7 +237,7 @@ class Store:
 
         def work() -> None:
             for asked in questions:
-                # An error is told to whoever asks for the same.
+                # An error is reported to the client that asks this question.
                 with suppress(Exception):
                     self._wait_for_requests()
                     opened.prepare(asked.tool)
@@ -259,7 +258,7 @@ class Store:
             self._no_request.wait_for(lambda: self._requests == 0)
 
     def forget(self) -> None:
-        """Let go of everything that was computed, and of the open profile."""
+        """Drop everything that was computed, and close the open profile."""
         self._answers.clear()
         with self._turn():
             self._close()
@@ -295,7 +294,7 @@ class Store:
             return self._opened[1]
         if self._unreadable is not None and self._unreadable[0] == key:
             raise self._unreadable[1]
-        # The old profile goes first, so that two are never held.
+        # The old profile is closed first, so that two are never in memory.
         self._close()
         self._working.stage("Reading")
         try:
@@ -312,7 +311,7 @@ class Store:
             profile = open_found(self.source.here(entry.run))
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
-            # Not kept as unreadable: it may be there again.
+            # Not remembered as unreadable: the file may be there again.
             raise Refused(
                 404,
                 "unknown_run",
@@ -369,8 +368,8 @@ class Store:
     def _is_quiet(self, stamp: Stamp, first_seen_s: float) -> bool:
         if not self.source.written_in_place:
             return True
-        # The clock of a file server may run ahead; then what counts is that nothing
-        # changed while we looked.
+        # The clock of a file server may run ahead. Then the files count as complete
+        # where nothing has changed since they were first seen.
         return (
             time.time() - stamp.changed_unix_s >= self._quiet_s
             or time.monotonic() - first_seen_s >= self._quiet_s

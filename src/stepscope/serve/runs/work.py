@@ -1,4 +1,4 @@
-"""What the server is computing, for whoever waits for it."""
+"""What the server is computing, for clients that wait for it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: Id of the run.
-        what: The stage that it is in.
-        done: Stages behind it.
-        of: All its stages.
-        since_s: When it began, on the monotonic clock.
+        what: Name of the current stage.
+        done: Number of finished stages.
+        of: Number of all stages.
+        since_s: When the computation began, in seconds on the monotonic clock.
     """
 
     run: str
@@ -33,10 +33,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Working:
-    """Tells of the one computation that runs; written by it, read by anyone."""
+    """The progress of the one computation that runs; any thread may read it."""
 
     def __init__(self) -> None:
-        # A whole value is put in its place at once, so readers need no lock.
+        # The value is replaced as a whole, so readers need no lock.
         self.now: Work | None = None
 
     @contextmanager
@@ -49,7 +49,7 @@ class Working:
             self.now = None
 
     def stage(self, what: str) -> None:
-        """Say what is done next; the stage before is finished."""
+        """Announce the next stage; the previous one is finished."""
         if self.now is not None:
             self.now = msgspec.structs.replace(
                 self.now, what=what, done=min(self.now.done + 1, self.now.of)
