@@ -149,13 +149,7 @@ ROOMS = {
         "writing": "fields",
     },
 }
-#: What closes a circle: (importing file, imported file) → the reason.
-CIRCLES: dict[tuple[str, str], str] = {}
-#: Folder → why it holds more modules than one can take in.
-FULL: dict[str, str] = {}
 MODULES_OF_A_FOLDER = 15
-#: Module → why its name repeats its folder's.
-REPEATED: dict[str, str] = {}
 
 
 def name_of(path: Path) -> str:
@@ -236,17 +230,6 @@ def between_rooms(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
     return {room: imported - {room} for room, imported in found.items()}
 
 
-def without_debts(*kept: tuple[str, str]) -> dict[str, set[str]]:
-    return {
-        module: {
-            name
-            for name in imported
-            if (module, name) in kept or (module, name) not in CIRCLES
-        }
-        for module, imported in ARROWS.items()
-    }
-
-
 def circle_in(graph: dict[str, set[str]]) -> str:
     """One circle of a graph, or nothing."""
     try:
@@ -258,7 +241,7 @@ def circle_in(graph: dict[str, set[str]]) -> str:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_a_room_imports_the_rooms_that_are_listed(package: str) -> None:
-    rooms = between_rooms(without_debts())
+    rooms = between_rooms(ARROWS)
     found = {
         room.removeprefix(f"{package}."): {
             name.removeprefix(f"{package}.")
@@ -277,26 +260,17 @@ def test_every_room_is_listed() -> None:
 
 
 def test_imports_between_rooms_go_one_way() -> None:
-    assert circle_in(between_rooms(without_debts())) == ""
+    assert circle_in(between_rooms(ARROWS)) == ""
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert circle_in(without_debts()) == ""
-
-
-@pytest.mark.parametrize("arrow", CIRCLES, ids=" → ".join)
-def test_what_closes_no_circle_any_more_is_not_excused(arrow: tuple[str, str]) -> None:
-    module, imported = arrow
-    assert imported in ARROWS[module]
-    assert circle_in(between_rooms(without_debts(arrow))) or circle_in(
-        without_debts(arrow)
-    )
+    assert circle_in(ARROWS) == ""
 
 
 def test_a_folder_holds_no_more_modules_than_one_can_take_in() -> None:
     held = Counter(name_of(path.parent) for path in MODULES if path.stem != "__init__")
     full = {name for name, n in held.items() if n > MODULES_OF_A_FOLDER}
-    assert full == FULL.keys()
+    assert full == set()
 
 
 def test_a_module_does_not_repeat_the_name_of_its_folder() -> None:
@@ -305,7 +279,7 @@ def test_a_module_does_not_repeat_the_name_of_its_folder() -> None:
         for path in MODULES
         if path.stem == path.parent.name or path.stem.startswith(f"{path.parent.name}_")
     }
-    assert repeating == REPEATED.keys()
+    assert repeating == set()
 
 
 @pytest.mark.parametrize(

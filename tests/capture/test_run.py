@@ -19,6 +19,9 @@ from stepscope.rundir import scan
 if TYPE_CHECKING:
     from stepscope.rundir import Run
 
+#: Each runs programs of its own.
+pytestmark = pytest.mark.slow
+
 MARKED = """
 import sys, time
 import stepscope as ss

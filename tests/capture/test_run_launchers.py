@@ -15,6 +15,9 @@ from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.rundir import scan
 
+#: Each runs programs of its own.
+pytestmark = pytest.mark.slow
+
 #: Works for so many seconds, and never steps.
 WORKER = """
 import sys, time
