@@ -64,6 +64,7 @@ ROOMS = {
         "framework_op_stats": "ops options results",
         "inference_profile": "options results",
         "input_pipeline_analyzer": "options results steps",
+        "kernel_stats": "ops options results",
         "memory_profile": "options results",
         "model_views": "ops options results",
         "ops": "",

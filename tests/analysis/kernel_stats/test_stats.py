@@ -9,7 +9,8 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.analysis import kernel_stats
-from stepscope.analysis.kernel_stats import KERNEL_ROWS, KernelStatsResult, Options
+from stepscope.analysis.kernel_stats import KernelStatsResult, Options
+from stepscope.analysis.kernel_stats.stats import KERNEL_ROWS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -1,0 +1,5 @@
+"""GPU kernel stats: time, launch shape and use of the device of each kernel."""
+
+from stepscope.analysis.kernel_stats.stats import KernelStatsResult, Options, analyse
+
+__all__ = ["KernelStatsResult", "Options", "analyse"]
