@@ -106,9 +106,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     medium_confidence: Threshold = _of(
         0.60, "ratio", "ours", "confidence from which inferred steps are used"
     )
-    high_confidence: Threshold = _of(
-        0.80, "ratio", "ours", "confidence from which steps count as marked"
-    )
     memory_warn: Threshold = _of(
         0.92, "ratio", "ours", "share of the capacity in use at the peak: nearly full"
     )
