@@ -15,7 +15,7 @@ import pytest
 from stepscope.capture.ground.main_thread import at_safe_point, in_main_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def from_a_thread(ask: Callable[[], object], *, busy: Callable[[], object]) -> object:
@@ -54,6 +54,14 @@ def test_a_call_that_it_does_not_come_to_is_not_made_later() -> None:
     assert made == []
 
 
+@pytest.fixture(name="usual_interrupt")
+def _usual_interrupt() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_interrupt")
 def test_what_interrupts_the_call_reaches_the_program() -> None:
     def interrupted() -> None:
         os.kill(os.getpid(), signal.SIGINT)

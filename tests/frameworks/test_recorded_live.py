@@ -62,6 +62,8 @@ RECORDINGS = {
 }
 #: Profiled steps begin a little after the script's clock; the share of a step.
 TOLERANCE = 0.05
+#: Recordings of programs that announce their steps.
+MARKED = {"keras_fit", "custom_loop", "jax_marked", "torch_train"}
 
 
 @pytest.fixture(scope="module", params=sorted(RECORDINGS))
@@ -90,7 +92,7 @@ def test_steps_are_as_many_as_the_program_ran(
 ) -> None:
     name, logdir, truth = recorded
     overview = ss.open(logdir).tool("overview_page")
-    marked = name in {"keras_fit", "custom_loop", "jax_marked", "torch_train"}
+    marked = name in MARKED
     assert (overview.step_detection.source == "marker") == marked
     assert abs(len(overview.steps) - truth["steps"]) <= (0 if marked else 1)
 
@@ -98,11 +100,14 @@ def test_steps_are_as_many_as_the_program_ran(
 def test_step_times_are_those_of_the_programs_own_clock(
     recorded: tuple[str, Path, dict[str, Any]],
 ) -> None:
-    _, logdir, truth = recorded
+    name, logdir, truth = recorded
     overview = ss.open(logdir).tool("overview_page")
     own_windows = truth["begin_to_begin_ms"]
-    ours = sum(step.duration_ms for step in overview.steps[: len(own_windows)])
-    assert ours == pytest.approx(sum(own_windows), rel=TOLERANCE)
+    ours = [step.duration_ms for step in overview.steps[: len(own_windows)]]
+    # Inferred steps begin elsewhere in the loop: a pause that another program caused
+    # may lie in one of ours and in none of its own, so typical steps are compared.
+    taken = sum if name in MARKED else statistics.median
+    assert taken(ours) == pytest.approx(taken(own_windows), rel=TOLERANCE)
 
 
 def test_every_step_is_charged_to_the_last_picosecond(

@@ -159,7 +159,7 @@ def test_a_pipe_in_the_log_directory_keeps_nobody_waiting(
     with running(logdir) as site:
         answer = site.get("data/runs").json
         assert [run["name"] for run in answer["runs"]] == ["r1"]
-        assert "no regular file" in answer["refused"][0]["reason"]
+        assert "is not a regular file" in answer["refused"][0]["reason"]
         assert site.get("data/profile").status == 200
     assert a1
 
