@@ -166,9 +166,8 @@ def test_answers_that_nobody_takes_are_bounded_together(logdir: Path) -> None:
         taken = [len(drained(client)) for client in clients]
         for client in clients:
             client.close()
+        # Which of them is a matter of who was answered last, not of who asked last.
         assert sum(count > len(MUCH) for count in taken) in (2, 3)
-        # The last ones are served.
-        assert taken[-1] > len(MUCH)
 
 
 @pytest.mark.parametrize("count", [80, 200])
