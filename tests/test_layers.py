@@ -49,8 +49,6 @@ MAY_IMPORT = {
     | {"capture", "derive", "analysis", "advice", "report", "session", "serve"},
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
 }
-#: Imports that the contract does not want but that stand for now, each with its reason.
-DEBTS: dict[tuple[str, str], str] = {}
 #: Package → room (a folder that holds no other) → what of its own package it imports,
 #: and no more: rooms, and modules that stand beside them. A folder's own modules count
 #: each for itself: its ground lies below its rooms, its face above them.
@@ -311,7 +309,7 @@ def test_imports_point_back_along_the_data_flow(path: Path) -> None:
         # Public names of the package itself, such as its version, are no layer.
         if name.split(".")[1] not in stepscope.__all__
     }
-    assert forbidden - DEBTS.keys() == set()
+    assert forbidden == set()
 
 
 @pytest.mark.parametrize(
