@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 KERNELS := $(wildcard src/stepscope/_core/*.py)
 PIP := $(PY) -m pip install -qq --disable-pip-version-check $(STEPSCOPE_PIP_ARGS)
 WORKERS ?= 2
+# The programs that tests start, some hundreds, need not compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 # What the tests of a file share, such as a recording, is made once.
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 # Folder of recorded profiles that are not part of the repository; set it to your own.
@@ -51,6 +53,7 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/derive.py
 	$(PY) benchmarks/tiles.py
 	$(PY) benchmarks/linear.py
+	$(PY) benchmarks/small.py
 	$(PY) benchmarks/peer.py
 	$(PY) benchmarks/serve.py
 

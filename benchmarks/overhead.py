@@ -3,6 +3,7 @@
     python benchmarks/overhead.py [--pairs 5] [--steps 100] [--write docs/overhead.md]
     python benchmarks/overhead.py --gpu [--python torch=/path/to/python]...
     python benchmarks/overhead.py --stops [--write docs/overhead.md]
+    python benchmarks/overhead.py --samples [--write docs/overhead.md]
 
 Each training loop runs in fresh processes, with and without stepscope in turn, and the
 order changes from pair to pair; the ratio of a pair is the cost of the recording. The
@@ -14,7 +15,8 @@ one is skipped and named. Annotations are compared with an empty context manager
 process, in alternating blocks.
 
 With `--gpu` only the loops of JAX and PyTorch are measured, on this machine's GPU and
-with more rows. With `--stops` only the time of `stop` is measured.
+with more rows. With `--stops` only the time of `stop` is measured, with
+`--samples` only what samples of functions add, in loops without a framework.
 """
 
 import argparse
@@ -75,6 +77,14 @@ STRETCHES = (
     *("without the framework's profiler, wall", "without it, CPU"),
     *("start, ms", "stop, ms", "KiB a step"),
 )
+SAMPLED = (
+    *("loop", "step, ms", "recorded, wall", "recorded, CPU"),
+    *("without samples, wall", "without samples, CPU"),
+)
+SAMPLED_LOOPS = {
+    "numpy": LOOPS["numpy"],
+    "python": "Python alone, a call of a function for each number",
+}
 STOPS = ("loop", "`python_tracer_level`", "stop, ms", "CPU, ms", "file, KiB")
 #: Steps of a recording (the default of `stepscope run`), and number of recordings.
 STOPPED_STEPS, STOPPED = 10, 3
@@ -94,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, metavar="PAGE")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--stops", action="store_true")
+    parser.add_argument("--samples", action="store_true")
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PYTHON")
     options = parser.parse_args(arguments)
     pythons = dict(it.split("=", 1) for it in options.python)
@@ -102,6 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.update(NO_GPU)
         lines += [*stop_table(pythons), "", f"Load after: {os.getloadavg()[0]:.2f}."]
         return _told("\n".join(lines), options.write, "stops")
+    if options.samples:
+        lines += [*samples_table(options.steps), ""]
+        lines += [f"Load after: {os.getloadavg()[0]:.2f}."]
+        return _told("\n".join(lines), options.write, "samples")
     if options.gpu:
         words, sizes, section = GPU_LOOPS, GPU_BATCHES, "overhead on a GPU"
     else:
@@ -294,6 +309,26 @@ def stop_table(pythons: Mapping[str, str]) -> list[str]:
             figures = (f"{1000 * ms:.0f}", f"{1000 * cpu:.0f}", f"{size / KIB:.0f}")
             rows.append((named, level, *figures))
     return _table(STOPS, rows)
+
+
+def samples_table(steps: int) -> list[str]:
+    """Write the cost of recording plain loops, with and without samples."""
+    keys = ("sampled_wall", "sampled_cpu", "unsampled_wall", "unsampled_cpu")
+    rows = []
+    for framework, named in SAMPLED_LOOPS.items():
+        for batches, parts in BATCHES.items():
+            found = []
+            for _ in range(STRETCHED):
+                with tempfile.TemporaryDirectory() as folder:
+                    given = (framework, str(batches), folder, str(steps // parts))
+                    found.append(measured(sys.executable, "samples", *given))
+            loop = Loop(named, framework, batches, steps // parts)
+            turns = Measured(loop, {}, found)
+            step_ms = statistics.median(one["step_ms"] for one in found)
+            shown = map(turns.in_stretches, keys)
+            rows.append((loop.words, f"{step_ms:.1f}", *shown))
+            sys.stderr.write(f"{rows[-1]}\n")
+    return _table(SAMPLED, rows)
 
 
 def memory_lines() -> list[str]:

@@ -5,6 +5,7 @@
     overhead_program.py stored
     overhead_program.py loop numpy|jax|torch|tensorflow BATCHES SIDE LOGDIR STEPS
     overhead_program.py stretches numpy|jax|torch|tensorflow BATCHES LOGDIR STEPS
+    overhead_program.py samples numpy|python BATCHES LOGDIR STEPS
     overhead_program.py stop numpy|jax|torch|tensorflow LEVEL LOGDIR STEPS
 
 A step takes BATCHES times the rows. `stretches` records some parts of one loop and not
@@ -205,26 +206,50 @@ def stretches(step: Step, logdir: Path, steps: int) -> Figures:
     the median over the turns.
     """
     ss: Any = importlib.import_module("stepscope")
-    kinds: dict[str, Any] = {
-        "without": None,
+    kinds = {
         "all": ss.ProfilerOptions(),
         "ours": ss.ProfilerOptions(collectors=("host", "process")),
     }
+    return _in_turns(ss, step, logdir, steps, kinds)
+
+
+def samples(step: Step, logdir: Path, steps: int) -> Figures:
+    """Measure what recording costs with samples of functions, and without them."""
+    ss: Any = importlib.import_module("stepscope")
+    kinds = {
+        "sampled": ss.ProfilerOptions(),
+        "unsampled": ss.ProfilerOptions(python_sampling_hz=0),
+    }
+    return _in_turns(ss, step, logdir, steps, kinds)
+
+
+def _in_turns(
+    ss: Any, step: Step, logdir: Path, steps: int, recorded: dict[str, Any]
+) -> Figures:
+    """Percent of each kind over parts that are not recorded, and the length of a step.
+
+    The first recording of a process is not measured.
+    """
+    kinds = {"without": None, **recorded}
     ss.start(logdir / "first")
     step()
     ss.stop()
     slowed: dict[str, list[float]] = {}
+    plain_s: list[float] = []
     for turn in range(TURNS):
         took: dict[str, tuple[float, float]] = {}
         # The order changes from turn to turn.
-        order = [*kinds][turn % 3 :] + [*kinds][: turn % 3]
+        at = turn % len(kinds)
+        order = [*kinds][at:] + [*kinds][:at]
         for kind in order:
             took[kind] = _stretch(ss, step, steps, logdir / f"{turn}", kinds[kind])
-        for kind in ("all", "ours"):
+        plain_s.append(took["without"][0])
+        for kind in recorded:
             for at, clock in enumerate(("wall", "cpu")):
                 ratio = took[kind][at] / took["without"][at]
                 slowed.setdefault(f"{kind}_{clock}_percent", []).append(ratio)
-    return {name: 100 * (statistics.median(it) - 1) for name, it in slowed.items()}
+    found = {name: 100 * (statistics.median(it) - 1) for name, it in slowed.items()}
+    return {**found, "step_ms": 1000 * statistics.median(plain_s) / steps}
 
 
 def stop(step: Step, level: int, logdir: Path, steps: int) -> Figures:
@@ -284,6 +309,21 @@ def numpy_step(batches: int) -> Step:
         slope = rows.T @ (hidden - 1)
         weights -= np.float32(1e-6) * slope
         return float(hidden.mean())
+
+    return step
+
+
+def python_step(batches: int) -> Step:
+    """Python alone, which never lets go of the interpreter's lock."""
+
+    def square(value: int) -> int:
+        return value * value
+
+    def step() -> float:
+        total = 0
+        for value in range(100_000 * batches):
+            total += square(value)
+        return float(total)
 
     return step
 
@@ -413,6 +453,7 @@ OWN: dict[str, Callable[[Path], Callable[[], object]]] = {
 }
 STEPS: dict[str, Callable[[int], Step]] = {
     "numpy": numpy_step,
+    "python": python_step,
     "jax": jax_step,
     "torch": torch_step,
     "tensorflow": tensorflow_step,
@@ -432,6 +473,10 @@ def main() -> int:
         framework, batches, logdir, steps = arguments
         step = warm_step(framework, int(batches))
         found = stretches(step, Path(logdir), int(steps))
+    elif what == "samples":
+        framework, batches, logdir, steps = arguments
+        step = warm_step(framework, int(batches))
+        found = samples(step, Path(logdir), int(steps))
     elif what == "stop":
         framework, level, logdir, steps = arguments
         found = stop(warm_step(framework, 1), int(level), Path(logdir), int(steps))

@@ -4,7 +4,8 @@
 
 Types and definitions come from the structs of what the server answers, short names from
 the tools, links of findings from the rules, colours and legends from the one colour
-table: the page repeats nothing by hand. A test checks that they agree.
+table, kinds in words from the report's: the page repeats nothing by hand. A test checks
+that they agree.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import inspect
 import sys
 import types
 import typing
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 import msgspec
 import polars as pl
@@ -23,9 +25,16 @@ from stepscope.advice.finding import Finding
 from stepscope.advice.registry import RULES
 from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
-from stepscope.report.document import Envelope
+from stepscope.report.document import Envelope, Headline
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
-from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES
+from stepscope.report.words.names import (
+    CATEGORY_NAMES,
+    DETAIL_NAMES,
+    INPUT_CATEGORY_NAMES,
+    OWNER_WORDS,
+    PART_WORDS,
+    SOURCE_WORDS,
+)
 from stepscope.serve.runs.cutting import Cut
 from stepscope.trace.schema import Column, TableSchema
 from stepscope.unavailable import Unavailable
@@ -38,7 +47,7 @@ MADE_DATA = WEB / "data" / "made"
 MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
 #: Answers of the server besides the results of tools.
-BESIDE = (Envelope, Finding, Cut)
+BESIDE = (Envelope, Finding, Headline, Cut)
 #: Endings of the names of integers that may be too large for JSON; those are written as
 #: text.
 FINE_UNITS = ("_ps", "_ns")
@@ -62,6 +71,7 @@ def sources() -> dict[Path, str]:
         MADE_DATA / "definitions.ts": _definitions(results),
         MADE_DATA / "tools.ts": _tools(),
         MADE_DATA / "rules.ts": _rules(),
+        MADE_DATA / "words.ts": _words(),
     }
 
 
@@ -180,19 +190,33 @@ def _array(parts: tuple[Any, ...]) -> str:
     return f"({inner})[]" if "|" in inner else f"{inner}[]"
 
 
+#: Definitions that at least this many fields have are written once.
+_SHARED_BY: Final = 3
+
+
 def _definitions(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
     """Field paths of each tool and the sentence of the docstring that defines them."""
+    defined = {tool: sorted(_all_defined(struct).items()) for tool, struct in results}
+    seen = Counter(text for fields in defined.values() for _, text in fields)
+    # What many fields have in common is sent to the browser once.
+    shared = [text for text, count in seen.items() if count >= _SHARED_BY]
     lines = [
         f"// {MADE}",
+        "",
+        "/** Definitions of many fields. */",
+        "const SHARED = [",
+        *(f"  {_quoted(text)}," for text in shared),
+        "] as const;",
         "",
         "/** Tool → path of a field → what it is. */",
         "export const DEFINITIONS: Record<string, Record<string, string>> = {",
     ]
-    for tool, struct in results:
+    place = {text: f"SHARED[{number}]" for number, text in enumerate(shared)}
+    for tool, fields in defined.items():
         lines.append(f"  {tool}: {{")
         lines += [
-            f"    {_quoted(path)}: {_quoted(text)},"
-            for path, text in sorted(_all_defined(struct).items())
+            f"    {_quoted(path)}: {place.get(text) or _quoted(text)},"
+            for path, text in fields
         ]
         lines.append("  },")
     return "\n".join([*lines, "};", ""])
@@ -266,6 +290,25 @@ def _rules() -> str:
     return "\n".join([*lines, "};", ""])
 
 
+def _words() -> str:
+    """Write what the report calls the kinds that answers name."""
+    kinds = {
+        "OWNERS": ("Owner of time → what the time is", OWNER_WORDS),
+        "PART_WORDS": ("Kind of a part → what stands before its name", PART_WORDS),
+        "SOURCES": ("Source of the steps → where they come from", SOURCE_WORDS),
+        "INPUT_KINDS": ("Work on input → its title", INPUT_CATEGORY_NAMES),
+    }
+    lines = [f"// {MADE}"]
+    for name, (about, words) in kinds.items():
+        lines += ["", f"/** {about}. */"]
+        lines.append(f"export const {name}: Record<string, string> = {{")
+        lines += [
+            f"  {_quoted(kind)}: {_quoted(text)}," for kind, text in words.items()
+        ]
+        lines.append("};")
+    return "\n".join([*lines, ""])
+
+
 def _tokens() -> str:
     light, dark = _theme("light"), _theme("dark")
     return (
@@ -308,7 +351,7 @@ def _categories() -> str:
         f"sentence: {_quoted(category.sentence)} }},"
         for category in CATEGORIES
     ]
-    lines += ["];", "", "/** Sub-buckets by category, and their titles. */"]
+    lines += ["];", "", "/** Owners told under their category, and their titles. */"]
     lines.append("export const DETAILS: Record<string, Record<string, string>> = {")
     lines += [
         f"  {category}: {{ "

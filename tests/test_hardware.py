@@ -69,7 +69,7 @@ def test_a_version_between_rows_uses_the_row_below_of_its_major_version() -> Non
 
 
 def test_a_version_outside_of_the_table_has_no_peak() -> None:
-    assert rates_of("Nvidia", 12, 0) is None
+    assert rates_of("Nvidia", 13, 0) is None
     assert rates_of("Nvidia", 1, 3) is None
     assert rates_of("AMD", 11, 0) is None
 

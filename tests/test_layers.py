@@ -16,6 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "stepscope"
 
 BASE = {
     "cores",
+    "data_sheets",
     "errors",
     "frozen",
     "units",
@@ -23,6 +24,7 @@ BASE = {
     "rundir",
     "remedies",
     "thresholds",
+    "tracer_remedies",
     "unavailable",
     "xspace",
     "_core",
@@ -98,14 +100,15 @@ ROOMS = {
         ),
     },
     "cli": {
-        "commands": "demo forms report run serve show",
+        "commands": "demo forms light_start report run serve show",
         "demo_programs": "",
     },
     "derive": {
-        "collectives": "columns device intervals",
+        "account": ("columns device host intervals names step_time step_windows steps"),
+        "collectives": "columns costs device host intervals names",
         "columns": "",
         "costs": "",
-        "device": "columns host names",
+        "device": "columns host intervals names",
         "engine": "",
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
@@ -118,7 +121,7 @@ ROOMS = {
         "phases": "columns device host intervals names step_time step_windows",
         "repetition": "columns names",
         "step_time": "columns device host intervals names step_windows steps",
-        "step_windows": "columns device host intervals names steps",
+        "step_windows": "columns device host intervals names repetition steps",
         "steps": "columns device intervals names repetition",
         "timeline": "columns device engine host intervals names step_windows steps",
     },

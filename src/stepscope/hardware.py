@@ -65,6 +65,7 @@ NVIDIA_RATES: Final[dict[tuple[int, int], Rates]] = {
     (8, 9): Rates(256, 256, 512, 1024),
     (9, 0): Rates(256, 512, 2048, 4096),
     (10, 0): Rates(296, 592, 4096, 8192),
+    (12, 0): Rates(256, 256, 256, 1024),
 }
 
 #: The (major, minor) that ROCm reports → rates: gfx908 and gfx90a, gfx942, gfx950.

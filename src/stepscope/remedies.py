@@ -16,10 +16,8 @@ __all__ = [
     "CAUSES_OF_SILENT_DEVICES",
     "COPY_AGAIN",
     "COUNT_MATRIX_INSTRUCTIONS",
-    "NEWER_DEVICE_TRACER",
-    "RECORD_EXECUTIONS",
-    "RECORD_LAUNCHES",
-    "RECORD_SHAPES",
+    "NAME_RANGES",
+    "OTHER_DEVICE_TRACER",
     "REMEDIES",
     "Remedy",
     "remedy_for",
@@ -33,18 +31,13 @@ COPY_AGAIN: Final = "Copy the whole file again, or record again."
 COUNT_MATRIX_INSTRUCTIONS: Final = (
     "Measure the kernels with a counter of matrix instructions."
 )
-NEWER_DEVICE_TRACER: Final = (
-    "Record with the device tracer of a newer release of the framework."
+NAME_RANGES: Final = (
+    "Name ranges of the program: `with ss.Trace('load'):`, or the annotation of the "
+    "framework."
 )
-RECORD_EXECUTIONS: Final = (
-    "Record with host tracer level 2, and some steps of the program."
-)
-RECORD_LAUNCHES: Final = (
-    "Record launch calls as well: host tracer on, in the process that launches."
-)
-RECORD_SHAPES: Final = (
-    "Record shapes with the profiler of the framework where it can "
-    "(`record_shapes=True`, host tracer level 3), or the HLO of compiled programs."
+OTHER_DEVICE_TRACER: Final = (
+    "Record with a device tracer that writes this, such as that of another release of "
+    "the framework."
 )
 
 

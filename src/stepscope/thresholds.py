@@ -4,8 +4,9 @@
 input-bound from the same share on.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
-its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis; "ours" is a choice
-of this project that recorded runs have to confirm.
+its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
+plugin of TensorBoard, "data sheets" the peak rates in `stepscope.hardware`; "ours" is a
+choice of this project that recorded runs have to confirm.
 """
 
 from __future__ import annotations
@@ -77,10 +78,16 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         30, "percent", "ours", "eligible time of unknown precision that hides a verdict"
     )
     amp_gain_low: Threshold = _of(
-        1.3, "ratio", "ours", "speed-up of eligible work in 16 bit, at least"
+        1.3, "ratio", "ours", "speed-up of 32-bit work in 16 bit, at least"
     )
     amp_gain_high: Threshold = _of(
-        3, "ratio", "guide", "speed-up of eligible work in 16 bit, at most"
+        3, "ratio", "guide", "speed-up of 32-bit work in 16 bit, at most"
+    )
+    amp_gain_tf32_low: Threshold = _of(
+        1.1, "ratio", "ours", "speed-up of TF32 work in 16 bit, at least"
+    )
+    amp_gain_tf32_high: Threshold = _of(
+        2, "ratio", "data sheets", "speed-up of TF32 work in 16 bit, at most"
     )
     tensor_core_generation: Threshold = _of(
         7, "ratio", "guide", "first compute capability with Tensor Cores"
@@ -88,14 +95,62 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     smallest_effect: Threshold = _of(
         100_000_000, "ps", "ours", "time per step below which nothing is a finding"
     )
+    between_warn: Threshold = _of(
+        5, "percent", "ours", "share of the step idle between steps: moderate"
+    )
+    between_critical: Threshold = _of(
+        20, "percent", "ours", "share of the step idle between steps: high"
+    )
+    exposed_warn: Threshold = _of(
+        10, "percent", "tb", "share of the step in communication alone: moderate"
+    )
+    exposed_critical: Threshold = _of(
+        30, "percent", "tb", "share of the step in communication alone: high"
+    )
+    host_work_warn: Threshold = _of(
+        5, "percent", "ours", "share of the step that a device waits for host work"
+    )
+    host_work_critical: Threshold = _of(
+        20, "percent", "ours", "share of the step that a device waits: high"
+    )
+    host_function: Threshold = _of(
+        20, "percent", "ours", "share of the step in one function beside the ops"
+    )
+    queued_warn: Threshold = _of(
+        5, "percent", "ours", "share of the step idle although work was launched"
+    )
+    profiler_warn: Threshold = _of(
+        5, "percent", "ours", "share of the step that the recording itself took"
+    )
+    unexplained_warn: Threshold = _of(
+        20, "percent", "ours", "share of the step that nobody can explain"
+    )
+    lost_warn: Threshold = _of(
+        1, "percent", "ours", "share of the time that lost records may stand for"
+    )
+    lost_critical: Threshold = _of(
+        5, "percent", "ours", "share of the time that hides every verdict"
+    )
+    without_launch: Threshold = _of(
+        5, "percent", "ours", "device work of which no launch call was recorded"
+    )
+    idle_owner: Threshold = _of(
+        20, "percent", "ours", "idle share that is said first where no rule finds it"
+    )
+    device_bound: Threshold = _of(
+        80, "percent", "ours", "busy share of a step that its device bounds"
+    )
+    minor_gain: Threshold = _of(
+        10, "percent", "ours", "gain below which a step stays bound by its device"
+    )
     steps_share: Threshold = _of(
-        60, "percent", "ours", "clean steps that must show at least half the effect"
+        60, "percent", "ours", "steps that must be hit to speak of every step"
     )
     few_steps: Threshold = _of(
-        3, "count", "ours", "clean steps below which nothing exceeds a warning"
+        3, "count", "ours", "judged steps below which nothing exceeds a warning"
     )
     many_steps: Threshold = _of(
-        10, "count", "ours", "clean steps that carry a critical finding"
+        10, "count", "ours", "judged steps that carry a critical finding"
     )
     dominant: Threshold = _of(
         30, "percent", "ours", "share that is critical however few steps carry it"

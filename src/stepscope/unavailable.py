@@ -13,6 +13,7 @@ _Value = TypeVar("_Value")
 #: Code → what it means (docs/glossary.md#why-a-number-is-missing).
 CODES: Final = {
     "NO_DEVICE_PLANE": "the profile holds no device",
+    "UNKNOWN_DEVICE": "the profile holds work of a kind of device that has no reader",
     "NO_DEVICE_EVENTS": "a device is listed, but none of its activity was recorded",
     "NO_STEPS": "no step marker and no accepted period",
     "SINGLE_SAMPLE": "one sample has no spread",

@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepscope.advice.signals.capture import CaptureSignals, capture_signals
+from stepscope.advice.signals.communication import communication_signals
 from stepscope.advice.signals.device import DeviceSignals, device_signals
-from stepscope.advice.signals.input import InputSignals
-from stepscope.advice.signals.launch import LaunchSignals
-from stepscope.advice.signals.precision import PrecisionSignals
+from stepscope.advice.signals.enclosing import enclosing_functions
+from stepscope.advice.signals.input import InputSignals, input_signals
+from stepscope.advice.signals.launch import LaunchSignals, launch_signals
+from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import (
+    AccountSignals,
+    NamedTime,
+    StepShares,
+    account_signals,
+)
 from stepscope.advice.signals.signal import Signal, Signals
-from stepscope.advice.signals.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -24,45 +32,97 @@ NOT_RECORDED = Unavailable(code="NOT_RECORDED", reason="Not here.", remedy="Reco
 RECORDED = DeviceSignals(recorded="recorded", compute_capability=((8, 0),))
 
 
-def series(
-    effect_ms: Sequence[float],
+def shares(
     *,
-    part: str,
     step_ms: float = 10.0,
+    steps: int = 12,
     device: int | None = 0,
-    **fields: Any,
-) -> StepSeries:
-    count = len(effect_ms)
-    return StepSeries(
+    between: Mapping[str, float | Sequence[float]] | None = None,
+    names: Sequence[NamedTime] = (),
+    host: str = "vm",
+    missing: Sequence[str] = (),
+    working_ms: float = 5.0,
+    rest: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+    **owners: float | Sequence[float],
+) -> StepShares:
+    """An account: owner=ms in each step; the rest computes, or works on the host."""
+    inside = {owner: _each(ms, steps) for owner, ms in owners.items()}
+    out = {owner: _each(ms, steps) for owner, ms in (between or {}).items()}
+    window = (round(step_ms * MS),) * steps
+    taken = [sum(times) for times in zip(*inside.values(), *out.values(), strict=True)]
+    rest = rest or ("host_compute" if device is None else "compute_16")
+    inside[rest] = tuple(
+        length - used + own
+        for length, used, own in zip(
+            window, taken or [0] * steps, inside.get(rest, (0,) * steps), strict=True
+        )
+    )
+    return StepShares(
         **{
-            "host": "vm",
+            "host": host,
             "device": device,
             "step_source": "marker",
             "step_confidence": 1.0,
-            "window_ps": (round(step_ms * MS),) * count,
-            "parts_ps": {part: tuple(round(one * MS) for one in effect_ms)},
-            "unknown_ps": (0,) * count,
-            "working_ps": (5 * MS,) * count,
+            "closed": True,
+            "window_ps": window,
+            "inside_ps": inside,
+            "between_ps": out,
+            "missing": dict.fromkeys(missing, NOT_RECORDED),
+            "working_ps": round(working_ms * MS) * steps,
+            "names": tuple(names),
+            "gaps": 0,
+            "clock_error_ps": 0,
+            "lost_ps": 0,
+            "ranges": {},
+            **(fields or {}),
+        }
+    )
+
+
+def _each(ms: float | Sequence[float], steps: int) -> tuple[int, ...]:
+    times = [ms] * steps if isinstance(ms, int | float) else list(ms)
+    return tuple(round(one * MS) for one in times)
+
+
+def fetching_of(**fields: Any) -> InputSignals:
+    return InputSignals(
+        **{
+            "consumer_recorded": True,
+            "parallel": False,
+            "ahead": False,
+            "mean_fetch_ps": {},
+            "hidden_fetch_ps": {},
             **fields,
         }
     )
 
 
-def input_of(*found: StepSeries, **fields: Any) -> InputSignals:
-    return InputSignals(**{"series": found, "consumer_recorded": True, **fields})
-
-
-def launch_of(*found: StepSeries, **fields: Any) -> LaunchSignals:
+def launch_of(**fields: Any) -> LaunchSignals:
     return LaunchSignals(
         **{
-            "series": found,
             "latency_ps": 10 * US,
             "latency_samples": 200,
             "median_kernel_ps": 30 * US,
             "median_call_ps": 6 * US,
             "kernels_per_step": 150.0,
-            "drained_percent": 0.0,
             "graph_percent": 0.0,
+            **fields,
+        }
+    )
+
+
+def capture_of(**fields: Any) -> CaptureSignals:
+    return CaptureSignals(
+        **{
+            "dropped": 0,
+            "ranks": None,
+            "hosts": 1,
+            "devices": 1,
+            "computing": 1,
+            "copying": 0,
+            "functions": False,
+            "without_launch_percent": 0.0,
             **fields,
         }
     )
@@ -79,7 +139,9 @@ def precision_of(**fields: Any) -> PrecisionSignals:
             "eligible_tf32_ps": 0,
             "eligible_unknown_ps": 0,
             "undecided_ps": 0,
+            "undecided_narrow_ps": 0,
             "wide_per_step_ps": 0,
+            "tf32_per_step_ps": 0,
             "step_confidence": 1.0,
             "step_ps": 10 * MS,
             "steps": 12,
@@ -90,25 +152,59 @@ def precision_of(**fields: Any) -> PrecisionSignals:
     )
 
 
-def signals_of(given: Mapping[Signal[Any], Any]) -> Signals:
-    """These signals on a recorded device; all others were not recorded."""
-    values = {device_signals: RECORDED, record_grade: 1.0, **given}
-    return Signals(lambda signal: values.get(signal, NOT_RECORDED))
+def signals_of(
+    *accounts: StepShares | Mapping[Signal[Any], Any], **given: Any
+) -> Signals:
+    """These accounts on a recorded device, and other signals, by themselves or by name.
+
+    `fetching`, `launching`, `capture`, `exchanged`, `around`, `device`, `precision` and
+    `account` replace what a recorded run without a fault has.
+    """
+    found = tuple(one for one in accounts if isinstance(one, StepShares))
+    known: dict[Signal[Any], Any] = {
+        account_signals: AccountSignals(found) if found else NOT_RECORDED,
+        device_signals: RECORDED,
+        record_grade: 1.0,
+        input_signals: fetching_of(),
+        launch_signals: launch_of(),
+        capture_signals: capture_of(),
+        enclosing_functions: {},
+    }
+    by_name: dict[str, Signal[Any]] = {
+        "account": account_signals,
+        "device": device_signals,
+        "fetching": input_signals,
+        "launching": launch_signals,
+        "capture": capture_signals,
+        "around": enclosing_functions,
+        "exchanged": communication_signals,
+        "precision": precision_signals,
+    }
+    known |= {by_name[name]: value for name, value in given.items()}
+    for one in accounts:
+        if not isinstance(one, StepShares):
+            known |= one
+    return Signals(lambda signal: known.get(signal, NOT_RECORDED))
 
 
-@pytest.fixture(name="series")
-def _series() -> Callable[..., StepSeries]:
-    return series
+@pytest.fixture(name="shares")
+def _shares() -> Callable[..., StepShares]:
+    return shares
 
 
-@pytest.fixture(name="input_of")
-def _input_of() -> Callable[..., InputSignals]:
-    return input_of
+@pytest.fixture(name="fetching_of")
+def _fetching_of() -> Callable[..., InputSignals]:
+    return fetching_of
 
 
 @pytest.fixture(name="launch_of")
 def _launch_of() -> Callable[..., LaunchSignals]:
     return launch_of
+
+
+@pytest.fixture(name="capture_of")
+def _capture_of() -> Callable[..., CaptureSignals]:
+    return capture_of
 
 
 @pytest.fixture(name="precision_of")

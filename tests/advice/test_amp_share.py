@@ -171,3 +171,54 @@ def test_without_steps_the_share_stands_and_no_saving_is_promised(
     assert finding.status == "fail"
     assert finding.saving_ms is None
     assert finding.ms_per_step is None
+
+
+def test_the_gain_over_tf32_is_less_than_over_32_bit(
+    signals_of: Any, precision_of: Any
+) -> None:
+    found = precision_of(
+        **{**ALL_WIDE, "wide_per_step_ps": 2 * MS, "tf32_per_step_ps": 4 * MS},
+        eligible_tf32_ps=4_000 * US,
+    )
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    assert finding.ms_per_step == pytest.approx(6)
+    assert finding.saving_ms is not None
+    # 16 bit runs at most three times as fast as 32 bit, and twice as fast as TF32.
+    assert finding.saving_ms.high == pytest.approx(2 * 2 / 3 + 4 / 2)
+    assert finding.saving_ms.low == pytest.approx(2 * (1 - 1 / 1.3) + 4 * (1 - 1 / 1.1))
+
+
+def test_undecided_kernels_in_32_bit_do_not_hide_a_failure(
+    signals_of: Any, precision_of: Any
+) -> None:
+    """If they could be in 16 bit as well, the share would only be lower."""
+    found = precision_of(
+        **ALL_WIDE,
+        eligible_ps=2_000 * US,
+        undecided_ps=6_000 * US,
+    )
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    assert finding.status == "fail"
+
+
+def test_undecided_kernels_that_may_be_narrow_can_turn_it(
+    signals_of: Any, precision_of: Any
+) -> None:
+    found = precision_of(
+        **ALL_WIDE,
+        eligible_ps=2_000 * US,
+        undecided_ps=6_000 * US,
+        undecided_narrow_ps=6_000 * US,
+    )
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    assert finding.status == "cannot_tell"
+
+
+def test_little_work_that_is_all_in_16_bit_is_no_finding(
+    signals_of: Any, precision_of: Any
+) -> None:
+    found = precision_of(
+        eligible_ps=500 * US, eligible_narrow_ps=500 * US, narrow_ps=500 * US
+    )
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    assert (finding.status, finding.value) == ("pass", 100.0)

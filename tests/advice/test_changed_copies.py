@@ -198,8 +198,9 @@ def test_a_copy_with_lost_kernels_gets_the_same_verdicts_or_none(
     copy = tmp_path / "copy.xplane.pb"
     copy.write_bytes(fewer_kernels(original.read_bytes()))
     before, after = verdicts(original), verdicts(copy)
-    for rule, one in before.items():
-        assert after[rule].status in (one.status, "cannot_tell"), rule
+    # The record itself may be called what it is.
+    for rule in before.keys() - {"capture.quality"}:
+        assert after[rule].status in (before[rule].status, "cannot_tell"), rule
 
 
 @pytest.mark.profiles

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
-NAMES = {"passed", "typical", "overall", *Finding.__struct_fields__}
+NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 
 
@@ -43,13 +43,17 @@ def test_a_rule_asks_for_the_signals_that_it_declares(
         return measured.of(wanted)
 
     finding = rule.evaluate(Signals(value_of), THRESHOLDS)
-    assert finding.status in {"fail", "pass"}
+    assert finding.status != "cannot_tell"
     assert asked <= set(rule.reads)
 
 
 @every_rule
 def test_texts_name_what_a_finding_has(rule: Rule, measured: Signals) -> None:
-    facts = {fact.name for fact in rule.evaluate(measured, THRESHOLDS).facts}
+    finding = rule.evaluate(measured, THRESHOLDS)
+    if finding.status == "not_applicable":
+        pytest.skip("the recording holds nothing that the rule is about")
+    facts = {fact.name for fact in finding.facts}
+    facts |= {f"mostly_{cause}" for cause in rule.words.causes}
     named = {
         name
         for text in rule.words.texts.values()

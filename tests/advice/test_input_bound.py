@@ -1,13 +1,14 @@
-"""`input.bound` over literal signals: fires, stays silent, near miss, cannot tell."""
+"""`input.bound` over literal accounts: fires, stays silent, near miss, cannot tell."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.input_bound import evaluate
-from stepscope.advice.signals.device import DeviceSignals, device_signals
-from stepscope.advice.signals.input import input_signals
+from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -16,205 +17,177 @@ US = 1_000_000
 
 
 def test_a_device_idle_while_the_host_fetches_is_input_bound(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any
 ) -> None:
-    one = series([3.0] * 12, part="fetch", step_ms=13.0)
-    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0, step_ms=13.0)), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "critical")
-    assert round(finding.share_percent, 1) == 23.1
+    assert finding.share_percent == pytest.approx(300 / 13)
     assert finding.ms_per_step == 3.0
-    assert finding.saving_ms == Saving(low=1.5, high=3.0)
+    assert finding.saving_ms == Saving(low=1.5, high=3.0, basis="bound")
     assert (finding.steps_hit, finding.steps_clean) == (12, 12)
     assert finding.causes == (CauseShare(cause="fetch", share_percent=300 / 13),)
     assert {action.cause for action in finding.actions} == {"fetch"}
+    assert (finding.owners, finding.place) == (("input", "copy_in"), "any")
+
+
+def test_waits_that_come_in_bursts_are_found_although_most_steps_do_not_wait(
+    signals_of: Any, shares: Any
+) -> None:
+    waits = [0, 0, 500, 0, 93, 0, 644, 0, 0, 300, 0, 120, 400, 0, 0, 350] * 2
+    finding = evaluate(
+        signals_of(shares(input=waits, step_ms=700.0, steps=len(waits))), THRESHOLDS
+    )
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert finding.share_percent == pytest.approx(100 * sum(waits) / 700 / len(waits))
+    assert finding.pattern is not None
+    assert finding.pattern.kind == "bursts"
+    # Half of the mean wait of 150.4 ms is 75.2 ms.
+    assert (finding.pattern.steps_hit, finding.pattern.steps) == (14, 32)
+    assert (finding.pattern.shortest_ms, finding.pattern.longest_ms) == (93.0, 644.0)
 
 
 def test_fetches_on_a_prefetch_thread_are_no_waiting(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
-    one = series([0.0] * 12, part="fetch")
-    found = input_of(one, hidden_fetch_ps={"vm:0": (40.0 * US,) * 12})
-    finding = evaluate(signals_of({input_signals: found}), THRESHOLDS)
-    assert (finding.status, finding.note) == ("pass", None)
-    assert finding.value == 0.0
+    fetching = fetching_of(hidden_fetch_ps={"vm:0": (40.0 * US,) * 12})
+    finding = evaluate(signals_of(shares(), fetching=fetching), THRESHOLDS)
+    assert (finding.status, finding.note, finding.value) == ("pass", None, 0.0)
     assert finding.actions == ()
 
 
-def test_slow_fetches_under_a_busy_device_pass_with_a_hint(
-    signals_of: Any, input_of: Any, series: Any
+@pytest.mark.parametrize(("slow", "note"), [(12, "hidden"), (9, None)])
+def test_slow_fetches_under_a_busy_device_are_a_hint_where_they_are_a_habit(
+    signals_of: Any, shares: Any, fetching_of: Any, slow: int, note: str | None
 ) -> None:
-    one = series([0.0] * 12, part="fetch")
-    found = input_of(one, hidden_fetch_ps={"vm:0": (6.0 * MS,) * 12})
-    finding = evaluate(signals_of({input_signals: found}), THRESHOLDS)
-    assert (finding.status, finding.severity) == ("pass", "info")
-    assert finding.note == "hidden"
-    assert finding.actions
-
-
-def test_slow_fetches_in_a_few_steps_are_no_habit(
-    signals_of: Any, input_of: Any, series: Any
-) -> None:
-    one = series([0.0] * 12, part="fetch")
-    means = (6.0 * MS,) * 9 + (10.0 * US,) * 3
-    finding = evaluate(
-        signals_of({input_signals: input_of(one, hidden_fetch_ps={"vm:0": means})}),
-        THRESHOLDS,
-    )
-    assert (finding.status, finding.note) == ("pass", None)
+    hidden = (6.0 * MS,) * slow + (10.0 * US,) * (12 - slow)
+    fetching = fetching_of(hidden_fetch_ps={"vm:0": hidden})
+    finding = evaluate(signals_of(shares(), fetching=fetching), THRESHOLDS)
+    assert (finding.status, finding.severity, finding.note) == ("pass", "info", note)
 
 
 def test_exposed_copies_of_the_batch_count_and_get_their_own_remedy(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any
 ) -> None:
-    one = series(
-        [],
-        part="fetch",
-        window_ps=(10 * MS,) * 12,
-        parts_ps={"fetch": (0,) * 12, "transfer": (2 * MS,) * 12},
-        unknown_ps=(0,) * 12,
-        working_ps=(5 * MS,) * 12,
-    )
-    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(copy_in=2.0)), THRESHOLDS)
     assert finding.status == "fail"
     assert finding.causes == (CauseShare(cause="transfer", share_percent=20.0),)
     assert {action.cause for action in finding.actions} == {"transfer"}
 
 
-def test_one_step_never_exceeds_a_warning(
-    signals_of: Any, input_of: Any, series: Any
+def test_a_pipeline_that_is_parallel_and_ahead_is_not_told_to_be(
+    signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
-    one = series([62.0], part="fetch", step_ms=100.0)
-    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
+    def advised(**has: bool) -> str:
+        signals = signals_of(shares(input=3.0), fetching=fetching_of(**has))
+        return " ".join(
+            f"{one.text} {one.code}" for one in evaluate(signals, THRESHOLDS).actions
+        )
+
+    assert "num_parallel_calls" in advised()
+    assert "num_workers" in advised()
+    both = advised(parallel=True, ahead=True)
+    assert "num_parallel_calls" not in both
+    assert "num_workers" not in both
+    assert "cheaper" in both
+
+
+def test_one_step_never_exceeds_a_warning(signals_of: Any, shares: Any) -> None:
+    one = shares(input=62.0, step_ms=100.0, steps=1)
+    finding = evaluate(signals_of(one), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "warn")
-    assert finding.note == "few_steps"
-    assert finding.confidence == 0.5
+    assert (finding.note, finding.confidence) == ("few_steps", 0.5)
 
 
-def test_a_large_effect_in_few_steps_is_critical_and_a_middling_one_is_not(
-    signals_of: Any, input_of: Any, series: Any
-) -> None:
-    def severity(share: float) -> str:
-        one = series([share] * 4, part="fetch", step_ms=100.0)
-        return evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS).severity
-
-    assert (severity(35.0), severity(25.0)) == ("critical", "warn")
-
-
-def test_the_effect_must_show_in_most_steps(
-    signals_of: Any, input_of: Any, series: Any
-) -> None:
-    one = series([1.0] * 6 + [0.0] * 5, part="fetch")
-    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
-    assert finding.status == "pass"
-    assert (finding.steps_hit, finding.steps_clean) == (6, 11)
+def test_a_wait_in_one_step_alone_is_a_note(signals_of: Any, shares: Any) -> None:
+    waits = [0.0] * 11 + [9.0]
+    finding = evaluate(signals_of(shares(input=waits)), THRESHOLDS)
+    assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
 
 
 def test_tiny_times_are_no_finding_whatever_their_share(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any
 ) -> None:
-    one = series([0.09] * 12, part="fetch", step_ms=0.5)
-    assert (
-        evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS).status
-        == "pass"
-    )
+    finding = evaluate(signals_of(shares(input=0.09, step_ms=0.5)), THRESHOLDS)
+    assert (finding.status, finding.note) == ("pass", "short")
 
 
 def test_unrecorded_fetches_beside_unknown_time_cannot_tell(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
-    one = series([0.0] * 12, part="fetch", device=None, unknown_ps=(6 * MS,) * 12)
-    finding = evaluate(
-        signals_of({input_signals: input_of(one, consumer_recorded=False)}), THRESHOLDS
-    )
+    unseen = fetching_of(consumer_recorded=False)
+    one = shares(device=None, unexplained=6.0)
+    finding = evaluate(signals_of(one, fetching=unseen), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert finding.unavailable.code == "NO_TFDATA_EVENTS"
     assert "60 %" in finding.unavailable.reason
 
 
-def test_little_unknown_time_cannot_hide_a_finding(
-    signals_of: Any, input_of: Any, series: Any
+def test_what_is_unknown_elsewhere_does_not_make_it_undecidable(
+    signals_of: Any, shares: Any
 ) -> None:
-    one = series([0.0] * 12, part="fetch", device=None, unknown_ps=(MS // 3,) * 12)
-    finding = evaluate(
-        signals_of({input_signals: input_of(one, consumer_recorded=False)}), THRESHOLDS
-    )
+    finding = evaluate(signals_of(shares(unexplained=1.0)), THRESHOLDS)
     assert finding.status == "pass"
 
 
-def test_absent_signals_cannot_tell_for_their_own_reason(signals_of: Any) -> None:
+@pytest.mark.parametrize("absent", ["account", "fetching"])
+def test_absent_signals_cannot_tell_for_their_own_reason(
+    signals_of: Any, shares: Any, absent: str
+) -> None:
     why = Unavailable(code="CORRUPT", reason="Torn.", remedy="Copy it again.")
-    finding = evaluate(signals_of({input_signals: why}), THRESHOLDS)
+    finding = evaluate(signals_of(shares(input=3.0), **{absent: why}), THRESHOLDS)
     assert (finding.status, finding.unavailable) == ("cannot_tell", why)
 
 
 def test_without_steps_there_is_no_share_of_the_step(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any
 ) -> None:
-    one = series([900.0], part="fetch", step_ms=1000.0, step_confidence=0.0)
-    finding = evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
+    one = shares(input=9.0, fields={"step_source": None, "step_confidence": 0.0})
+    finding = evaluate(signals_of(one), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
     assert finding.unavailable.code == "NO_STEPS"
 
 
+@pytest.mark.parametrize(("waited", "status"), [(0.1, "pass"), (5.0, "cannot_tell")])
 def test_a_silent_device_may_pass_but_never_fail(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any, waited: float, status: str
 ) -> None:
     silent = DeviceSignals(recorded="silent", sign="/device:GPU:0 is listed")
-
-    def judged(effect_ms: float) -> Any:
-        one = series([effect_ms] * 12, part="fetch", device=None)
-        return evaluate(
-            signals_of({device_signals: silent, input_signals: input_of(one)}),
-            THRESHOLDS,
-        )
-
-    assert judged(0.1).status == "pass"
-    assert judged(5.0).status == "cannot_tell"
-    assert judged(5.0).unavailable.code == "NO_DEVICE_EVENTS"
+    one = shares(input=waited, device=None)
+    assert evaluate(signals_of(one, device=silent), THRESHOLDS).status == status
 
 
 def test_the_busiest_device_is_judged_and_the_others_are_listed(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any
 ) -> None:
-    idle = series([9.0] * 12, part="fetch", device=1, working_ps=(MS,) * 12)
-    busy = series([0.1] * 12, part="fetch", device=0, working_ps=(9 * MS,) * 12)
-    finding = evaluate(signals_of({input_signals: input_of(idle, busy)}), THRESHOLDS)
-    assert finding.status == "pass"
-    assert finding.devices == ("vm:0", "vm:1")
+    idle = shares(input=9.0, device=1, working_ms=1.0)
+    busy = shares(input=0.1, device=0, working_ms=9.0)
+    finding = evaluate(signals_of(idle, busy), THRESHOLDS)
+    assert (finding.status, finding.devices) == ("pass", ("vm:0", "vm:1"))
 
 
 def test_without_devices_the_host_that_waits_most_is_judged(
-    signals_of: Any, input_of: Any, series: Any
+    signals_of: Any, shares: Any
 ) -> None:
-    first = series([0.8] * 12, part="fetch", device=None, host="a")
-    second = series([2.9] * 12, part="fetch", device=None, host="b")
-    finding = evaluate(signals_of({input_signals: input_of(first, second)}), THRESHOLDS)
+    first = shares(input=0.8, device=None, host="a")
+    second = shares(input=2.9, device=None, host="b")
+    finding = evaluate(signals_of(first, second), THRESHOLDS)
     assert finding.devices == ("b", "a")
-    assert round(finding.share_percent) == 29
+    assert finding.share_percent == pytest.approx(29.0)
 
 
-def test_times_three_times_as_long_change_no_share(
-    signals_of: Any, input_of: Any, series: Any
+def test_lost_copies_that_could_undo_the_verdict_cannot_tell(
+    signals_of: Any, shares: Any
 ) -> None:
-    def judged(scale: int) -> Any:
-        one = series(
-            [3.0 * scale] * 12, part="fetch", step_ms=13.0 * scale, device=None
-        )
-        return evaluate(signals_of({input_signals: input_of(one)}), THRESHOLDS)
-
-    once, thrice = judged(1), judged(3)
-    assert thrice.share_percent == once.share_percent
-    assert (thrice.status, thrice.severity) == (once.status, once.severity)
-    assert thrice.ms_per_step == 3 * once.ms_per_step
+    one = shares(input=0.6, fields={"lost_ps": 12 * MS // 5})
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert finding.unavailable is not None
+    assert finding.unavailable.code == "LOST_EVENTS"
 
 
-def test_the_order_of_devices_changes_nothing(
-    signals_of: Any, input_of: Any, series: Any
-) -> None:
-    one = series([3.0] * 12, part="fetch", device=0)
-    two = series([1.0] * 12, part="fetch", device=1, working_ps=(MS,) * 12)
-    forward = evaluate(signals_of({input_signals: input_of(one, two)}), THRESHOLDS)
-    backward = evaluate(signals_of({input_signals: input_of(two, one)}), THRESHOLDS)
-    assert forward == backward
+def test_the_order_of_devices_changes_nothing(signals_of: Any, shares: Any) -> None:
+    one = shares(input=3.0, device=0)
+    two = shares(input=1.0, device=1, working_ms=1.0)
+    forward = evaluate(signals_of(one, two), THRESHOLDS)
+    assert forward == evaluate(signals_of(two, one), THRESHOLDS)

@@ -10,15 +10,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.registry import RULES
 from stepscope.advice.signals.device import device_signals
-from stepscope.derive.step_time.blame import blame
-from stepscope.derive.step_time.breakdown import breakdown
-from stepscope.derive.step_windows.windows import windows
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -128,6 +125,20 @@ def paced(*, early_us: float) -> list[Any]:
     return made.lines
 
 
+def apart(*, gap_us: float = 3_000.0) -> list[Any]:
+    """The host does nothing that anybody recorded after each step's call."""
+    made = Recorder()
+    for number in range(STEPS):
+        begin = (10_100.0 + gap_us) * number
+        made.mark(number, begin, 10_050.0)
+        called, start = begin + 20.0, begin + 40.0
+        for kernel in KERNELS:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+    return made.lines
+
+
 def findings(
     lines: list[Any], *, devices: Any = None, without: str | None = None
 ) -> dict[str, Finding]:
@@ -144,9 +155,13 @@ def test_no_rule_fails_on_the_clean_bases() -> None:
     for lines in (together(), ahead()):
         found = findings(lines)
         assert {one.id: one.status for one in found.values()} == {
+            "capture.quality": "pass",
             "input.bound": "pass",
+            "gaps.between": "pass",
+            "host.work": "pass",
             "launch.delay": "pass",
             "amp.share": "pass",
+            "comm.exposed": "not_applicable",
         }
 
 
@@ -155,7 +170,6 @@ def test_fetching_while_the_device_idles_is_found() -> None:
     assert (found.status, found.severity) == ("fail", "critical")
     assert found.share_percent == pytest.approx(3_000 / 12_960.5 * 100, abs=0.1)
     assert found.evidence[0].ops == ("IteratorGetNext",)
-    assert found.evidence[0].track == "main"
     assert found.evidence[0].end_ps - found.evidence[0].start_ps == 3_000_000_000
 
 
@@ -174,7 +188,8 @@ def test_long_fetches_under_a_busy_device_are_a_hint_only() -> None:
 def test_kernels_that_each_wait_for_their_launch_are_found() -> None:
     found = findings(paced(early_us=10.0))["launch.delay"]
     assert (found.status, found.severity) == ("fail", "critical")
-    assert found.causes[0].cause == "latency"
+    assert found.causes[0].cause == "launch"
+    assert found.parts[0].name == "launch latency"
     assert found.share_percent == pytest.approx(20.0, abs=1.0)
     assert "small_work" in found.because
     facts = {fact.name: fact for fact in found.facts}
@@ -192,6 +207,19 @@ def test_launches_onto_an_idle_device_measure_the_latency() -> None:
 def test_the_same_gaps_with_launches_long_queued_blame_no_launch() -> None:
     found = findings(paced(early_us=5_000.0))["launch.delay"]
     assert (found.status, found.share_percent) == ("pass", 0.0)
+
+
+def test_idle_time_between_steps_is_found() -> None:
+    found = findings(apart())
+    assert (found["gaps.between"].status, found["gaps.between"].severity) == (
+        "fail",
+        "critical",
+    )
+    # Of a step of 13,100 µs the device works 9,775.
+    assert found["gaps.between"].share_percent == pytest.approx(
+        100 * 3_050 / 13_100, abs=3
+    )
+    assert found["input.bound"].status != "fail"
 
 
 def test_products_in_float32_are_found() -> None:
@@ -264,6 +292,8 @@ NEEDED = {
     "input.bound": ("events", "device_activity"),
     "launch.delay": ("device_activity", "launches"),
     "amp.share": ("device_activity",),
+    "gaps.between": ("device_activity", "launches", "events"),
+    "host.work": ("device_activity", "events"),
 }
 
 
@@ -277,6 +307,8 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
         "input.bound": lambda: together(fetch_us=3_000.0),
         "launch.delay": lambda: paced(early_us=10.0),
         "amp.share": FAULTS["amp.share"],
+        "gaps.between": apart,
+        "host.work": lambda: together(fetch_us=3_000.0),
     }[rule]()
     found = findings(lines, without=table)[rule]
     assert found.status == "cannot_tell"
@@ -286,7 +318,7 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_no_absent_table_is_an_error(table: str) -> None:
     found = findings(together(), without=table)
-    assert set(found) == {"input.bound", "launch.delay", "amp.share"}
+    assert set(found) == {rule.id for rule in RULES}
 
 
 def test_a_listed_device_without_activity_is_a_silent_one() -> None:
@@ -294,6 +326,8 @@ def test_a_listed_device_without_activity_is_a_silent_one() -> None:
         line for line in together(fetch_us=3_000.0) if not line[0].startswith("gpu")
     ]
     found = findings(lines)
+    quality = found.pop("capture.quality")
+    assert (quality.status, quality.note) == ("fail", "silent")
     assert {one.status for one in found.values()} == {"cannot_tell"}
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
     signals = signals_of(profile, THRESHOLDS)
@@ -314,29 +348,12 @@ def test_ops_on_the_host_and_no_sign_of_a_device_is_a_run_on_the_host() -> None:
     profile = blueprint.profile(blueprint.trace(lines))
     found = {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
     assert {name: one.status for name, one in found.items()} == {
+        "capture.quality": "pass",
         "input.bound": "fail",
+        "gaps.between": "not_applicable",
+        "host.work": "pass",
         "launch.delay": "not_applicable",
         "amp.share": "not_applicable",
+        "comm.exposed": "not_applicable",
     }
     assert found["input.bound"].share_percent == pytest.approx(30.0)
-
-
-def test_every_idle_instant_has_one_cause() -> None:
-    for lines in (together(), ahead(), paced(early_us=10.0)):
-        trace = blueprint.trace(lines, devices={0: blueprint.A100})
-        profile = blueprint.profile(trace)
-        step_windows = profile.derived("vm", windows).rows
-        (device,) = profile.derived("vm", blame).devices
-        charged = profile.derived("vm", breakdown).rows
-        starts, ends = (
-            step_windows["start_ps"].to_numpy(),
-            step_windows["end_ps"].to_numpy(),
-        )
-        blamed = sum(
-            spans.within(starts, ends)
-            for where in (device.inside, device.between)
-            for spans in where.values()
-        )
-        idle = (charged["window_ps"] - charged["device_busy_ps"]).to_numpy()
-        assert blamed.tolist() == idle.tolist()
-        assert pl.Series(idle).sum() > 0

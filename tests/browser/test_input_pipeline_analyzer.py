@@ -39,7 +39,7 @@ def test_the_three_sections(view: View, server: Server) -> None:
     columns = page.get_by_role("list", name="One column for each step")
     assert columns.get_by_role("listitem").count() == len(told["steps"]) == 8
     host_side = page.get_by_role("region", name="Host side")
-    for words in ("Reading files on demand", "Reading files in advance"):
+    for words in ("Reading on demand", "Reading ahead"):
         assert words in host_side.inner_text()
     assert {f"host_breakdown_us.{kind}" for kind in KINDS} <= view.values().keys()
     for name in ("mean", "std", "min", "max"):

@@ -66,3 +66,19 @@ def test_names_can_be_chosen_by_pattern(view: View) -> None:
     assert "model/dense_1/MatMul" in names(view)
     assert "model/dense/MatMul" not in names(view)
     assert view.fragment["find"] == "dense_1"
+
+
+def test_ranges_of_the_program_and_one_closely(view: View, server: Server) -> None:
+    view.go("model_views", run="vector", view="annotation")
+    data = server.show("vector", TOOL)["data"]
+    assert view.check_values(data)
+    assert names(view) == [row["name"] for row in data["annotation"]] == ["train"]
+    view.page.get_by_role("button", name="train", exact=True).click()
+    view.settle()
+    assert view.fragment["op"] == "train"
+    closely = view.page.get_by_role("region", name="Annotation in detail")
+    assert "train, 8 calls" in closely.inner_text()
+    assert "cuLaunchKernel" not in closely.inner_text()
+    view.page.get_by_role("button", name="All annotations").click()
+    view.settle()
+    assert "op" not in view.fragment

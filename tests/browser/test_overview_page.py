@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from tests.support.sites.browser import Server
     from tests.support.sites.view import View
 
-#: Where each millisecond of the step of the first acceptance vector goes.
+#: Where each millisecond of step 103 of the first acceptance vector goes: nothing is
+#: queued for 505 µs.
 VECTOR = {
     "input": 0.07,
     "output": 0.01,
-    "kernel_launch": 0.115,
+    "kernel_launch": 0.505,
     "device_collectives": 0.06,
     "device_compute_16": 0.1,
     "device_compute_32": 0.1,
-    "other": 0.545,
+    "other": 0.155,
     "compilation": 0.0,
     "host_compute": 0.0,
     "device_to_device": 0.0,
@@ -35,11 +36,13 @@ def test_the_step_of_a_known_trace(view: View) -> None:
         for field, (exact, _) in values.items()
         if field.startswith("breakdown_ms.")
     }
-    assert parts == pytest.approx(VECTOR)
+    # The first of the seven steps has 100 µs before its first launch.
+    mean = {"kernel_launch": 0.505 - 0.1 / 7, "other": 0.155 + 0.1 / 7}
+    assert parts == pytest.approx(VECTOR | mean)
     assert sum(parts.values()) == pytest.approx(1.0)
     assert values["step_time_ms.mean"] == ("1", "1 ms")
     assert values["input_percent"][1] == "7.0 %"
-    assert values["kernel_launch_percent"][1] == "11.5 %"
+    assert values["kernel_launch_percent"][1] == "49.1 %"
     assert values["device_execution_percent"][1] == "34.0 %"
     assert values["precision.compute_16bit_percent"][1] == "50.0 %"
     assert values["environment.device_count"] == ("1", "1")
@@ -66,7 +69,7 @@ def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None
     under = view.page.locator(".columns .under")
     column.focus()
     assert "step 103" in under.inner_text()
-    assert "Kernel launch 0.1150 ms" in under.inner_text()
+    assert "Kernel launch 0.5050 ms" in under.inner_text()
     assert sorted(drawn_heights(column)) == sorted(
         name for name, ms in VECTOR.items() if ms
     )
@@ -107,3 +110,23 @@ def test_one_host_can_be_chosen(view: View, server: Server) -> None:
     view.page.go_back()
     view.settle()
     assert view.values()["breakdown_ms.device_compute_32"][0] == both
+
+
+def test_the_headline_and_the_named_parts_stand_on_the_page(
+    view: View, server: Server
+) -> None:
+    view.go("overview_page", run="keras")
+    headline = view.page.get_by_role("region", name="Headline")
+    assert server.report("keras")["headline"]["text"] in headline.inner_text()
+    account = view.page.get_by_role("region", name="Account of the step")
+    told = server.show("keras", "overview_page")["data"]["account"]
+    owners = account.locator("tr[data-owner]").evaluate_all(
+        "(all) => all.map((each) => each.dataset.owner)"
+    )
+    assert sorted(owners) == sorted(entry["owner"] for entry in told)
+    said = account.inner_text()
+    named = [
+        entry["parts"][0] for entry in told if entry["parts"] and entry["percent"] > 1
+    ]
+    assert any(part["name"] for part in named)
+    assert [p["name"] for p in named if p["name"] and p["name"] not in said] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import struct
 import time
@@ -145,3 +146,33 @@ def test_no_counters_where_none_are_asked_for(tmp_path: Path) -> None:
     profile = ss.open(run.path)
     (host,) = profile.hosts
     assert "counters" not in profile.trace(host).table("tracks")["kind"].to_list()
+
+
+def test_workers_are_counted_with_what_they_use(tmp_path: Path) -> None:
+    options = ss.ProfilerOptions(counters_hz=50, collectors=("host", "process"))
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_work_until_killed) for _ in range(2)]
+    with ss.Profile(tmp_path, options) as run:
+        for worker in workers:
+            worker.start()
+        time.sleep(0.6)
+    for worker in workers:
+        worker.kill()
+        worker.join()
+    assert run.path is not None
+    found = samples_of(run.path)
+    assert max(found["worker processes"]) == 2
+    assert max(found["worker processes CPU (percent)"]) > 20
+
+
+def test_without_workers_nothing_is_said_of_them(tmp_path: Path) -> None:
+    options = ss.ProfilerOptions(counters_hz=50, collectors=("host", "process"))
+    with ss.Profile(tmp_path, options) as run:
+        time.sleep(0.1)
+    assert run.path is not None
+    assert not [name for name in samples_of(run.path) if "worker" in name]
+
+
+def _work_until_killed() -> None:
+    while True:
+        pass

@@ -297,7 +297,7 @@ def test_plain_python_that_is_recorded_by_time_shows_its_python_calls() -> None:
     assert "with every Python call, because no framework was imported" in done.err
     overview = ss.open(recorded.directory).tool("overview_page")
     assert isinstance(overview, OverviewPageResult)
-    python_ms = overview.breakdown_detail_ms["python"]
+    python_ms = overview.breakdown_detail_ms["host_compute"]
     assert python_ms is not None
     # They follow one another, and nothing else is called.
     assert python_ms >= 10 * calls
@@ -309,11 +309,12 @@ def test_plain_python_that_is_recorded_by_time_shows_its_python_calls() -> None:
 def test_python_calls_are_left_out_where_they_were_not_to_be_recorded(
     chosen: str,
 ) -> None:
-    text, options = PLAIN, (*BY_TIME, "--python-tracer-level", 0)
+    unsampled = (*BY_TIME, "--python-sampling-hz", 0)
+    text, options = PLAIN, (*unsampled, "--python-tracer-level", 0)
     if chosen == "a framework":
         # What counts is that the program has imported one.
         script("", "keras.py")
-        text, options = f"import keras\n{PLAIN}", BY_TIME
+        text, options = f"import keras\n{PLAIN}", unsampled
     done = run(script(text), options=options)
     (recorded,) = done.runs
     assert not any(name.startswith("$") for name in annotations_of(recorded))

@@ -10,13 +10,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import stepscope as ss
 from stepscope.cli.demo import RECORDED
 from stepscope.cli.main import main
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.unavailable import Unavailable
 
 #: A page of text in a usual terminal, with what `run` says above it.
 MOST_LINES = 50
@@ -41,9 +45,31 @@ def test_the_loop_that_is_recorded_here_stands_first(told: list[str]) -> None:
     live = told[: told.index("On a GPU")]
     assert "Where the step time went" in live
     assert any(line.startswith("  mean of 9 steps, ") for line in live)
-    if not any(map(importlib.util.find_spec, ("torch", "jax", "tensorflow"))):
-        # The time of the NumPy loop has a name.
-        assert any(re.match(r" +of it Python [1-9]", line) for line in live)
+
+
+@pytest.mark.skipif(
+    any(map(importlib.util.find_spec, ("torch", "jax", "tensorflow"))),
+    reason="another loop is recorded where a framework is installed",
+)
+def test_the_recording_holds_the_function_that_is_the_planted_fault(
+    told: list[str],
+) -> None:
+    (full,) = (line for line in told if line.startswith("  This loop in full"))
+    profile = ss.open(shlex.split(full)[-1])
+    (host,) = profile.hosts
+    frames = profile.derived(host, function_frames)
+    assert not isinstance(frames, Unavailable)
+    time_ps: Counter[int] = Counter()
+    for kind, own in zip(frames.type.tolist(), frames.self_ps.tolist(), strict=True):
+        time_ps[kind] += own
+    ((slowest, slowest_ps),) = time_ps.most_common(1)
+    assert frames.function(slowest) == "clip_gradients"
+    assert 2 * slowest_ps > sum(time_ps.values())
+    file, line = frames.file(slowest), frames.line(slowest)
+    assert file is not None
+    assert line is not None
+    text = Path(file).read_text(encoding="utf-8").splitlines()
+    assert text[line - 1].startswith("def clip_gradients(")
 
 
 def test_then_comes_what_a_gpu_would_show_and_that_it_was_recorded_elsewhere(

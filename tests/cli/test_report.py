@@ -62,7 +62,14 @@ def test_categories_nobody_looked_at_are_named_and_never_shown_as_zero(
 
 def test_the_json_holds_all_tools_and_findings(recorded: str) -> None:
     written = json.loads(report(recorded, "--format", "json").stdout)
-    assert list(written) == ["schema", "profile", "quality", "tools", "findings"]
+    assert list(written) == [
+        "schema",
+        "headline",
+        "profile",
+        "quality",
+        "tools",
+        "findings",
+    ]
     assert list(written["tools"]) == [
         "overview_page",
         "input_pipeline_analyzer",
@@ -73,9 +80,13 @@ def test_the_json_holds_all_tools_and_findings(recorded: str) -> None:
         "inference_profile",
     ]
     assert [one["id"] for one in written["findings"]] == [
+        "capture.quality",
         "input.bound",
+        "gaps.between",
+        "host.work",
         "launch.delay",
         "amp.share",
+        "comm.exposed",
     ]
     assert written["tools"]["kernel_stats"]["unavailable"]["code"] == "NO_DEVICE_PLANE"
 

@@ -78,3 +78,38 @@ def test_pprof_is_written_into_a_file(tmp_path: Path) -> None:
     )
     assert again.exit_code == 2
     assert "--force" in again.stderr
+
+
+def test_annotations_are_a_view_and_one_of_them_a_page() -> None:
+    """What the recorded program's source says: 15 steps, a batch loaded in each."""
+    profile = "jax_cpu/annotations"
+    rows = list(
+        csv.DictReader(
+            io.StringIO(
+                shown("--view", "annotation", "--format", "csv", profile=profile)
+            )
+        )
+    )
+    assert {row["name"]: row["occurrences"] for row in rows} == {
+        "train": "15",
+        "load_batch": "15",
+        "load": "15",
+        "compute": "15",
+        "checkpoint": "3",
+    }
+    assert {row["device_us"] for row in rows} == {""}
+    page = shown("--op", "load_batch", profile=profile)
+    assert "annotation load_batch" in page
+    assert "15 calls" in page
+    calls = shown(
+        *("--op", "load_batch", "--table", "detail.calls", "--format", "csv"),
+        profile=profile,
+    )
+    assert len(calls.splitlines()) == 16
+
+
+def test_an_annotation_that_is_not_there_is_bad_usage() -> None:
+    command = ["show", "model", str(DATA / "jax_cpu/annotations"), "--op", "compte"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "compute" in result.stderr

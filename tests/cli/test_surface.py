@@ -27,6 +27,7 @@ SURFACE = {
         "--wait-s",
         "--record-s",
         "--host-tracer-level",
+        "--python-sampling-hz",
         "--python-tracer-level",
         "--device-tracer-level",
         "--record-shapes",

@@ -77,7 +77,7 @@ def at(data: Any, name: str) -> Any:
     return [
         {outer: number, **row}
         for number, rows in enumerate(data[outer])
-        for row in rows[inner]
+        for row in rows[inner] or ()
     ]
 
 
@@ -123,7 +123,9 @@ def check_json(frame: pl.DataFrame, read: Any, name: str) -> None:
     for row, value in zip(read, frame.to_dicts(), strict=True):
         # Rows inside of rows are tables of their own.
         inner = row.keys() - value.keys()
-        assert all(isinstance(one, dict) for key in inner for one in row[key]), name
+        assert all(isinstance(one, dict) for key in inner for one in row[key] or ()), (
+            name
+        )
         own = {key: one for key, one in row.items() if key not in inner}
         assert same_value(own, value), (name, own, value)
 

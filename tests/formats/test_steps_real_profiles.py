@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -287,6 +288,22 @@ def test_step_time_of_two_devices_is_the_longer_stored_span(
     stored = step_windows.device_spans.drop_nulls("stored_start_ps")
     assert stored["device"].to_list() == [4, 6]
     assert stored["device_step_time_ps"].to_list() == [19_865_491_000, 21_310_352_000]
+
+
+def test_steps_that_only_dispatched_last_as_long_as_their_work(
+    shared_profile: Shared,
+) -> None:
+    """The program's own clock: all calls together, and until all results were there."""
+    folder = shared_profile("jax_ahead")
+    truth = json.loads((folder / "truth.json").read_text())
+    trace = trace_of(folder)
+    found = blueprint.profile(trace).derived(trace.host, windows)
+    assert found.anchor == "executor"
+    assert len(found.rows) == truth["steps"]
+    covered_ms = (found.rows["end_ps"][-1] - found.rows["start_ps"][0]) / 1e9
+    calls_ms = found.rows["host_period_ps"].sum() / 1e9
+    assert covered_ms == pytest.approx(truth["begin_to_done_ms"], rel=0.05)
+    assert calls_ms == pytest.approx(sum(truth["begin_to_begin_ms"]), rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["tf_cpu/healthy", "jax_cpu/steps", "tf_cpu/xla"])

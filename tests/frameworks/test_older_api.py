@@ -271,7 +271,9 @@ def test_lines_that_were_not_recorded_are_said_why(told: Told) -> None:
     view = told.views["lines"]
     lines = {row["name"] for row in view["code"]}
     if "(no source line)" in lines:
-        assert "python_tracer_level=1" in view["text"]
+        # Where the Python tracer was on, it is not asked for again.
+        way_out = ("python_tracer_level=1", "Compile the step")
+        assert any(it in " ".join(view["text"].split()) for it in way_out)
     if told.framework == "jax":
         # Compiled programs record the lines of their ops.
         assert any("train.py:" in line for line in lines)

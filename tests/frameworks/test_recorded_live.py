@@ -18,8 +18,8 @@ from tests.support.programs.frameworks import interpreter
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
+from stepscope.derive.account.owned_time import account
 from stepscope.derive.phases.totals import phases
-from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_every_step_is_charged_to_the_last_picosecond(
     _, logdir, _ = recorded
     profile = ss.open(logdir)
     for host in profile.hosts:
-        rows = profile.derived(host, breakdown).rows
+        rows = profile.derived(host, account).rows
         buckets = [
             name
             for name in rows.columns
@@ -142,7 +142,7 @@ def test_the_parts_of_a_step_are_those_of_the_programs_own_clock(
         found = (ours[f"{phase}_ps"] / 1e9).to_list()
         assert all(part <= whole for part, whole in zip(found, own, strict=True))
         assert sum(found) >= least * sum(own)
-    waits = profile.derived(host, breakdown).rows["host_wait_ps"].to_list()
+    waits = profile.derived(host, account).rows["input_ps"].to_list()
     own = truth["batch_ms"]
     assert all(part / 1e9 <= whole for part, whole in zip(waits, own, strict=True))
     assert sum(waits) / 1e9 >= 0.9 * sum(own)

@@ -19,6 +19,7 @@ from tests.support.programs.frameworks import check_every_tool, steps_of, xprof_
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.cli.demo import RECORDED
+from stepscope.derive.account.owned_time import account
 from stepscope.derive.steps.chosen import steps
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -39,7 +40,15 @@ TROUBLES = {
     "torch_copies": "input.bound",
     "torch_memory": "amp.share",
 }
-WITHOUT_TROUBLE = ("jax_healthy", "jax_healthy_without_graphs", "torch_graph")
+#: Nothing was built into these; what fails all the same is there to be measured. The
+#: loops of JAX read the loss back in every step, so that the device has nothing queued
+#: while the next call is launched. In `torch_graph` the profiler's request of a buffer
+#: takes 3.37 of the 15.5 ms that seven steps last.
+WITHOUT_TROUBLE = {
+    "jax_healthy": {"launch.delay"},
+    "jax_healthy_without_graphs": {"launch.delay"},
+    "torch_graph": {"capture.quality"},
+}
 STEPS = 8
 
 
@@ -146,7 +155,19 @@ def test_findings_name_the_trouble_that_was_built_in(scene: str) -> None:
     if scene in TROUBLES:
         assert TROUBLES[scene] in failed
     else:
-        assert not failed
+        assert failed == WITHOUT_TROUBLE[scene]
+
+
+def test_the_buffers_of_the_recording_are_its_own_time() -> None:
+    """One request of a buffer lies in the measured steps, with the device idle."""
+    profile, _ = opened("torch_graph")
+    (host,) = profile.hosts
+    found = profile.derived(host, account)
+    names = table(profile, "event_types")["name"]
+    events = table(profile, "events")
+    requests = events.filter(names.gather(events["type"]) == "Activity Buffer Request")
+    assert len(requests) == 1
+    assert found.rows["profiler_ps"].sum() == requests["dur_ps"].sum()
 
 
 def test_the_wait_for_input_is_as_long_as_making_it() -> None:

@@ -80,7 +80,13 @@ def test_the_envelope_has_the_keys_of_the_contract_in_order() -> None:
         "data",
     ]
     assert written["schema"] == 1
-    assert written["profile"] == {"run": "r", "hosts": ["vm"], "devices": []}
+    assert written["profile"] == {
+        "run": "r",
+        "hosts": ["vm"],
+        "devices": [],
+        "ranks": {},
+        "processes": None,
+    }
     assert written["unavailable"] is None
     assert written["missing"] == [
         {"field": "total", "code": "NO_STEPS", "reason": "None.", "remedy": "Mark."}

@@ -51,6 +51,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     slices: tuple[Slice, ...]
 
 
+class Owners(msgspec.Struct, frozen=True, kw_only=True):
+    owners: tuple[dict[str, str | list[dict[str, str]] | None], ...]
+
+
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
 
@@ -66,6 +70,15 @@ def test_rows_inside_of_rows_are_a_table_that_says_where_they_stand() -> None:
         (0, "b", 1.0),
         (1, "c", 1.0),
     ]
+
+
+def test_a_row_without_rows_inside_has_none_in_their_table() -> None:
+    parts = {"parts": [{"name": "a"}]}
+    empty = {"owner": "switch", "parts": None}
+    listed = {"owners": [empty, {"owner": "sync", **parts}]}
+    found = tables(msgspec.convert(listed, Owners))
+    assert found["owners"].rows() == [("switch",), ("sync",)]
+    assert found["owners.parts"].rows() == [(1, "a")]
 
 
 def test_an_unknown_table_names_those_there_are() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.support.results.pages import STEP, host_loop, page
 from tests.support.traces import blueprint
@@ -13,6 +14,7 @@ from stepscope.report import to_text
 from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
+from stepscope.unavailable import Unavailable
 
 
 def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> None:
@@ -20,15 +22,15 @@ def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> Non
     assert lines[0] == "stepscope · run"
     assert lines[1] == "host vm · CPU only"
     assert lines[3] == (
-        "The step waits for its data: 30.0 % of the step time, 300 µs a step."
+        "Input-bound: waiting for data takes 30.0 % of the time, 300 µs a step."
     )
     assert lines[4].startswith("Do first: ")
     assert "150 to 300 µs a step" in lines[4] + lines[5]
 
 
-def test_a_healthy_run_is_told_where_its_time_goes_and_that_no_check_fails() -> None:
+def test_a_healthy_run_is_told_what_its_step_is() -> None:
     text = page(blueprint.trace(host_loop(fetch=10)))
-    assert "Most of the step time is host compute (95.0 %). No check fails." in text
+    assert "95.0 % of the step is host compute, mostly MatMul." in text
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:
@@ -60,7 +62,7 @@ def test_unexplained_time_is_called_so() -> None:
     ]
     lines.append(("main", "a/MatMul:MatMul", 0, 10))
     text = page(blueprint.trace(lines), width=120)
-    assert "belongs to no category; the largest part of it: unexplained." in text
+    assert "98.8 % of the step is unexplained" in text.splitlines()[3]
 
 
 @pytest.mark.profiles
@@ -116,3 +118,42 @@ def test_a_reason_stands_once_however_many_values_it_explains() -> None:
     unseen = text.split("What could not be seen")[1]
     bullets = [one for one in unseen.splitlines() if one.startswith("  • ")]
     assert len(bullets) == len(set(bullets))
+
+
+def test_one_rank_of_many_is_called_so_and_no_device_unused() -> None:
+    lines = [("gpu:0/7", "gemm", 0, 100)]
+    listed = {0: blueprint.A100, 1: blueprint.A100}
+    recorded = blueprint.trace(lines, devices=listed)
+    assert "1 more without recorded work" in page(recorded).splitlines()[1]
+    row = recorded.table("environment")
+    assert not isinstance(row, Unavailable)
+    of_many = row.with_columns(processes=pl.lit(16, pl.Int64), rank=pl.lit(3, pl.Int64))
+    head = page(blueprint.substitute(recorded, environment=of_many)).splitlines()[1]
+    assert "rank 3 of 16" in head
+    assert "without recorded work" not in head
+
+
+def test_work_of_a_device_that_is_not_understood_leads_the_page() -> None:
+    why = Unavailable(code="UNKNOWN_DEVICE", reason="It holds x.", remedy="Ask y.")
+    lines = [("main", "MatMul:MatMul", 0, 100)]
+    trace = blueprint.substitute(
+        blueprint.trace(lines), device_activity=why, devices=why
+    )
+    text = page(trace)
+    assert "device not understood" in text.splitlines()[1]
+    assert "! The work of a device is not understood." in text
+    assert "CPU only" not in text
+
+
+def test_collectives_are_shown_with_bytes_and_rates() -> None:
+    said: dict[str, Any] = {
+        "Collective name": "allgather", "In msg nelems": 2**18,
+        "Out msg nelems": 2**20, "dtype": "Float", "Group size": 4,
+    }  # fmt: skip
+    # 4 MiB in 4 ms, of which three quarters cross the link of a member.
+    text = page(blueprint.trace([("gpu:0/7", "ncclDevKernel", 0, 4000, said)]))
+    (row,) = (one for one in text.splitlines() if one.startswith("  all-gather"))
+    assert row.split() == [
+        *("all-gather", "1", "4.00", "ms", "4.00", "ms", "4.0", "MiB"),
+        *("0.98", "0.73"),
+    ]

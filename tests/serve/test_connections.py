@@ -163,6 +163,9 @@ def test_answers_that_nobody_takes_are_bounded_together(logdir: Path) -> None:
         clients = [greedy(site) for _ in range(6)]
         assert site.lives
         time.sleep(1)
+        for client in clients:
+            # From here on they take as fast as they can.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
         taken = [len(drained(client)) for client in clients]
         for client in clients:
             client.close()
@@ -203,13 +206,13 @@ def test_requests_beyond_those_that_may_wait_are_turned_away(logdir: Path) -> No
         ]
         for client in clients:
             client.sendall(b"GET /data/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        refused = [drained(client) for client in clients[5:]]
-        go_on.set()
-        given = [drained(client) for client in clients[:5]]
+        # Which of them are answered depends on who is read first: only how many counts.
+        threading.Timer(1.0, go_on.set).start()
+        begins = [drained(client)[:20] for client in clients]
         for client in clients:
             client.close()
-        assert all(b" 503 " in answer[:20] for answer in refused)
-        assert all(b" 200 " in answer[:20] for answer in given)
+        assert sum(b" 503 " in begin for begin in begins) == 10
+        assert sum(b" 200 " in begin for begin in begins) == 5
 
 
 def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) -> None:

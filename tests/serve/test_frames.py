@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.errors import Malformed
@@ -57,6 +57,7 @@ def values_of(frame: frames.Frame, column: frames.Column) -> list[Any]:
     return values
 
 
+@settings(deadline=None)
 @given(tables())
 def test_what_is_encoded_is_what_is_decoded(table: pl.DataFrame) -> None:
     frame = frames.decode(frames.encode(table, {"tool": "x"}))

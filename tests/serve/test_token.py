@@ -10,8 +10,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from tests.support.sites.serve import Site
 
+from stepscope.cli.main import main
 from stepscope.serve.security import is_loopback, policy_for
 
 if TYPE_CHECKING:
@@ -170,13 +172,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
             ((str(tmp_path), "--host", "no.such.host.invalid"), "cannot listen"),
             (("nowhere://x",), "nowhere"),
         ):
-            done = subprocess.run(
-                [sys.executable, "-m", "stepscope", "serve", *arguments],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-            assert (done.returncode, done.stdout) == (2, "")
+            done = CliRunner().invoke(main, ["serve", *arguments])
+            assert (done.exit_code, done.stdout) == (2, "")
             assert done.stderr.count("\n") == 1
             assert expected in done.stderr

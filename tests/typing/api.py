@@ -9,7 +9,7 @@ import msgspec
 import stepscope as ss
 from stepscope.analysis.kernel_stats import KernelStatsResult
 from stepscope.analysis.model_views import ModelViewsResult
-from stepscope.derive.step_time.breakdown import Breakdown, breakdown
+from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.steps.chosen import Steps, steps
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_a_derivation_has_the_type_that_its_function_returns(
     profile: ProfileData,
 ) -> None:
-    assert_type(profile.derived("vm", breakdown), Breakdown | ss.Unavailable)
+    assert_type(profile.derived("vm", account), Account | ss.Unavailable)
     # The function itself returns `Steps | Unavailable`.
     assert_type(profile.derived("vm", steps), Steps | ss.Unavailable)
 

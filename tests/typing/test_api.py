@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
+@pytest.mark.slow
 def test_mypy_agrees_with_what_is_said_of_the_public_surface() -> None:
     pytest.importorskip("mypy", reason="mypy checks types; the extra `dev` has it")
     run = subprocess.run(

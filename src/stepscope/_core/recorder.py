@@ -5,12 +5,15 @@ An annotation that ended is kept as the object itself, so that only a place in t
 is taken while the program runs. One process has one ring. It never holds more
 than its capacity: the oldest annotation gives way and is counted. `drain` may run in
 another thread at any time; while recording is off an annotation touches nothing.
+`stacks_of` looks at what threads run at one moment.
 
 Times are nanoseconds of the monotonic clock (`now`), threads the ids of the system.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
 from array import array
@@ -32,7 +35,8 @@ if cython.compiled:
     from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import CodeType, FrameType
 
 __all__ = [
     "COMPILED",
@@ -49,6 +53,7 @@ __all__ = [
     "mark_step",
     "now",
     "set_forward",
+    "stacks_of",
     "thread_id",
 ]
 
@@ -408,3 +413,40 @@ def end_step() -> None:
     before, _ring.step = _ring.step, None
     if before is not None:
         before.__exit__(None, None, None)
+
+
+def stacks_of(threads: Sequence[int]) -> list[list[CodeType]]:
+    """Return what each thread runs, the outermost first; empty where it is gone.
+
+    Compiled, no other thread gets the interpreter's lock in here. Before Python 3.12
+    the making of an object may begin a garbage collection, whose callbacks would let go
+    of it, and a frame that is being looked at would be gone: so none begins meanwhile.
+
+    Args:
+        threads: As `threading.get_ident` numbers them.
+    """
+    collects: cython.bint = gc.isenabled()
+    if collects:
+        gc.disable()
+    try:
+        found: list[list[CodeType]] = _stacks(threads)
+        return found
+    finally:
+        if collects:
+            gc.enable()
+
+
+@cython.cfunc
+def _stacks(threads: Sequence[int]) -> list[list[CodeType]]:
+    # Frames are let go of before the next collection may begin.
+    frames = sys._current_frames()  # noqa: SLF001 - the way that Python has for it
+    found = []
+    for thread in threads:
+        frame: FrameType | None = frames.get(thread)
+        stack = []
+        while frame is not None:
+            stack.append(frame.f_code)
+            frame = frame.f_back
+        stack.reverse()
+        found.append(stack)
+    return found

@@ -14,7 +14,7 @@ from stepscope.advice.signals.signal import Signals
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.derive.profile_data import ProfileData
@@ -29,10 +29,6 @@ DERIVATIONS: Final = tuple(
         needed for rule in RULES for signal in rule.reads for needed in signal.needs
     )
 )
-
-#: A finding of a later stage comes first when its possible saving is at least this many
-#: times the sum of those of the current stage.
-_OVERRIDE: Final = 2.0
 
 
 def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Signals:
@@ -51,26 +47,35 @@ def evaluate(
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Mark which stage to settle first.
 
-    The current stage is the first with a warning or worse. A failing finding of a later
-    stage names the current stage in `after_stage`, unless it promises to save at least
-    twice as much.
+    A failing finding waits for an earlier stage if one there promises at least as much:
+    what costs most need not wait. All wait for a recording that hides too much.
     """
     ordered = sorted(findings, key=lambda finding: finding.stage)
-    current = next(
-        (finding.stage for finding in ordered if _matters(finding)),
-        None,
-    )
-    if current is None:
-        return tuple(ordered)
-    at_stake = sum(_bound(finding) for finding in ordered if finding.stage == current)
     return tuple(
-        msgspec.structs.replace(finding, after_stage=current)
-        if finding.status == "fail"
-        and finding.stage > current
-        and _bound(finding) < _OVERRIDE * at_stake
-        else finding
+        finding
+        if (stage := _awaited(finding, ordered)) is None
+        else msgspec.structs.replace(finding, after_stage=stage)
         for finding in ordered
     )
+
+
+def _awaited(finding: Finding, others: Sequence[Finding]) -> int | None:
+    if finding.status != "fail":
+        return None
+    return next(
+        (
+            one.stage
+            for one in others
+            if one.stage < finding.stage
+            and _matters(one)
+            and (_hides_all(one) or _bound(one) >= _bound(finding) > 0)
+        ),
+        None,
+    )
+
+
+def _hides_all(finding: Finding) -> bool:
+    return finding.stage == 0 and finding.severity == "critical"
 
 
 def _matters(finding: Finding) -> bool:
@@ -78,6 +83,4 @@ def _matters(finding: Finding) -> bool:
 
 
 def _bound(finding: Finding) -> float:
-    if finding.status != "fail" or finding.saving_ms is None:
-        return 0.0
-    return finding.saving_ms.high
+    return 0.0 if finding.saving_ms is None else finding.saving_ms.high

@@ -22,6 +22,10 @@ __all__ = [
     "Evidence",
     "Fact",
     "Finding",
+    "Part",
+    "Pattern",
+    "PatternKind",
+    "Place",
     "Saving",
     "Severity",
     "Status",
@@ -29,6 +33,10 @@ __all__ = [
 
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
 Severity = Literal["info", "warn", "critical"]
+#: How an effect is spread over the steps.
+PatternKind = Literal["every", "bursts", "once"]
+#: Where the time of a finding lies; "any" is both.
+Place = Literal["inside", "between", "any"]
 
 #: Statuses in the order in which a person wants to read them.
 STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_applicable")
@@ -64,10 +72,62 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
-    """The time that a change would save per step, from `low` to `high`."""
+    """The time that a change would save per step, from `low` to `high`.
+
+    Attributes:
+        low: Milliseconds per step at least.
+        high: Milliseconds per step at most.
+        basis: "replay" where the step was run again on its dependencies without the
+            cause; "bound" where the numbers are limits that follow from the account.
+        identity_error_percent: How far a replay that changes nothing misses the
+            measured step; null where there was no replay.
+    """
 
     low: float
     high: float
+    basis: Literal["replay", "bound"] = "bound"
+    identity_error_percent: float | None = None
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the time of a finding, by name.
+
+    Attributes:
+        name: What ran, or between which two events the time lies.
+        detail: What most of it is, beside the name; null for nothing.
+        function: The function, where the name is one.
+        file: Its file; null where it was not recorded.
+        line: Its line; null where it was not recorded.
+        share_percent: Its share of all judged steps' time.
+    """
+
+    name: str
+    detail: str | None = None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    share_percent: float
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+    """How an effect is spread over the judged steps.
+
+    A step is hit if its effect is at least half of the mean effect of a step.
+
+    Attributes:
+        kind: "every" where most steps are hit; "once" where a single one of several
+            is; else "bursts".
+        steps_hit: Number of steps that are hit.
+        steps: Number of judged steps.
+        shortest_ms: Smallest effect of the steps that are hit; null where none is.
+        longest_ms: Largest effect of a step.
+    """
+
+    kind: PatternKind
+    steps_hit: int
+    steps: int
+    shortest_ms: float | None
+    longest_ms: float
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,17 +175,22 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         severity: How much a fail matters; a pass may carry "info".
         confidence: How certain the verdict is, 0 to 1: the smallest of the
             confidences of the steps, of the attribution and of the record.
-        value: The number that is compared with the threshold: the effect of a typical
-            step, in `unit`; null where it could not be measured.
+        value: The number that is compared with the threshold, in `unit`; null where it
+            could not be measured.
         unit: Unit of `value`.
-        share_percent: The effect's share of all step time, untypical steps included,
-            in percent.
+        share_percent: The share of `owners` in the judged steps' time on the first of
+            `devices`, in percent, as the account gives it.
+        owners: Owners of the account whose time the finding is about.
+        place: Where that time lies; null where the finding is not about owners.
+        pattern: How the effect is spread over the steps; null without an effect.
         ms_per_step: The effect in milliseconds, mean of all steps; null without steps.
         threshold: The number that `value` was compared with.
-        steps_hit: Number of judged steps whose effect is at least half the threshold.
+        steps_hit: Number of judged steps whose effect is at least half of the mean
+            one.
         steps_clean: Number of steps that were judged.
         devices: Affected devices as `host:device`, most affected first.
         causes: The effect by cause, largest first.
+        parts: The largest named parts of the effect, largest first.
         because: The rule's stable words for why the effect arises, such as
             "small_work".
         facts: Other numbers worth showing.
@@ -133,11 +198,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             first.
         inputs: Names of the derivations and results that the verdict was computed from.
         unavailable: Why there is no verdict; null where there is one.
-        note: Stable word for what qualifies the verdict: "noisy", "borderline",
-            "few_steps", or one of the rule's own, such as "hidden"; for a pass whose
-            value is beyond the threshold "short" (too little time per step to be a
-            finding) or "seldom" (too few steps show it); null where nothing qualifies
-            it.
+        note: Stable word for what qualifies the verdict: "noisy", "once",
+            "borderline", "few_steps", or one of the rule's own, such as "hidden"; for
+            a pass whose value is beyond the threshold "short" (too little time per
+            step to be a finding); null where nothing qualifies it.
         confirm: How to confirm the verdict.
         refute: What would prove the verdict wrong.
         saving_ms: Milliseconds per step that the change would save; null where they
@@ -159,12 +223,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None = None
     unit: str = "percent"
     share_percent: float | None = None
+    owners: tuple[str, ...] = ()
+    place: Place | None = None
+    pattern: Pattern | None = None
     ms_per_step: float | None = None
     threshold: Threshold | None = None
     steps_hit: int | None = None
     steps_clean: int | None = None
     devices: tuple[str, ...] = ()
     causes: tuple[CauseShare, ...] = ()
+    parts: tuple[Part, ...] = ()
     because: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
     evidence: tuple[Evidence, ...] = ()

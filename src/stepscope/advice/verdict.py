@@ -9,26 +9,37 @@ Definition: docs/definitions/judging.md#status.
 from __future__ import annotations
 
 import math
-import statistics
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import numpy as np
 
-from stepscope.advice.finding import CauseShare, Fact, Severity, Status
+from stepscope.advice.finding import (
+    CauseShare,
+    Fact,
+    Finding,
+    Pattern,
+    Saving,
+    Severity,
+    Status,
+)
+from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.advice.finding import PatternKind
     from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["Verdict", "busiest", "judge", "median_interval", "worst"]
+__all__ = ["Verdict", "judge", "judged_finding", "pattern_of", "ratio_interval"]
 
-#: Beyond this many steps the interval's normal limit replaces its exact sum.
-_EXACT_STEPS = 1000
-_TAIL = 0.025
+#: Resamples of an interval, drawn from a fixed stream.
+_DRAWS: Final = 1000
+_INTERVAL: Final = (2.5, 97.5)
+_US_PER_MS: Final = 1000
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,18 +49,13 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         status: "fail", "pass" or "cannot_tell".
         severity: How much a fail matters.
         note: Stable word for what qualifies the verdict; None where nothing does.
-        typical_percent: Median effect as a share of the median step: what the status
-            rests on.
-        typical_ps: Median effect.
-        share_percent: Effects of all steps, untypical ones included, as a share of the
-            time of these steps: what the overview shows.
-        effect_ps: Mean effect of a step, untypical steps included.
-        causes: The effect by cause, largest first, each as a share of the time of all
-            steps.
-        hit: Number of judged steps whose effect is at least half the threshold.
-        clean: Number of steps that were judged.
+        share_percent: The effect's share of the time of all judged steps: what the
+            status rests on.
+        effect_ms: Mean effect of a step.
+        causes: The effect by cause, largest first, each as a share of the same time.
+        pattern: How the effect is spread over the steps.
         resolution_percent: Smallest effect that could have been seen, as a share of
-            the step.
+            the time.
         confidence: 0 to 1, before the quality of the record is taken into account.
         unavailable: Why there is no verdict; None where there is one.
     """
@@ -57,79 +63,58 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     severity: Severity
     note: str | None
-    typical_percent: float
-    typical_ps: float
     share_percent: float
-    effect_ps: float
+    effect_ms: float
     causes: tuple[CauseShare, ...]
-    hit: int
-    clean: int
+    pattern: Pattern
     resolution_percent: float
     confidence: float
     unavailable: Unavailable | None = None
 
-    def facts(self, thresholds: Thresholds) -> tuple[Fact, ...]:
-        """Return the median effect in time, and the time below which it never fails."""
-        least = thresholds.smallest_effect.value
-        return (
-            Fact(name="typical_effect", value=self.typical_ps / PS_PER_US, unit="us"),
-            Fact(name="smallest_effect", value=least / PS_PER_US, unit="us"),
-        )
 
+def ratio_interval(
+    effect_ps: Sequence[int], window_ps: Sequence[int]
+) -> tuple[float, float]:
+    """Return the 95 % block-bootstrap interval of Σ effect ÷ Σ window, in percent.
 
-def busiest(series: Sequence[StepSeries]) -> StepSeries:
-    """Choose the device with most work per step (median): the one that is judged."""
-    return max(series, key=lambda one: statistics.median(one.working_ps or (0,)))
-
-
-def worst(series: Sequence[StepSeries]) -> StepSeries:
-    """Choose the series with the largest share: hosts in lock step wait for it."""
-    return max(
-        series,
-        key=lambda one: (
-            statistics.median(one.effect_ps) / max(statistics.median(one.window_ps), 1)
-        ),
-    )
-
-
-def median_interval(values: Sequence[int]) -> tuple[int, int]:
-    """Return the 95 % bootstrap interval of a median, without drawing at random.
-
-    A resample's median is at most the k-th smallest value when at least half of its n
-    draws are, and that number of draws is binomial with p = k / n. Exact up to a
-    thousand values, by the normal limit of the same ranks beyond.
+    Blocks are runs of ⌈∛n⌉ consecutive steps, round the end, so that waits that come in
+    bursts stay together. The stream of draws is fixed: equal input, equal interval.
     """
-    ordered = sorted(values)
-    count = len(ordered)
-    if count > _EXACT_STEPS:
-        half_width = statistics.NormalDist().inv_cdf(1 - _TAIL) * math.sqrt(count) / 2
-        low = max(0, math.floor(count / 2 - half_width))
-        high = min(count - 1, math.ceil(count / 2 + half_width))
-        return ordered[low], ordered[high]
-    low = _first_rank(count, _TAIL)
-    high = _first_rank(count, 1 - _TAIL)
-    return ordered[low], ordered[high]
+    count = len(effect_ps)
+    length = math.ceil(count ** (1 / 3))
+    blocks = math.ceil(count / length)
+    starts = np.random.default_rng(0).integers(0, count, size=(_DRAWS, blocks))
+    sums = []
+    for values in (effect_ps, window_ps):
+        around = np.concatenate((values, values[: length - 1])).astype(np.float64)
+        summed = np.concatenate(([0.0], np.cumsum(around)))
+        sums.append((summed[starts + length] - summed[starts]).sum(axis=1))
+    ratios = 100 * sums[0] / np.maximum(sums[1], 1)
+    low, high = np.percentile(ratios, _INTERVAL)
+    return float(low), float(high)
 
 
-def _first_rank(count: int, quantile: float) -> int:
-    for rank in range(1, count):
-        if _at_least_half(count, rank / count) >= quantile:
-            return rank - 1
-    return count - 1
+def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
+    """Describe how an effect is spread over the steps.
 
-
-def _at_least_half(count: int, chance: float) -> float:
-    needed = count // 2 + 1
-    log_yes, log_no = math.log(chance), math.log1p(-chance)
-    return sum(
-        math.exp(
-            math.lgamma(count + 1)
-            - math.lgamma(drawn + 1)
-            - math.lgamma(count - drawn + 1)
-            + drawn * log_yes
-            + (count - drawn) * log_no
-        )
-        for drawn in range(needed, count + 1)
+    Args:
+        effect_ps: The effect of each step.
+        every_percent: Share of the steps from which "every" is said.
+    """
+    count = len(effect_ps)
+    mean = sum(effect_ps) / max(count, 1)
+    hit = [one for one in effect_ps if one > 0 and 2 * one >= mean]
+    kind: PatternKind
+    if 100 * len(hit) >= every_percent * count:
+        kind = "every"
+    else:
+        kind = "once" if len(hit) == 1 else "bursts"
+    return Pattern(
+        kind=kind,
+        steps_hit=len(hit),
+        steps=count,
+        shortest_ms=min(hit) / PS_PER_MS if hit else None,
+        longest_ms=max(effect_ps, default=0) / PS_PER_MS,
     )
 
 
@@ -141,111 +126,89 @@ def judge(
     thresholds: Thresholds,
 ) -> Verdict:
     """Compare the effect of a series with at least one step with two thresholds."""
-    effects = series.effect_ps
-    step = statistics.median(series.window_ps)
-    effect = statistics.median(effects)
-    bar = step * warn.value / 100
-    low, high = median_interval(effects)
-    unknown = statistics.median(series.unknown_ps)
-    hit = sum(one >= bar / 2 for one in effects)
-    status, severity, note = _status(
-        effect,
-        bar,
-        hit_share=100 * hit / len(effects),
-        interval=(low, high),
-        doubt=(series.doubt_ps + series.excess_ps, unknown + series.doubt_ps),
-        thresholds=thresholds,
+    effects, window = series.effect_ps, sum(series.window_ps)
+    effect = sum(effects)
+    bar = window * warn.value / 100
+    pattern = pattern_of(effects, every_percent=thresholds.steps_share.value)
+    share = _percent(effect, window)
+    doubtful = _flips(series, effect, bar, thresholds)
+    status, severity, note = (
+        ("cannot_tell", "info", None)
+        if doubtful
+        else _status(series, pattern, warn, critical, thresholds)
     )
-    typical = _percent(effect, step)
-    if status == "fail" and note is None:
-        severity, note = _severity(typical, len(effects), critical, thresholds)
-    whole = _Whole.of(series)
     return Verdict(
         status=status,
         severity=severity,
         note=note,
-        typical_percent=typical,
-        typical_ps=effect,
-        share_percent=_percent(sum(whole.parts_ps.values()), whole.window_ps),
-        effect_ps=sum(whole.parts_ps.values()) / whole.steps,
-        causes=whole.causes(),
-        hit=hit,
-        clean=len(effects),
-        resolution_percent=_percent(
-            max(unknown + series.doubt_ps, high - effect), step
-        ),
-        confidence=_confidence(series, unknown, step, thresholds),
-        unavailable=_doubtful(series, typical, step, warn)
-        if status == "cannot_tell"
-        else None,
+        share_percent=share,
+        effect_ms=effect / max(len(effects), 1) / PS_PER_MS,
+        causes=_causes(series, window),
+        pattern=pattern,
+        resolution_percent=_percent(series.unknown_ps + series.doubt_ps, window),
+        confidence=_confidence(series, thresholds),
+        unavailable=_doubtful(series, share, window, warn) if doubtful else None,
     )
 
 
+def _flips(series: StepSeries, effect: int, bar: float, thresholds: Thresholds) -> bool:
+    """Return whether the verdict would be another one within its doubt."""
+    if effect >= bar:
+        return effect - series.doubt_ps - series.excess_ps < bar
+    highest = effect + series.doubt_ps + series.unknown_ps
+    smallest = thresholds.smallest_effect.value * len(series.window_ps)
+    return highest >= bar and highest >= smallest
+
+
 def _status(
-    effect: float,
-    bar: float,
-    *,
-    hit_share: float,
-    interval: tuple[int, int],
-    doubt: tuple[float, float],
+    series: StepSeries,
+    pattern: Pattern,
+    warn: Threshold,
+    critical: Threshold,
     thresholds: Thresholds,
 ) -> tuple[Status, Severity, str | None]:
-    lower, upper = doubt
-    smallest = thresholds.smallest_effect.value
-    could_fall = effect >= bar > effect - lower
-    could_rise = effect < bar <= effect + upper and effect + upper >= smallest
-    if could_fall or could_rise:
-        return "cannot_tell", "info", None
-    if effect < bar:
-        return "pass", "info", "borderline" if interval[1] >= bar else None
+    effects, windows = series.effect_ps, series.window_ps
+    share = _percent(sum(effects), sum(windows))
+    few = len(effects) < thresholds.few_steps.value
+    if share < warn.value:
+        high = share if few else ratio_interval(effects, windows)[1]
+        return "pass", "info", "borderline" if high >= warn.value else None
     # The share is large and yet no finding: the note gives the reason.
-    if effect < smallest:
+    if sum(effects) < thresholds.smallest_effect.value * len(effects):
         return "pass", "info", "short"
-    if hit_share < thresholds.steps_share.value:
-        return "pass", "info", "seldom"
-    if interval[0] < bar / 2:
+    if few:
+        once = pattern.kind == "once"
+        return "fail", "info" if once else "warn", "once" if once else "few_steps"
+    if _without_worst(effects, windows) < warn.value / 2:
+        return "fail", "info", "once"
+    if ratio_interval(effects, windows)[0] < warn.value / 2:
         return "fail", "info", "noisy"
-    return "fail", "warn", None
+    enough = (
+        len(effects) >= thresholds.many_steps.value
+        or share >= thresholds.dominant.value
+    )
+    grave = share >= critical.value and enough
+    return "fail", "critical" if grave else "warn", None
 
 
-def _severity(
-    share: float, clean: int, critical: Threshold, thresholds: Thresholds
-) -> tuple[Severity, str | None]:
-    if clean < thresholds.few_steps.value:
-        return "warn", "few_steps"
-    enough = clean >= thresholds.many_steps.value or share >= thresholds.dominant.value
-    return ("critical" if share >= critical.value and enough else "warn"), None
+def _without_worst(effects: Sequence[int], windows: Sequence[int]) -> float:
+    """Return the share that remains where the worst single step is left out."""
+    worst = max(range(len(effects)), key=lambda at: effects[at])
+    return _percent(sum(effects) - effects[worst], sum(windows) - windows[worst])
 
 
-class _Whole(NamedTuple):
-    """An effect over all closed windows, untypical steps included."""
-
-    window_ps: int
-    parts_ps: dict[str, int]
-    steps: int
-
-    @classmethod
-    def of(cls, series: StepSeries) -> _Whole:
-        if series.total_window_ps is not None:
-            return cls(
-                series.total_window_ps, series.total_parts_ps, series.total_steps
-            )
-        parts = {name: sum(times) for name, times in series.parts_ps.items()}
-        return cls(sum(series.window_ps), parts, len(series.window_ps))
-
-    def causes(self) -> tuple[CauseShare, ...]:
-        shares = [
-            CauseShare(cause=name, share_percent=_percent(time, self.window_ps))
-            for name, time in self.parts_ps.items()
-            if time
-        ]
-        return tuple(sorted(shares, key=lambda cause: -cause.share_percent))
+def _causes(series: StepSeries, window: int) -> tuple[CauseShare, ...]:
+    shares = [
+        CauseShare(cause=name, share_percent=_percent(sum(times), window))
+        for name, times in series.parts_ps.items()
+        if sum(times)
+    ]
+    return tuple(sorted(shares, key=lambda cause: -cause.share_percent))
 
 
-def _confidence(
-    series: StepSeries, unknown: float, step: float, thresholds: Thresholds
-) -> float:
-    confidence = 1 - unknown / step if step else 0.0
+def _confidence(series: StepSeries, thresholds: Thresholds) -> float:
+    window = sum(series.window_ps)
+    confidence = 1 - series.unknown_ps / window if window else 0.0
     if series.step_source is not None:
         confidence = min(confidence, series.step_confidence)
     if len(series.window_ps) < thresholds.few_steps.value or not series.closed:
@@ -254,11 +217,11 @@ def _confidence(
 
 
 def _doubtful(
-    series: StepSeries, share: float, step: float, warn: Threshold
+    series: StepSeries, share: float, window: int, warn: Threshold
 ) -> Unavailable:
     """Say why the verdict may be wrong: time of unknown cause, or lost records."""
     if share >= warn.value:
-        made_up = _percent(series.doubt_ps + series.excess_ps, step)
+        made_up = _percent(series.doubt_ps + series.excess_ps, window)
         return Unavailable(
             code="LOST_EVENTS",
             reason=f"The effect is {share:.1f} % of the step, but lost records or "
@@ -266,15 +229,73 @@ def _doubtful(
             f"changes at {warn.value:g} %.",
             remedy="Record a shorter window, so that no record is dropped.",
         )
-    unknown = _percent(statistics.median(series.unknown_ps) + series.doubt_ps, step)
+    unknown = _percent(series.unknown_ps + series.doubt_ps, window)
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"The effect is {share:.1f} % of the step, but another {unknown:.1f} % "
         f"has no known cause, and the verdict changes at {warn.value:g} %.",
-        remedy="Record again at host tracer level 2 with the device tracer on, and "
-        "with the Python tracer if Python code runs between the ops.",
+        remedy=RECORD_UNKNOWN_TIME,
     )
 
 
 def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
+
+
+def judged_finding(
+    verdict: Verdict,
+    *,
+    grade: float,
+    threshold: Threshold,
+    smallest: Threshold,
+    confirm: str | None = None,
+    refute: str | None = None,
+    floors: tuple[str, ...] = (),
+    facts: tuple[Fact, ...] = (),
+    note: str | None = None,
+    stepped: bool = True,
+    **fields: Any,
+) -> Finding:
+    """Make the record of a verdict about time that some owners have.
+
+    Args:
+        verdict: What the steps say.
+        grade: How far the record can be trusted, 0 to 1.
+        threshold: The number that the share was compared with.
+        smallest: The time below which it never fails.
+        confirm: How to confirm a fail.
+        refute: What would prove a fail wrong.
+        floors: Limits of the saving.
+        facts: Other numbers worth showing.
+        note: What qualifies the verdict, where it is not the verdict's own note.
+        stepped: Whether there are steps that times can be given for.
+        fields: Other fields of the finding.
+    """
+    failed = verdict.status == "fail"
+    effect = verdict.effect_ms
+    return Finding(
+        status=verdict.status,
+        severity=verdict.severity,
+        note=note or verdict.note,
+        confidence=min(verdict.confidence, grade),
+        value=verdict.share_percent,
+        share_percent=verdict.share_percent,
+        pattern=verdict.pattern,
+        ms_per_step=effect if stepped else None,
+        threshold=threshold,
+        steps_hit=verdict.pattern.steps_hit if stepped else None,
+        steps_clean=verdict.pattern.steps if stepped else None,
+        causes=verdict.causes,
+        facts=(
+            *facts,
+            Fact(name="effect", value=effect * _US_PER_MS, unit="us"),
+            Fact(name="smallest_effect", value=smallest.value / PS_PER_US, unit="us"),
+        ),
+        unavailable=verdict.unavailable,
+        confirm=confirm if failed else None,
+        refute=refute if failed else None,
+        # Removing a wait may bring out another one: at least half of it is promised.
+        saving_ms=Saving(low=effect / 2, high=effect) if failed and stepped else None,
+        floors=floors if failed else (),
+        **fields,
+    )

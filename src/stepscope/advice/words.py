@@ -4,8 +4,11 @@ A sentence may hold names in braces: the fields of `Finding` that are numbers, t
 title, the threshold, any fact by its name, and
 
 - `{passed}`: what is true when the rule passes;
-- `{typical}`: the value, known where it differs much from the share of all time;
-- `{overall}`: the share of all time, known where it reaches the threshold.
+- `{named}`: the largest part by name, with file and line;
+- `{pattern}`: how a failing effect is spread over the steps, as a sentence;
+- `{bursts}`: the steps that wait, and how long each; known where the effect comes in
+  bursts;
+- `{mostly_<cause>}`: the share of a cause; known where it is the largest.
 
 Each number is written in a fitting unit. `{value:nothing}` writes a zero as "nothing".
 """
@@ -32,40 +35,33 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         texts: The sentences about a fail and about a pass.
+        lead: Alternatives for the one sentence about a fail that a report begins with;
+            without them it is the first sentence about the fail.
         passed: What is true when the rule passes.
         causes: Stable word of a cause or reason → the words that people read.
     """
 
     texts: Texts
+    lead: tuple[str, ...] = ()
     passed: str | None = None
     causes: dict[str, str] = {}
 
 
 _IN_TIME: Final = (
-    "{passed}: waiting takes {value:nothing} of a typical step (a matter from "
+    "{passed}: {share_percent:nothing} of the time is spent so (a matter from "
     "{threshold} on)."
 )
 _SHORT: Final = (
-    "Waiting takes only {typical_effect} of a typical step (a matter from "
-    "{smallest_effect} on). It is {value} of it because the steps are so short."
+    "It takes only {effect} a step (a matter from {smallest_effect} on). It is {value} "
+    "of it because the steps are so short."
 )
-_SELDOM: Final = (
-    "Waiting is seen in only {steps_hit} of {steps_clean} steps, too few to call it "
-    "the rule. Where it is seen it is long: {value} of a typical step."
+_SIZE: Final = (
+    "{title}: {share_percent} of the time, {ms_per_step} a step.",
+    "{title}: {share_percent} of the time.",
 )
 #: Of rules that judge time in which something is waited for.
 WAITING: Final[Texts] = {
-    ("fail", None): (
-        (
-            "{title}: {share_percent} of the step time, {ms_per_step} a step.",
-            "{title}: {share_percent} of the time.",
-        ),
-        ("In a typical step it is {typical}.",),
-    ),
-    ("pass", None): (
-        (_IN_TIME,),
-        ("Over all steps it is {overall}: a few of them wait long.",),
-    ),
+    ("fail", None): (_SIZE, ("{pattern}",)),
+    ("pass", None): ((_IN_TIME,),),
     ("pass", "short"): ((_SHORT,),),
-    ("pass", "seldom"): ((_SELDOM,),),
 }

@@ -22,7 +22,10 @@ from stepscope.analysis import (
     tf_data_bottleneck_analysis,
     trace_viewer,
 )
+from stepscope.analysis.remedied import remedied
 from stepscope.analysis.results.tool import Tool
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.parts import account_parts
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.consistency import consistency
@@ -33,17 +36,19 @@ from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
+from stepscope.derive.memory.silent_devices import unrecorded_devices
+from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.work import model_charges
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.profile_data import Reader
-from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.derive.step_windows.first_compute import first_compute
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.derive.tracers import tracers
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -62,7 +67,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         overview_page.Options,
         overview_page.analyse,
         (
-            breakdown,
+            account_parts,
             collectives,
             function_calls,
             op_costs,
@@ -77,7 +82,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Input pipeline analyzer",
         input_pipeline_analyzer.Options,
         input_pipeline_analyzer.analyse,
-        (breakdown, input_between_steps, input_ops, pipeline_calls),
+        (account, input_between_steps, input_ops, pipeline_calls),
         compat={compat_tensorflow.PRODUCER: compat_tensorflow.input_pipeline_analyzer},
     ),
     Tool(
@@ -110,7 +115,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Pod viewer",
         pod_viewer.Options,
         pod_viewer.analyse,
-        (breakdown, collective_calls, first_compute),
+        (account, collective_calls, first_compute, unrecorded_devices),
     ),
     Tool(
         "trace_viewer",
@@ -126,7 +131,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "tf.data bottleneck analysis",
         tf_data_bottleneck_analysis.Options,
         tf_data_bottleneck_analysis.analyse,
-        (breakdown, pipeline_calls),
+        (account, pipeline_calls),
     ),
     Tool(
         "inference_profile",
@@ -142,15 +147,16 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Model views",
         model_views.Options,
         model_views.analyse,
-        (model_charges,),
+        (annotation_calls, model_charges),
     ),
 )
 
 
 #: The option that names whose own numbers are asked for.
 COMPAT: Final = "compat"
-#: What is said of a run beside the answers of its tools.
-_DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency)
+#: What is read of a run beside the answers of its tools: doubts, and what its remedies
+#: need not ask for.
+_DOUBTS: Final[tuple[Wanted, ...]] = ("quality", consistency, tracers)
 
 
 def find_tool(name: str) -> Tool:
@@ -191,7 +197,7 @@ def answers(
     def reader(tool: Tool) -> Reader:
         def run() -> None:
             begun(tool)
-            found[tool.name] = tool.analyse(profile, tool.options())
+            found[tool.name] = remedied(profile, tool.analyse(profile, tool.options()))
 
         return Reader(tool.derivations, run)
 
@@ -227,4 +233,4 @@ def analyse(
         raise BadUsage(message) from error
     profile.prepare(tool.derivations)
     run = tool.compat[producer] if producer else tool.analyse
-    return run(profile, chosen)
+    return remedied(profile, run(profile, chosen))

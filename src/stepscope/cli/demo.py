@@ -66,9 +66,7 @@ def answer() -> int:
 def _record(logdir: Path) -> None:
     """Record the loop for what is installed in this interpreter."""
     program = _program()
-    # Without a framework only Python calls have names.
-    level = 1 if program == PROGRAMS["numpy"] else 0
-    plan = running.planned(str(logdir), python_tracer_level=level)
+    plan = running.planned(str(logdir))
     logdir.mkdir()
     # The copy beside the recording can be read like any other program.
     script = logdir / program

@@ -8,7 +8,7 @@ import click
 
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
-from stepscope.analysis.model_views import ModelViewsResult
+from stepscope.analysis.model_views import AnnotationDetailResult, ModelViewsResult
 from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
@@ -17,11 +17,12 @@ from stepscope.cli.forms import SHOW_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import page_width
-from stepscope.derive.model.view_names import VIEWS
+from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
 from stepscope.report.compose import LIMITS, describe, doubts
 from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
+from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
@@ -190,7 +191,11 @@ def _on_screen(
             others=list(found),
             width=width,
         )
-    if isinstance(result, ModelViewsResult) and request.table in (None, *VIEWS):
+    if isinstance(result, AnnotationDetailResult) and request.table is None:
+        return text_annotation.render(
+            result, title=title, others=list(found), width=width
+        )
+    if isinstance(result, ModelViewsResult) and request.table in (None, *SHOWN):
         return text_model.render(
             result,
             view=request.table or result.view,

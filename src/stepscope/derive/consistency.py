@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.peaks import DevicePeaks
     from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.memory.silent_devices import UnrecordedDevices
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+    from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = ["consistency"]
@@ -28,13 +31,18 @@ def consistency(
     event_nesting: Nesting | Unavailable,
     correlation: Correlation | Unavailable,
     steps: Steps | Unavailable,
+    windows: Windows | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     input_between_steps: InputBetweenSteps | Unavailable | None,
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
+    device_peaks: DevicePeaks | Unavailable,
+    unrecorded_devices: UnrecordedDevices | Unavailable,
 ) -> tuple[QualityNote, ...]:
     """Return notes with the columns of `quality`, to be shown beside them."""
-    notes = []
+    notes: list[QualityNote] = []
+    if not isinstance(unrecorded_devices, Unavailable):
+        notes += unrecorded_devices.notes()
     if not isinstance(event_nesting, Unavailable):
         notes += _overhangs(tracks, event_nesting.overhangs)
     if not isinstance(correlation, Unavailable):
@@ -43,10 +51,14 @@ def consistency(
         activity_ops, Unavailable
     ):
         notes += kernels_without_op(device_activity, activity_ops)
+    if not isinstance(device_peaks, Unavailable):
+        notes += device_peaks.notes
     if not isinstance(steps, Unavailable):
         notes += _inferred(steps)
         if not isinstance(activity_steps, Unavailable):
             notes += _without_step(activity_steps)
+    if not isinstance(windows, Unavailable):
+        notes += _only_dispatched(windows)
     if input_between_steps is not None and not isinstance(
         input_between_steps, Unavailable
     ):
@@ -84,6 +96,24 @@ def _inferred(steps: Steps) -> list[QualityNote]:
             f"{steps.candidates[0].what} with a confidence of "
             f"{steps.confidence:.2f}.",
             remedy="Mark each step with Trace(name, step_num=i, _r=1).",
+        )
+    ]
+
+
+def _only_dispatched(windows: Windows) -> list[QualityNote]:
+    count = int(windows.rows["flags"].list.contains("dispatch_only").sum())
+    if not count:
+        return []
+    return [
+        QualityNote(
+            kind="steps_dispatch_only",
+            severity="warning",
+            count=count,
+            scope="steps",
+            message="The steps' markers show when their work was asked for: most of it "
+            "ran after the last one. The step times shown are times of the calls.",
+            remedy="Wait for the result inside the marker of the last step, or before "
+            "the recording is stopped.",
         )
     ]
 

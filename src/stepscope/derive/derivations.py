@@ -12,7 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.derive.account.host_states import host_states
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.parts import account_parts
+from stepscope.derive.account.places import between_steps
 from stepscope.derive.collectives.calls import collective_calls
+from stepscope.derive.collectives.host_calls import host_collectives
 from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.consistency import consistency
 from stepscope.derive.costs.instructions import instruction_costs
@@ -24,11 +29,14 @@ from stepscope.derive.device.executions import device_executions
 from stepscope.derive.device.exposure import exposure
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.device.precision import precision
 from stepscope.derive.device.tensor_cores import tensor_cores
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.function_calls import function_calls
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_purposes import function_purposes
 from stepscope.derive.host.launching_ops import launching_ops
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import host_values
@@ -39,6 +47,8 @@ from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
+from stepscope.derive.memory.silent_devices import unrecorded_devices
+from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.program_places import program_places
 from stepscope.derive.model.work import model_charges, model_work
 from stepscope.derive.names.event_kinds import event_kinds
@@ -49,8 +59,6 @@ from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.ops.run_costs import run_costs
 from stepscope.derive.phases.host import host_phases
 from stepscope.derive.phases.totals import phases
-from stepscope.derive.step_time.blame import blame
-from stepscope.derive.step_time.breakdown import breakdown
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.event_categories import event_categories
 from stepscope.derive.step_time.host_classes import host_classes
@@ -61,6 +69,7 @@ from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import step_candidates, steps
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
+from stepscope.derive.tracers import tracers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +81,10 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     event_nesting,
     host_classes,
     device_sets,
-    breakdown,
+    between_steps,
+    host_states,
+    account,
+    account_parts,
     phases,
     host_phases,
     step_candidates,
@@ -87,6 +99,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     activity_ops,
     activity_classes,
     exposure,
+    device_peaks,
     class_totals,
     precision,
     tensor_cores,
@@ -96,11 +109,14 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     host_ops,
     op_placement,
     function_calls,
+    function_frames,
+    unrecorded_devices,
+    function_purposes,
     collectives,
     collective_calls,
+    host_collectives,
     first_compute,
     launch_facts,
-    blame,
     input_between_steps,
     input_ops,
     memory_replay,
@@ -118,7 +134,9 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     run_costs,
     op_costs,
     host_op_costs,
+    annotation_calls,
     program_places,
     model_work,
     model_charges,
+    tracers,
 )

@@ -106,7 +106,7 @@ def view_of(
     result: ModelViewsResult | Unavailable = (
         narrowed
         if isinstance(narrowed, Unavailable)
-        else profile.tool(_TOOL, **narrowed, view=view)
+        else _of_view(profile.tool(_TOOL, **narrowed, view=view), view)
     )
     notes = (*wanted.notes, *_fewer(result, wanted.options))
     title = f"{view} view · {name} · {', '.join(profile.hosts)}"
@@ -119,6 +119,18 @@ def view_of(
     found = ModelView(_noted(text, notes), result, notes)
     _put_out(found, view, wanted, title)
     return found
+
+
+def _of_view(
+    result: ModelViewsResult | Unavailable, view: View
+) -> ModelViewsResult | Unavailable:
+    """Return the result, or why nothing is known of the one view of it."""
+    if isinstance(result, Unavailable) or len(getattr(result, view)):
+        return result
+    for one in result.missing:
+        if one.field == view:
+            return Unavailable(code=one.code, reason=one.reason, remedy=one.remedy)
+    return result
 
 
 def advice_on(

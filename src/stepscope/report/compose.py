@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
 from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.headline import lead
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
+from stepscope.analysis.model_views.top_annotations import top_annotations
+from stepscope.analysis.remedied import remedied
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
-from stepscope.report.document import REPORTED, Device, Document, Doubt, Profile
+from stepscope.report.document import (
+    REPORTED,
+    Device,
+    Document,
+    Doubt,
+    Headline,
+    Profile,
+)
+from stepscope.report.words.headline import first_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.headline import Lead
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
-__all__ = ["LIMITS", "STAGES", "Stages", "compose", "describe", "doubts"]
+__all__ = [
+    "LIMITS",
+    "STAGES",
+    "Judgement",
+    "Stages",
+    "compose",
+    "describe",
+    "doubts",
+    "judge",
+]
 
 #: Options that limit long tables on a screen; a file gets all rows.
 LIMITS: Final = frozenset({"points", "most_calls"})
+
+#: Ranges of the program that a report names; the tool lists all.
+_ANNOTATIONS: Final = 3
 
 #: Number of stages that `compose` announces.
 STAGES: Final = 2 + len(REPORTED)
@@ -35,19 +60,57 @@ class Stages(Protocol):
         """Announce the next stage; the previous one is finished."""
 
 
+class Judgement(NamedTuple):
+    """What the rules say of a profile.
+
+    Attributes:
+        headline: What is said first.
+        findings: The findings in the order in which to act on them.
+        silent_device: What points at a device whose work was not recorded; null where
+            there is no such sign.
+    """
+
+    headline: Headline
+    findings: tuple[Finding, ...]
+    silent_device: str | None
+
+
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
     found = answers(profile, REPORTED, begun=lambda tool: shown.stage(tool.title))
     shown.stage("Findings")
-    signals = signals_of(profile, THRESHOLDS)
+    judged = judge(profile)
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
-        findings=evaluate(signals),
+        headline=judged.headline,
+        findings=judged.findings,
         quality=doubts(profile),
-        silent_device=signals.of(device_signals).sign,
+        silent_device=judged.silent_device,
+        not_understood=_not_understood(profile),
         frameworks=seen(profile),
+        annotations=top_annotations(profile, _ANNOTATIONS),
+    )
+
+
+def judge(profile: ProfileData) -> Judgement:
+    """Run every rule, and choose what is said first."""
+    signals = signals_of(profile, THRESHOLDS)
+    found = tuple(remedied(profile, one) for one in evaluate(signals))
+    return Judgement(
+        headline=_headline(lead(found, signals, THRESHOLDS), found),
+        findings=found,
+        silent_device=signals.of(device_signals).sign,
+    )
+
+
+def _headline(said: Lead, findings: tuple[Finding, ...]) -> Headline:
+    return Headline(
+        text=first_sentence(said, findings),
+        owner=said.owner,
+        percent=said.percent,
+        finding=said.finding,
     )
 
 
@@ -59,6 +122,30 @@ def describe(profile: ProfileData) -> Profile:
         devices=tuple(
             device for host in profile.hosts for device in _devices(profile, host)
         ),
+        ranks=_recorded(profile, "rank"),
+        processes=max(_recorded(profile, "processes").values(), default=None),
+    )
+
+
+def _recorded(profile: ProfileData, column: str) -> dict[str, int]:
+    """Return by host a number of `environment`, of the hosts that recorded it."""
+    tables = {host: profile.table(host, "environment") for host in profile.hosts}
+    return {
+        host: table[column][0]
+        for host, table in tables.items()
+        if not isinstance(table, Unavailable) and table[column][0] is not None
+    }
+
+
+def _not_understood(profile: ProfileData) -> Unavailable | None:
+    tables = (profile.table(host, "device_activity") for host in profile.hosts)
+    return next(
+        (
+            table
+            for table in tables
+            if isinstance(table, Unavailable) and table.code == "UNKNOWN_DEVICE"
+        ),
+        None,
     )
 
 

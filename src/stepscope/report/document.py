@@ -12,13 +12,14 @@ from stepscope.analysis.inference_profile import InferenceProfileResult
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.kernel_stats import KernelStatsResult
 from stepscope.analysis.memory_profile import MemoryProfileResult
+from stepscope.analysis.model_views.top_annotations import TopAnnotation
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.tf_data_bottleneck_analysis import (
     TfDataBottleneckAnalysisResult,
 )
 from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["REPORTED", "Device", "Document", "Doubt", "Envelope", "Profile"]
+__all__ = ["REPORTED", "Device", "Document", "Doubt", "Envelope", "Headline", "Profile"]
 
 #: Tool whose result a report needs → the field of `Document` with that result.
 REPORTED: Final = {
@@ -54,11 +55,21 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the numbers come from."""
+    """Where the numbers come from.
+
+    Attributes:
+        run: Name of the run.
+        hosts: Names of the hosts; each is one process that was recorded.
+        devices: Accelerators that the captures listed.
+        ranks: Host → its number among the processes of the run, where it was recorded.
+        processes: Number of processes of the run; null where no capture says it.
+    """
 
     run: str
     hosts: tuple[str, ...]
     devices: tuple[Device, ...]
+    ranks: dict[str, int] = {}
+    processes: int | None = None
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +110,24 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     data: msgspec.Struct | None
 
 
+class Headline(msgspec.Struct, frozen=True, kw_only=True):
+    """The first sentence of a report, as data.
+
+    Attributes:
+        text: The sentence.
+        owner: Owner of the time that it speaks of, in the account; "busy" for all work
+            of a device; null where it speaks of no time.
+        percent: Share of the judged steps' time, in percent; null likewise. Of a
+            finding about several owners it is the sum of theirs.
+        finding: Id of the finding that it is about; null for none.
+    """
+
+    text: str
+    owner: str | None
+    percent: float | None
+    finding: str | None
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report of one profile says.
 
@@ -111,11 +140,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         memory: Result of `memory_profile`, or why there is none.
         tf_data: Result of `tf_data_bottleneck_analysis`, or why there is none.
         inference: Result of `inference_profile`, or why there is none.
+        headline: What is said first.
         findings: The findings in the order in which to act on them.
         quality: Doubts about the recording.
         silent_device: What points at a device whose work was not recorded; null where
             there is no such sign.
+        not_understood: Why the work of a device is in no number although it was
+            recorded; null where all of it is understood.
         frameworks: Frameworks that the ops come from; empty where none is recognised.
+        annotations: The ranges of the program with most host time; empty where it named
+            none.
     """
 
     profile: Profile
@@ -126,10 +160,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryProfileResult | Unavailable
     tf_data: TfDataBottleneckAnalysisResult | Unavailable
     inference: InferenceProfileResult | Unavailable
+    headline: Headline
     findings: tuple[Finding, ...]
     quality: tuple[Doubt, ...]
     silent_device: str | None = None
+    not_understood: Unavailable | None = None
     frameworks: tuple[str, ...] = ()
+    annotations: tuple[TopAnnotation, ...] = ()
 
     @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:

@@ -107,6 +107,11 @@ def _with_rows_inside(
                 of_field += [{name: number, **_row(one)} for one in value]
             else:
                 outer[-1][field] = plain(value)
+    # Rows inside of some rows are a table; the other rows have none in it.
+    outer = [
+        {field: one for field, one in row.items() if f"{name}.{field}" not in inner}
+        for row in outer
+    ]
     tables = {name: outer, **inner}
     return {
         key: pl.DataFrame(table, infer_schema_length=None)

@@ -78,6 +78,7 @@ def render_document(document: Document) -> bytes:
     return _written(
         {
             "schema": 1,
+            "headline": plain(document.headline),
             "profile": plain(document.profile),
             "quality": plain(document.quality),
             "tools": tools,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, line
+from stepscope.report.text.annotation import top_annotations
+from stepscope.report.text.exchanges import exchanges
 from stepscope.report.text.findings import findings, verdict
 from stepscope.report.text.header import damage, header, silent_device
 from stepscope.report.text.input import input_pipeline
@@ -44,8 +46,10 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ("Input", input_pipeline),
     ("Requests", requests),
     ("Memory", memories),
+    ("Collectives", exchanges),
     ("Top ops", top_ops),
     ("Top kernels", top_kernels),
+    ("Time per annotation", top_annotations),
     ("What could not be seen", unseen),
 )
 

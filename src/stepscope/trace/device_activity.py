@@ -11,7 +11,11 @@ from stepscope.trace.schema import NEVER, Column, TableSchema
 __all__ = ["ACTIVITY_KINDS", "DEVICE_ACTIVITY", "GEOMETRIES"]
 
 ACTIVITY_KINDS: Final = pl.Enum(
-    ["kernel", "collective", "h2d", "d2h", "p2p_copy", "local_copy", "memset"]
+    [
+        *("kernel", "collective", "h2d", "d2h", "p2p_copy", "local_copy", "memset"),
+        # Nothing is computed: the device waits for a transfer that began earlier.
+        "transfer_wait",
+    ]
 )
 
 DEVICE_ACTIVITY: Final = TableSchema(

@@ -70,6 +70,13 @@ ENVIRONMENT: Final = TableSchema(
             "Number of processes that take part in the run, this one included.",
         ),
         Column(
+            "rank",
+            pl.Int64(),
+            "",
+            "not recorded",
+            "Number of this process among them, from 0 on.",
+        ),
+        Column(
             "grouped",
             pl.Boolean(),
             "",

@@ -30,8 +30,8 @@ EVENTS: Final = TableSchema(
 
 EVENT_TYPES: Final = TableSchema(
     "event_types",
-    "one distinct event name of a group of tracks; a name whose events are partly "
-    "executions of ops has one row for those and one for the others",
+    "one distinct event name of a group of tracks; a name whose events are of several "
+    "sorts for the producer (ops, named ranges, others) has one row for each",
     "file order; the row number is the type's handle",
     (
         Column("name", pl.String(), "", NEVER, "Name of the event, as recorded."),
@@ -55,6 +55,14 @@ EVENT_TYPES: Final = TableSchema(
             "",
             "the producer does not say: the name decides",
             "Whether the producer says that these events are executions of ops.",
+        ),
+        Column(
+            "annotation",
+            pl.Boolean(),
+            "",
+            "the producer does not say: the name decides",
+            "Whether the producer says that these events are ranges that the program, "
+            "or a library in it, named.",
         ),
     ),
 )

@@ -11,7 +11,16 @@ from stepscope.trace.schema import NEVER, Column, TableSchema
 __all__ = ["DERIVED_LINES", "TRACKS", "TRACK_KINDS"]
 
 TRACK_KINDS: Final = pl.Enum(
-    ["thread", "stream", "core", "derived", "asynchronous", "counters", "overhead"]
+    [
+        "thread",
+        "stream",
+        "core",
+        "derived",
+        "asynchronous",
+        "counters",
+        "overhead",
+        "samples",
+    ]
 )
 
 #: What a derived track repeats; such time is never added to totals.
@@ -42,8 +51,9 @@ TRACKS: Final = TableSchema(
             TRACK_KINDS,
             "",
             NEVER,
-            "Threads, cores and derived lines nest; streams are flat; asynchronous, "
-            "counter and overhead tracks neither nest nor hold others.",
+            "Threads, cores, derived lines and samples of a thread's functions nest; "
+            "streams are flat; asynchronous, counter and overhead tracks neither nest "
+            "nor hold others.",
         ),
         Column(
             "derived",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ANNOTATION_CATEGORY",
     "CATEGORY",
     "ENVIRONMENT_PLANE",
     "FORWARDED_PLANE",
@@ -20,6 +21,8 @@ __all__ = [
 CATEGORY: Final = "stepscope_category"
 #: The category of its operators.
 OP_CATEGORY: Final = "cpu_op"
+#: The category of the ranges that programs and libraries name.
+ANNOTATION_CATEGORY: Final = "user_annotation"
 
 #: The plane of the host's threads, as every producer calls it.
 HOST_PLANE: Final = "/host:CPU"

@@ -13,6 +13,8 @@ _VARINT: Final = 0
 _FIXED64: Final = 1
 _LENGTH: Final = 2
 _FIXED32: Final = 5
+#: Largest number that is written in one byte.
+_LAST_OF_ONE_BYTE: Final = 0x7F
 
 
 class MalformedMessage(Exception):
@@ -30,13 +32,21 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
     view = memoryview(message)
     at, end = 0, len(view)
     while at < end:
-        tag, at = _varint(view, at)
+        # Nearly all tags and lengths have one byte, which needs no call.
+        tag = view[at]
+        at += 1
+        if tag > _LAST_OF_ONE_BYTE:
+            tag, at = _varint(view, at - 1)
         wire = tag & 7
         if wire == _VARINT:
             value, at = _varint(view, at)
             yield tag >> 3, value
         elif wire == _LENGTH:
-            length, at = _varint(view, at)
+            if at < end and view[at] <= _LAST_OF_ONE_BYTE:
+                length = view[at]
+                at += 1
+            else:
+                length, at = _varint(view, at)
             if length > end - at:
                 raise MalformedMessage
             yield tag >> 3, view[at : at + length]

@@ -14,6 +14,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.detail import OpDetailResult
+    from stepscope.trace.model import TraceData
 
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
@@ -51,10 +52,8 @@ def test_a_run_without_a_device_has_host_times_and_no_cause() -> None:
     assert result.share.device_percent is None
 
 
-@pytest.mark.parametrize("table", sorted(TABLES))
-def test_what_a_missing_table_would_tell_is_null_with_a_reason_and_no_zero(
-    table: str,
-) -> None:
+@pytest.fixture(scope="module")
+def trained() -> TraceData:
     lines: list[blueprint.Line] = []
     for step in range(4):
         begin = 1000 * step
@@ -66,10 +65,20 @@ def test_what_a_missing_table_would_tell_is_null_with_a_reason_and_no_zero(
         done = kernel(begin + 100, 200, 2 * step)
         done[4]["shape"] = "(f32[4,5])"
         lines += [done, copy(begin + 450, 50, 2 * step + 1)]
-    trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    whole = detail(blueprint.profile(trace), op="a")
+    return blueprint.trace(lines, devices={0: blueprint.A100})
+
+
+@pytest.fixture(scope="module")
+def whole(trained: TraceData) -> OpDetailResult:
+    return detail(blueprint.profile(trained), op="a")
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_what_a_missing_table_would_tell_is_null_with_a_reason_and_no_zero(
+    table: str, trained: TraceData, whole: OpDetailResult
+) -> None:
     try:
-        without = detail(blueprint.profile(trace).without(table, WHY), op="a")
+        without = detail(blueprint.profile(trained).without(table, WHY), op="a")
     except AssertionError:
         # The tool as a whole has no input.
         assert table in {"events", "event_types", "tracks"}

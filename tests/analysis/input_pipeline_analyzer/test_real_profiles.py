@@ -73,7 +73,8 @@ def test_two_independent_workers_keep_their_own_verdicts(
     ("item", "verdict", "loader_us"),
     [
         ("resnet50_num_workers_0", "highly_input_bound", 415_791.0),
-        ("resnet50_num_workers_4", "not_input_bound", 8_522.0),
+        # The loader keeps up; the blocking copy of each batch does not.
+        ("resnet50_num_workers_4", "moderately_input_bound", 8_522.0),
     ],
 )
 def test_a_loop_over_a_loader_and_its_remedy(
@@ -86,7 +87,9 @@ def test_a_loop_over_a_loader_and_its_remedy(
 
 
 @pytest.mark.parametrize(
-    "item", ["jax_cpu/steps", "tf_cpu/no_step_markers", "gpu_jax_amd/jax08_conv"]
+    # In jax08_conv functions say what the host did instead.
+    "item",
+    ["jax_cpu/steps", "tf_cpu/no_step_markers"],
 )
 def test_programs_that_show_no_fetching_are_not_declared_healthy(
     item: str, shared_profile: Callable[[str], Path]

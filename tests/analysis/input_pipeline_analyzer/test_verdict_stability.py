@@ -143,10 +143,12 @@ def test_a_clock_that_runs_twice_as_fast_keeps_the_verdict(
     assert after.bottleneck == before.bottleneck
     assert after.step_time_ms.mean == pytest.approx(2 * (before.step_time_ms.mean or 0))
     for category, time in before.breakdown_ms.items():
-        # The latency of a launch is capped in absolute time:
-        # docs/definitions/idle-time.md#time-charged-to-launching.
-        slack = 1.0 if category in ("kernel_launch", "other") else 1e-9
-        assert after.breakdown_ms[category] == pytest.approx(2 * time, abs=slack)
+        # Why a device idles depends on absolute times: the latency of a launch is
+        # capped, and silence is long from 1 ms on
+        # (docs/where-a-steps-time-goes.md#idle-time).
+        idle = ("kernel_launch", "host_compute", "other")
+        slack = 0.1 * after.step_time_ms.mean if category in idle else 0.02 * time
+        assert after.breakdown_ms[category] == pytest.approx(2 * time, abs=slack + 0.01)
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -237,3 +237,18 @@ def test_a_host_without_kernels_beside_one_with_them_is_named() -> None:
     assert [(each.field, each.code) for each in result.missing] == [
         ("hosts.c", "NO_DEVICE_PLANE")
     ]
+
+
+def test_each_width_has_its_time_and_tf32_is_a_width_of_its_own() -> None:
+    trace = blueprint.trace(
+        [
+            ("gpu:0/7(Compute)", "ampere_sgemm_32x32_nn", 0, 5, {}),
+            ("gpu:0/7(Compute)", "cutlass_80_tensorop_s1688gemm_64x64_nn", 10, 7, {}),
+            ("gpu:0/7(Compute)", "ampere_bf16_s16816gemm_bf16_64x64_nn", 20, 11, {}),
+            ("gpu:0/7(Compute)", "volta_dgemm_64x64_nn", 40, 13, {}),
+            ("gpu:0/7(Compute)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 60, 17, {}),
+        ],
+        devices={0: blueprint.A100},
+    )
+    result = analysed(blueprint.profile(trace))
+    assert result.time_us_by_precision == {"16": 11, "32": 5, "64": 13, "tf32": 7}

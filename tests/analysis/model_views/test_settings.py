@@ -156,7 +156,11 @@ def test_columns_are_chosen_by_the_names_of_the_api() -> None:
         *("id", "parent", "depth", "name", "type", "occurrences")
     ]
     # What is not selected is not missing either.
-    assert {one.field for one in result.missing} == {"code"}
+    assert {one.field for one in result.missing} == {
+        "annotation",
+        "code",
+        "unannotated_device_us",
+    }
 
 
 @pytest.mark.parametrize("preset", PRESETS)

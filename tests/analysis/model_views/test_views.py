@@ -184,10 +184,10 @@ def test_a_step_that_does_not_exist_is_refused() -> None:
 
 def test_a_step_without_what_ties_the_device_to_it_says_so() -> None:
     profile = blueprint.profile(blueprint.a1()).without("launches", WHY)
-    result = model_views.analyse(profile, Options(step=103))
-    # The host runs no op here, so nothing is known of the step.
-    assert isinstance(result, Unavailable)
-    assert result.code == "LOST_EVENTS"
+    result = analysed(profile, step=103)
+    # The host runs no op here, so nothing is known of the step but its marker.
+    assert missing(result)["scope"] == "LOST_EVENTS"
+    assert (len(result.scope), len(result.annotation)) == (0, 1)
 
 
 # ------------------------------------------------------------------ compiled programs
@@ -531,7 +531,7 @@ def test_what_a_table_told_is_null_without_it(
 
 
 def test_a_profile_without_ops_is_unavailable() -> None:
-    trace = blueprint.trace([("main", "train", 0, 5, {"_r": 1, "step_num": 0})])
+    trace = blueprint.trace([("main", "PjitFunction(f)", 0, 5)])
     result = model_views.analyse(blueprint.profile(trace), Options())
     assert isinstance(result, Unavailable)
     assert result.code == "HOST_LEVEL"

@@ -25,12 +25,16 @@ def host(
 
 
 def periodic(name: str, *, begin: int, count: int) -> HostSteps:
-    """Steps that nothing announces: a kernel, and a pause before the next one."""
+    """Steps that nothing announces: a batch, three kernels, and a pause."""
     trace = blueprint.trace(
         [
             ("gpu:0/7(Compute)", kernel, begin + 400 * i + offset, dur)
             for i in range(count)
             for kernel, offset, dur in (("a", 0, 100), ("b", 100, 50), ("c", 150, 100))
+        ]
+        + [
+            ("gpu:0/8(MemcpyH2D)", "MemcpyH2D", begin + 400 * i + 10, 50)
+            for i in range(count)
         ],
         host=name,
     )

@@ -313,7 +313,7 @@ def many_kernels(count: int) -> ProfileData:
 
 def test_memory_does_not_grow_with_the_trace() -> None:
     peaks, sizes = [], []
-    for count in (10_000, 40_000):
+    for count in (4_000, 16_000):
         profile = many_kernels(count)
         export(profile, lambda _: None)
         length = [0]
@@ -334,7 +334,7 @@ def test_memory_does_not_grow_with_the_trace() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 def test_the_process_takes_no_more_for_the_last_piece_than_for_the_first_ones() -> None:
-    profile = many_kernels(60_000)
+    profile = many_kernels(30_000)
     sizes, resident = [], []
 
     def measure(data: bytes) -> None:

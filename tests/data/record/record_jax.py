@@ -1,7 +1,9 @@
 """Records the JAX profiles under tests/data: one loop, with and without step markers.
 
+`ahead` has markers, and waits for the results only after the last step.
+
     P=$(python build_tools/framework_venv.py jax)
-    $P tests/data/record/record_jax.py marked|unmarked [FOLDER]
+    $P tests/data/record/record_jax.py marked|unmarked|ahead [FOLDER]
 
 The loop is timed with `time.perf_counter`, independently of the profiler.
 """
@@ -27,7 +29,7 @@ SEED = 20
 ROWS, FEATURES, HIDDEN, CLASSES = 128, 128, 256, 10
 WARM_UP_STEPS = 5
 STEPS = 24
-MARKED, UNMARKED = "marked", "unmarked"
+MARKED, UNMARKED, AHEAD = "marked", "unmarked", "ahead"
 
 Weights = list[jax.Array]
 
@@ -63,8 +65,11 @@ def record(markers: str) -> None:
             begins.append(time.perf_counter())
             with marker(markers, number):
                 weights, value = train_step(weights, rows)
-                value.block_until_ready()
+                if markers != AHEAD:
+                    value.block_until_ready()
             ends.append(time.perf_counter())
+        jax.block_until_ready(weights)
+        done = time.perf_counter()
         jax.profiler.stop_trace()
         store(Path(logdir), DATA / f"jax_{markers}")
     windows = itertools.pairwise(begins)
@@ -79,6 +84,7 @@ def record(markers: str) -> None:
             for begin, end in zip(begins, ends, strict=True)
         ],
         "begin_to_begin_ms": [round((b - a) * 1e3, 6) for a, b in windows],
+        "begin_to_done_ms": round((done - begins[0]) * 1e3, 6),
         "module": "jit_train_step",
         "module_runs": STEPS,
     }
@@ -86,12 +92,12 @@ def record(markers: str) -> None:
 
 
 def marker(markers: str, number: int) -> contextlib.AbstractContextManager[object]:
-    if markers == MARKED:
+    if markers in (MARKED, AHEAD):
         return jax.profiler.StepTraceAnnotation("train", step_num=number)
     return contextlib.nullcontext()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in (MARKED, UNMARKED):
-        sys.exit(f"usage: record_jax.py {MARKED}|{UNMARKED} [FOLDER]")
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in (*(MARKED, UNMARKED, AHEAD),):
+        sys.exit(f"usage: record_jax.py {MARKED}|{UNMARKED}|{AHEAD} [FOLDER]")
     record(sys.argv[1])

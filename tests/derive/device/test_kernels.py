@@ -51,10 +51,10 @@ def test_a_copy_that_is_a_kernel_with_launch_details_is_listed_without_op() -> N
     assert rows == [(COPY_KERNEL, "", None)]
 
 
-def test_instants_are_no_kernel_time_and_no_minimum() -> None:
-    trace = blueprint.trace([(GPU, "k", 0, 5), (GPU, "k", 9, 0)])
-    rows = found_in(trace).rows.select("count", "total_ps", "min_ps").rows()
-    assert rows == [(1, 5 * US, 5 * US)]
+def test_a_kernel_that_the_clock_rounds_to_nothing_was_launched_all_the_same() -> None:
+    trace = blueprint.trace([(GPU, "k", 0, 5), (GPU, "k", 9, 0), (GPU, "k", 11, 0)])
+    rows = found_in(trace).rows.select("count", "total_ps", "min_ps", "max_ps").rows()
+    assert rows == [(3, 5 * US, 0, 5 * US)]
 
 
 def test_the_op_around_the_launch_names_an_unannotated_kernel() -> None:

@@ -6,52 +6,14 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.derive.device.kernel_names import DOUBLE, NARROW, WIDE, Width
 from stepscope.derive.device.precision import (
     PrecisionEvidence,
-    Width,
     precision,
     width_of_element,
-    width_of_name,
     width_of_shape,
 )
 from stepscope.trace.hlo_ops import HLO_OPS
-
-NARROW, WIDE = Width(16), Width(32)
-DOUBLE, TF32 = Width(32, fp64=True), Width(32, tf32=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "width"),
-    [
-        ("volta_fp16_s884gemm", NARROW),
-        ("ampere_sgemm_32x32", WIDE),
-        # The accumulator is float; the operands are not.
-        ("ampere_bf16_s1688gemm_bf16_128x128_ldg8_f2f_stages_32x1_nn", NARROW),
-        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16", TF32),
-        ("cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4_tf32", TF32),
-        ("cutlass_80_tensorop_s16816gemm_bf16_256x128", NARROW),
-        ("turing_s1688gemm_fp16_128x64", NARROW),
-        ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n", NARROW),
-        ("void cutlass::Kernel<imma_s8_i16832gemm>", NARROW),
-        ("volta_dgemm_64x64_nn", DOUBLE),
-        ("void gemmk1_kernel<double, 256, 5>", DOUBLE),
-        ("void at::native::vectorized<__half>", NARROW),
-        ("void at::native::reduce_kernel<float>", WIDE),
-        ("volta_scudnn_128x64_relu_interior_nn_v1", None),
-        ("Cijk_Ailk_Bljk_BBS_BH_MT256x224x64_MI16x16x16x1", NARROW),
-        ("Cijk_Alik_Bljk_HHS_BH_MT128x128x32", NARROW),
-        ("Cijk_Ailk_Bljk_SB_MT64x64x16_MI32x32x2x1", WIDE),
-        ("Cijk_Ailk_Bljk_DB_MT64x64x16", DOUBLE),
-        ("Cijk_Ailk_Bljk_I8II_BH_MT64x64x16", NARROW),
-        ("nvjet_hsh_128x256_64x4", NARROW),
-        ("nvjet_sss_128x256", WIDE),
-        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", NARROW),
-        ("nvjet_sm90_qqtst_64x128_128x8_2x1_v_bz_algo2_TNN", NARROW),
-        ("loop_add_fusion", None),
-    ],
-)
-def test_names_tell_the_operands_width(name: str, width: Width | None) -> None:
-    assert width_of_name(name) == width
 
 
 @pytest.mark.parametrize(
@@ -59,6 +21,7 @@ def test_names_tell_the_operands_width(name: str, width: Width | None) -> None:
     [
         ("bf16", NARROW),
         ("f8e4m3fn", NARROW),
+        ("f4e2m1fn", NARROW),
         ("u8", NARROW),
         ("f32", WIDE),
         ("s32", WIDE),
@@ -105,20 +68,68 @@ def hlo_table(rows: list[dict[str, object]]) -> pl.DataFrame:
     return pl.DataFrame([given | row for row in rows], schema=schema)
 
 
-def test_the_instruction_wins_over_shape_and_name() -> None:
+def test_the_instruction_wins_over_the_name_of_what_was_compiled_from_it() -> None:
     stats = {"hlo_op": "dot.1", "hlo_module": "m", "shape": "(float[2])"}
     hlo = [{"name": "dot.1", "operand_type": "bf16"}]
     assert decided("sgemm", stats, hlo) == (16, PrecisionEvidence.HLO)
 
 
-def test_an_instruction_that_decides_nothing_leaves_it_to_the_shape() -> None:
-    stats = {"hlo_op": "dot.1", "hlo_module": "m", "shape": "(half[2])"}
-    hlo = [{"name": "dot.1", "operand_type": "pred"}]
-    assert decided("sgemm", stats, hlo) == (16, PrecisionEvidence.SHAPE)
+def test_the_name_wins_over_the_instruction_that_calls_a_library() -> None:
+    """Operands of such a call may be workspace of any type."""
+    stats = {"hlo_op": "attention.1", "hlo_module": "m"}
+    hlo = [
+        {"name": "attention.1", "operand_type": "f32", "opcode": "custom-call"},
+    ]
+    name = "void ck_tile::kentry<FmhaFwdKernel<std::bfloat16_t, float>>"
+    assert decided(name, stats, hlo) == (16, PrecisionEvidence.NAME)
 
 
-def test_the_name_decides_without_hlo_and_shape() -> None:
-    assert decided("hgemm", {}) == (16, PrecisionEvidence.NAME)
+def test_a_call_whose_kernel_has_a_silent_name_is_as_wide_as_its_operands() -> None:
+    stats = {"hlo_op": "call.1", "hlo_module": "m"}
+    hlo = [{"name": "call.1", "operand_type": "bf16", "opcode": "custom-call"}]
+    assert decided("attn_fwd", stats, hlo) == (16, PrecisionEvidence.HLO)
+
+
+def test_the_name_wins_over_the_shapes_of_the_op() -> None:
+    # An op with operands in 32 bit, whose product runs in bfloat16.
+    name = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_nn"
+    found = decided(name, {"shape": "(float[2,2];float[2,2])"})
+    assert found == (16, PrecisionEvidence.NAME)
+
+
+def test_shapes_decide_where_the_name_is_silent() -> None:
+    found = decided("some_kernel", {"shape": "(half[2])"})
+    assert found == (16, PrecisionEvidence.SHAPE)
+
+
+def widths(*kernels: tuple[str, int, dict[str, object]]) -> pl.DataFrame:
+    """`bits` and `tf32` of kernels, one after the other, on an A100."""
+    trace = blueprint.trace(
+        [
+            ("gpu:0/7(Compute)", name, 100 * at, duration, stats)
+            for at, (name, duration, stats) in enumerate(kernels)
+        ],
+        devices={0: {"compute_cap_major": 8, "compute_cap_minor": 0}},
+    )
+    found = blueprint.profile(trace).derived("vm", precision)
+    return pl.DataFrame({"bits": found.bits, "tf32": found.tf32})
+
+
+def test_one_name_has_one_width_that_of_most_time() -> None:
+    found = widths(
+        ("attn_fwd", 5, {"shape": "(half[2])"}),
+        ("attn_fwd", 9, {"shape": "(float[2])"}),
+        ("attn_fwd", 7, {"shape": "(bfloat16[2])"}),
+        ("attn_fwd", 50, {}),
+    )
+    # 12 of the 21 that something tells are in 16 bit.
+    assert found["bits"].to_list() == [16] * 4
+
+
+def test_a_product_without_types_is_tf32_whatever_shapes_were_recorded() -> None:
+    name = "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"
+    found = widths((name, 5, {}), (name, 5, {"shape": "(float[2])"}))
+    assert found.rows() == [(32, True)] * 2
 
 
 def test_what_nothing_tells_is_32_bits_by_default_and_says_so() -> None:

@@ -8,11 +8,9 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.tensor_cores import (
-    TensorCoreEvidence,
     is_matmul_equation,
     is_matmul_name,
     is_matmul_type,
-    name_uses_tensor_cores,
     tensor_cores,
 )
 from stepscope.formats.opening import read
@@ -27,35 +25,6 @@ PASCAL = {"compute_cap_major": 6, "compute_cap_minor": 1}
 
 
 @pytest.mark.parametrize(
-    ("name", "uses", "evidence"),
-    [
-        ("volta_fp16_s884gemm_fp16_128x64", True, TensorCoreEvidence.NAME),
-        ("turing_h1688gemm_256x128", True, TensorCoreEvidence.NAME),
-        ("sm86_xmma_gemm_f16f16_f16f32_f32", True, TensorCoreEvidence.NAME),
-        ("nvjet_hsh_128x256", True, TensorCoreEvidence.NAME),
-        ("void flash_fwd_kernel<...>", True, TensorCoreEvidence.NAME),
-        ("void flash_bwd_kernel<...>", True, TensorCoreEvidence.NAME_UNCONFIRMED),
-        # On vector lanes, whatever the rest of the name says.
-        ("sm80_xmma_gemm_f32f32_ffma_aligna4", False, TensorCoreEvidence.NAME),
-        (
-            "Cijk_Ailk_Bljk_BBS_BH_MT256x224x64_MI16x16x16x1_SN",
-            True,
-            TensorCoreEvidence.NAME_UNCONFIRMED,
-        ),
-        ("Cijk_Ailk_Bljk_SB_MT64x64x16_SN", False, TensorCoreEvidence.NAME),
-        ("volta_sgemm_128x64_nt", False, TensorCoreEvidence.NAME),
-        # Generated names tell nothing, not even by accident of their numbers.
-        ("gemm_fusion_dot_16816", None, TensorCoreEvidence.NONE),
-        ("triton_poi_fused_add", None, TensorCoreEvidence.NONE),
-    ],
-)
-def test_names_tell_matrix_instructions(
-    name: str, evidence: TensorCoreEvidence, *, uses: bool | None
-) -> None:
-    assert name_uses_tensor_cores(name) == (uses, evidence)
-
-
-@pytest.mark.parametrize(
     "op_type",
     [
         "MatMul",
@@ -66,6 +35,9 @@ def test_names_tell_matrix_instructions(
         "DepthwiseConv2dNativeBackpropFilter",
         "dot_general",
         "aten::mm",
+        "aten::_scaled_grouped_mm",
+        "aten::_int_mm",
+        "_FusedBatchMatMulV2",
         "aten::addmm_",
         "aten::_addmm_activation",
         "aten::linear",
@@ -135,6 +107,7 @@ def test_a_device_without_matrix_units_uses_none() -> None:
 
 def test_an_unknown_capability_makes_eligibility_unknown() -> None:
     assert judged("volta_sgemm", "x/MatMul:MatMul", None) == (0, -1)
+    assert judged("volta_sgemm", None, None) == (0, -1)
 
 
 def test_a_kernel_that_uses_them_makes_its_op_eligible() -> None:
@@ -143,7 +116,24 @@ def test_a_kernel_that_uses_them_makes_its_op_eligible() -> None:
 
 
 def test_an_op_that_nothing_names_is_unknown_not_ineligible() -> None:
-    assert judged("volta_sgemm", None, VOLTA) == (0, -1)
+    assert judged("my_kernel", None, VOLTA) == (0, -1)
+
+
+def test_a_product_kernel_is_eligible_whatever_encloses_it() -> None:
+    for op in (None, "CompiledFunctionBackward:CompiledFunctionBackward", "x:Relu"):
+        assert judged("volta_sgemm_128x64_nn", op, VOLTA) == (0, 1)
+    assert judged("volta_sgemm_128x64_nn", None, PASCAL) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "op_type",
+    [
+        *("CompiledFunction", "CompiledFunctionBackward", "StatefulPartitionedCall"),
+        *("XlaRun", "While"),
+    ],
+)
+def test_an_op_that_may_hold_any_other_is_unknown_not_ineligible(op_type: str) -> None:
+    assert judged("my_kernel", f"x:{op_type}", VOLTA) == (0, -1)
 
 
 def test_without_the_table_of_devices_eligibility_is_unknown() -> None:

@@ -163,7 +163,8 @@ def test_instructions_on_host_threads_are_ops_of_their_module() -> None:
     found = found_in(trace)
     assert found.event.tolist() == [0, 2]
     (op,) = found.ops.to_dicts()
-    assert (op["name"], op["type"], op["module"]) == ("dot.7", "dot", "jit_f")
+    assert (op["name"], op["type"]) == ("jit(f)/dot_general", "dot_general")
+    assert (op["hlo_op"], op["opcode"], op["module"]) == ("dot.7", "dot", "jit_f")
     assert op["framework_op"] == "jit(f)/dot_general"
 
 

@@ -48,11 +48,11 @@ def test_a_request_is_charged_with_what_its_own_thread_does() -> None:
         ("b", "y/MatMul:MatMul", 0, 200),
     ) == [
         {
-            "host_wait": 30,
+            "input": 30,
             "compile": 20,
             "host_compute": 60,
             "blocked": 25,
-            "unattributed": 65,
+            "unexplained": 65,
         }
     ]
 
@@ -64,8 +64,8 @@ def test_time_outside_of_requests_is_nobodys() -> None:
         serve("a", 200, 50, 2),
         ("a", "x/MatMul:MatMul", 240, 40),
     ) == [
-        {"host_compute": 20, "unattributed": 30},
-        {"host_compute": 10, "unattributed": 40},
+        {"host_compute": 20, "unexplained": 30},
+        {"host_compute": 10, "unexplained": 40},
     ]
 
 
@@ -93,9 +93,9 @@ def test_tasks_on_other_threads_belong_to_the_request_that_handed_them_over() ->
         "other_threads": 45,
         "thread_queue": 20,
         "blocked": 15,
-        "unattributed": 20,
+        "unexplained": 20,
     }
-    assert second == {"blocked": 80, "unattributed": 20}
+    assert second == {"blocked": 80, "unexplained": 20}
 
 
 def test_device_work_counts_for_the_request_that_launched_it() -> None:
@@ -112,13 +112,13 @@ def test_device_work_counts_for_the_request_that_launched_it() -> None:
         devices={0: blueprint.A100},
     )
     assert first == {
-        "device_compute_32": 20,
-        "device_compute_16": 10,
-        "h2d": 10,
+        "compute_32": 20,
+        "compute_16": 10,
+        "copy_in": 10,
         "launch": 2 + 3,
-        "unattributed": 55,
+        "unexplained": 55,
     }
-    assert second == {"unattributed": 100}
+    assert second == {"unexplained": 100}
 
 
 def test_a_launch_by_a_task_is_one_by_the_request() -> None:
@@ -135,7 +135,7 @@ def test_a_launch_by_a_task_is_one_by_the_request() -> None:
         ("gpu:0/7", "sgemm", 85, 10, {"correlation_id": 2}),
         devices={0: blueprint.A100},
     )
-    assert only["device_compute_32"] == 20
+    assert only["compute_32"] == 20
     assert only["other_threads"] == 20
     assert only["thread_queue"] == 10
 
@@ -143,8 +143,8 @@ def test_a_launch_by_a_task_is_one_by_the_request() -> None:
 @pytest.mark.parametrize(
     ("table", "unknown"),
     [
-        ("device_activity", {"sgemm": "device_compute_32"}),
-        ("launches", {"sgemm": "device_compute_32"}),
+        ("device_activity", {"sgemm": "compute_32"}),
+        ("launches", {"sgemm": "compute_32"}),
     ],
 )
 def test_a_lost_table_leaves_device_work_unknown(
@@ -167,6 +167,6 @@ def test_a_lost_table_leaves_device_work_unknown(
 
 
 def test_every_bucket_has_a_category_of_the_results() -> None:
-    from stepscope.derive.step_time.breakdown import CATEGORIES  # noqa: PLC0415
+    from stepscope.derive.step_time.owners import CATEGORIES  # noqa: PLC0415
 
     assert {bucket.category for bucket in REQUEST_BUCKETS} == set(CATEGORIES)

@@ -11,12 +11,16 @@ from stepscope.derive.names.event_kinds import (
     HostClass,
     OpCategory,
     event_kinds,
-    name_kinds,
 )
 
 
 def kinds_of(*names: str) -> EventKinds:
-    return name_kinds(pl.Series(names, dtype=pl.String))
+    # A null says that the producer does not tell ops from other events.
+    types = pl.DataFrame(
+        {"name": names, "op": [None] * len(names), "annotation": [None] * len(names)},
+        schema={"name": pl.String, "op": pl.Boolean, "annotation": pl.Boolean},
+    )
+    return event_kinds(event_types=types)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_copies_are_no_ops_of_the_program(name: str, category: OpCategory) -> No
         ("cuModuleLoadData", HostClass.COMPILE),
         ("PyLoadedExecutable::Compile", HostClass.COMPILE),
         ("cudaStreamSynchronize", HostClass.SYNC),
-        ("np.asarray(jax.Array)", HostClass.SYNC),
+        ("np.asarray(jax.Array)", HostClass.READ_BACK),
         ("ExecutorState::Process", HostClass.EXECUTOR),
         ("Iterator::Root", HostClass.DATASET),
         ("PjRtCpuExecutable::Execute", HostClass.EXECUTABLE),
@@ -158,7 +162,8 @@ def test_the_word_of_the_producer_goes_before_the_name(
     op_name: str | None,
 ) -> None:
     types = pl.DataFrame(
-        {"name": [name], "op": [op]}, schema={"name": pl.String, "op": pl.Boolean}
+        {"name": [name], "op": [op], "annotation": [None]},
+        schema={"name": pl.String, "op": pl.Boolean, "annotation": pl.Boolean},
     )
     kinds = event_kinds(event_types=types)
     assert (kinds.category[0], kinds.op_name[0]) == (category, op_name)
@@ -166,3 +171,35 @@ def test_the_word_of_the_producer_goes_before_the_name(
     assert kinds.is_op()[0] == (op_name is not None)
     is_host_op = kinds.host_class[0] == HostClass.OP
     assert is_host_op == (op_name is not None)
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("gloo:all_reduce", True),
+        ("c10d::allreduce_", True),
+        ("_c10d_functional::all_reduce", True),
+        ("CollectiveReduceV2:CollectiveReduceV2", True),
+        ("model/AllReduce:CollectiveGatherV2", True),
+        ("MPI_Allreduce", True),
+        ("HorovodAllreduce", True),
+        ("all-reduce.3", True),
+        ("all-gather-start", True),
+        ("torch/distributed/distributed_c10d.py(2501): all_reduce", True),
+        # What launches onto a device waits there, not on the host.
+        ("nccl:all_reduce", False),
+        ("aten::gather", False),
+        ("model/MatMul:MatMul", False),
+        ("all-reduce-scatter-fusion", False),
+        ("record_param_comms", True),
+    ],
+)
+def test_what_communicates_is_marked(name: str, *, waits: bool) -> None:
+    assert kinds_of(name).has(EventFlag.COLLECTIVE)[0] == waits
+
+
+def test_a_record_about_a_collective_is_no_op_whatever_its_producer_says() -> None:
+    names = ["record_param_comms", "c10d::x"]
+    types = pl.DataFrame({"name": names, "op": [True] * 2, "annotation": [None] * 2})
+    kinds = event_kinds(event_types=types)
+    assert kinds.is_op().tolist() == [False, True]

@@ -260,7 +260,7 @@ def test_matrix_units_are_counted_over_kernel_time_only() -> None:
         [
             (GPU, "volta_h884gemm", 0, 30, {"tf_op": "m:MatMul"}),
             (GPU, "splitKreduce", 30, 10, {"tf_op": "m:MatMul"}),
-            (GPU, "triton_gemm", 50, 5, {"tf_op": "t:Thing"}),
+            (GPU, "triton_thing", 50, 5, {"tf_op": "t:Thing"}),
             ("gpu:0/8", "MemcpyD2D", 60, 100, {"tf_op": "m:MatMul"}),
         ],
         devices={0: blueprint.A100},

@@ -67,14 +67,31 @@ def test_tracing_a_function_is_compiling_but_not_what_it_calls() -> None:
 
 def test_an_op_that_encloses_a_launch_launches_and_one_that_does_not_computes() -> None:
     found = classes_of(
-        train(0),
-        ("main", "a/Op:Op", 10, 30),
-        ("main", "a/inner:Inner", 12, 5),
-        *launch(1, 20),
-        ("main", "b/Op:Op", 50, 10),
+        train(0, 0, 2000),
+        ("main", "a/Op:Op", 10, 600),
+        ("main", "a/inner:Inner", 12, 500),
+        *launch(1, 550),
+        ("main", "b/Op:Op", 1000, 100),
     )
-    assert found.launch == us((10, 12), (17, 40))
-    assert found.host_compute == us((12, 17), (50, 60))
+    assert found.launch == us((10, 12), (512, 610))
+    assert found.host_compute == us((12, 512), (1000, 1100))
+
+
+def test_an_op_that_does_little_is_on_the_way_to_a_launch_beside_a_device_only() -> (
+    None
+):
+    """An op of less than 100 µs, what it calls taken out, does no work to speak of."""
+    lines = [
+        train(0, 0, 2000),
+        ("main", "a/empty:Empty", 10, 99),
+        ("main", "b/Op:Op", 200, 160),
+        ("main", "b/inner:Inner", 210, 90),
+    ]
+    beside = classes_of(*lines, *launch(1, 1000))
+    # Of b its own 70 µs and the 90 of what it calls are both below the limit.
+    assert beside.launch == us((10, 109), (200, 360), (1000, 1002))
+    assert beside.host_compute == Spans.empty()
+    assert classes_of(*lines).host_compute == us((10, 109), (200, 360))
 
 
 @pytest.mark.parametrize(
@@ -111,25 +128,25 @@ def test_an_instruction_of_a_compiled_program_on_a_host_thread_is_computing() ->
 def test_a_thread_counts_in_the_steps_it_launched_work_of() -> None:
     """The same op is nobody's in the step in which its thread launched nothing."""
     found = classes_of(
-        train(0, 0),
-        train(1, 100),
+        train(0, 0, 500),
+        train(1, 500, 500),
         *launch(1, 10),
-        ("executor", "a/Op:Op", 20, 10),
-        ("executor", "a/Op:Op", 120, 10),
-        *launch(2, 110),
-        *launch(3, 150, "executor"),
+        ("executor", "a/Op:Op", 20, 200),
+        ("executor", "a/Op:Op", 520, 200),
+        *launch(2, 510),
+        *launch(3, 750, "executor"),
     )
-    assert found.host_compute == us((120, 130))
+    assert found.host_compute == us((520, 720))
 
 
 def test_a_thread_with_events_of_the_steps_group_counts() -> None:
     lines = [
-        ("main", "train", 0, 100, {"_r": 1, "step_num": 4, "group_id": 0}),
-        ("executor", "a/Op:Op", 20, 10, {"group_id": 0}),
-        ("other", "a/Op:Op", 40, 10),
+        ("main", "train", 0, 500, {"_r": 1, "step_num": 4, "group_id": 0}),
+        ("executor", "a/Op:Op", 20, 200, {"group_id": 0}),
+        ("other", "a/Op:Op", 40, 200),
         *launch(1, 60),
     ]
-    assert classes_of(*lines).host_compute == us((20, 30))
+    assert classes_of(*lines).host_compute == us((20, 220))
 
 
 def test_where_there_are_groups_a_wait_of_none_belongs_to_no_step() -> None:
@@ -195,13 +212,6 @@ def test_beside_a_silent_device_launching_and_computing_cannot_be_told_apart() -
     assert found.launch.code == "NO_DEVICE_EVENTS"
 
 
-def test_python_frames_are_known_only_where_the_tracer_ran() -> None:
-    without = classes_of(train(0))
-    assert isinstance(without.python, Unavailable)
-    traced = classes_of(train(0), ("main", "$train.py:3 step", 10, 20))
-    assert traced.python == us((10, 30))
-
-
 def eager(*inner: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:
     """A call of a graph function from Python, from 10 to 90 µs."""
     return (
@@ -219,9 +229,11 @@ def test_without_a_device_calling_a_function_is_work_but_waiting_for_it_is_not()
     assert found.host_compute == us((10, 20), (80, 90))
 
 
-def test_beside_a_device_calling_a_function_has_no_class() -> None:
+def test_beside_a_device_calling_a_function_is_dispatch_but_waiting_is_not() -> None:
+    """The call hands out what others launch, and then waits for them."""
     found = classes_of(train(0), *eager(), *launch(1, 95))
-    assert (found.launch, found.host_compute) == (us((95, 97)), Spans.empty())
+    assert found.launch == us((10, 20), (80, 90), (95, 97))
+    assert found.host_compute == Spans.empty()
 
 
 def test_a_plain_op_runs_on_the_thread_that_calls_it() -> None:

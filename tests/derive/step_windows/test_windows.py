@@ -95,6 +95,104 @@ def test_a_host_that_runs_ahead_in_half_of_the_steps_keeps_the_windows() -> None
     assert found.anchor == "host"
 
 
+def test_work_that_ends_five_percent_into_the_next_step_keeps_the_windows() -> None:
+    lines = [train(k, 100 * k, 90) for k in range(4)]
+    for k in range(4):
+        lines += launched(k + 1, 100 * k + 10, 100 * k + 50, 55)
+    assert windows_of(lines).anchor == "host"
+
+
+def test_work_that_ends_later_anchors_the_windows_on_its_first_kernels() -> None:
+    lines = [train(k, 100 * k, 90) for k in range(4)]
+    for k in range(4):
+        lines += launched(k + 1, 100 * k + 10, 100 * k + 50, 56)
+    found = windows_of(lines)
+    assert found.anchor == "device"
+    assert spans_us(found) == [(50, 150), (150, 250), (250, 350), (350, 406)]
+
+
+def test_a_batch_that_is_copied_early_does_not_begin_a_window() -> None:
+    """Nor does a kernel of a stream that computes less, or a collective."""
+    lines = run_ahead()
+    for k in range(4):
+        for j, (stream, name) in enumerate(
+            (
+                ("gpu:0/8(MemcpyH2D)", "MemcpyH2D"),
+                ("gpu:0/9(Compute)", "cast"),
+                (STREAM, "ncclDevKernel_AllReduce_Sum"),
+            )
+        ):
+            stats = {"correlation_id": 100 + 10 * k + j}
+            lines += [
+                ("main", "cuLaunchKernel", 100 * k + 20 + 5 * j, 3, stats),
+                (stream, name, 20 + 1000 * k + 5 * j, 4, stats),
+            ]
+    found = windows_of(lines)
+    assert spans_us(found)[:3] == [(50, 1050), (1050, 2050), (2050, 3050)]
+
+
+def test_one_launch_that_ran_late_is_no_evidence_of_running_ahead() -> None:
+    """A cut recording: the only kernel lies behind both markers."""
+    lines = [train(0, 0, 100), train(1, 100, 100), *launched(1, 10, 157, 20)]
+    lines += launched(2, 110, 250, 24)
+    found = windows_of(lines)
+    assert found.anchor == "host"
+    assert spans_us(found)[0] == (0, 100)
+
+
+def test_windows_on_the_device_say_how_far_apart_the_host_began_them() -> None:
+    lines = run_ahead()
+    assert windows_of(lines).rows["host_period_ps"].to_list() == [
+        *[100 * US] * 3,
+        None,
+    ]
+    on_host = windows_of([train(k, 10 * k, 8) for k in range(3)])
+    assert on_host.rows["host_period_ps"].to_list() == [10 * US, 10 * US, None]
+
+
+def asked_for(executed: int, *, steps: int = 6) -> list[tuple[Any, ...]]:
+    """Calls of a program every 10, which threads of the host run for 80 every 100."""
+    lines = [train(k, 10 * k, 9) for k in range(steps)]
+    for k in range(executed):
+        begin = 5 + 100 * k
+        lines += [
+            ("executor", "dot", begin, 50, {"hlo_op": "dot"}),
+            ("executor", "add", begin + 50, 15, {"hlo_op": "add"}),
+            ("helper", "add", begin + 65, 15, {"hlo_op": "add"}),
+        ]
+    return lines
+
+
+@pytest.mark.parametrize("executed", [5, 6])
+def test_windows_of_programs_that_run_behind_their_calls_show_when_they_ran(
+    executed: int,
+) -> None:
+    found = windows_of(asked_for(executed))
+    assert found.anchor == "executor"
+    assert spans_us(found)[:4] == [(5 + 100 * k, 105 + 100 * k) for k in range(4)]
+    assert found.rows["end_ps"].to_list()[-1] == (85 + 100 * (executed - 1)) * US
+    assert found.rows["host_period_ps"].to_list() == [*[10 * US] * 5, None]
+
+
+def test_programs_that_end_before_the_next_call_leave_the_windows_to_the_host() -> None:
+    lines = [
+        (track, name, 20 * start if track == "main" else start, *rest)
+        for track, name, start, *rest in asked_for(6)
+    ]
+    assert windows_of(lines).anchor == "host"
+
+
+def test_calls_whose_work_cannot_be_told_apart_are_only_dispatched() -> None:
+    found = profile(asked_for(3))
+    step_windows = found.derived("vm", windows)
+    assert isinstance(step_windows, Windows)
+    assert step_windows.anchor == "host"
+    assert all("dispatch_only" in each for each in step_windows.rows["flags"])
+    notes = found.derived("vm", consistency)
+    assert not isinstance(notes, Unavailable)
+    assert {note.kind: note.count for note in notes}["steps_dispatch_only"] == 6
+
+
 def test_too_few_steps_with_device_work_keep_the_windows_on_the_host() -> None:
     lines = [train(k, 100 * k, 90) for k in range(4)]
     for k in range(3):
@@ -144,6 +242,102 @@ def test_first_open_and_outlier_windows_are_flagged_and_kept() -> None:
         [],
         ["open_end"],
     ]
+
+
+def test_five_deviations_that_are_no_tenth_of_the_step_are_no_outlier() -> None:
+    starts = [0, 1000, 2001, 3000, 4001, 5090, 6090, 7200]
+    found = windows_of([train(k, start, 50) for k, start in enumerate(starts)])
+    flags = found.rows["flags"].to_list()
+    # 1,089 against a median of 1,001 is 9 %; 1,110 is 11 %.
+    assert flags[4] == []
+    assert flags[6] == ["outlier"]
+
+
+def test_an_open_window_is_no_outlier() -> None:
+    starts = [0, 100, 201, 300, 401]
+    lines = [train(k, start, 50) for k, start in enumerate(starts)]
+    lines.append(train(5, 500, 5000))
+    assert windows_of(lines).rows["flags"].to_list()[-1] == ["open_end"]
+
+
+def validated(at: int, kernels: int) -> list[tuple[Any, ...]]:
+    """Ten steps of four kernels; one of them has so many kernels more."""
+    lines: list[tuple[Any, ...]] = []
+    for k in range(10):
+        lines.append(train(k, 100 * k, 90))
+        names = [*["conv", "relu", "grad", "adam"], *["predict"] * kernels * (k == at)]
+        for j, name in enumerate(names):
+            stats = {"correlation_id": 100 * k + j + 1}
+            lines += [
+                ("main", "cuLaunchKernel", 100 * k + 5 + 5 * j, 3, stats),
+                (STREAM, name, 100 * k + 10 + 5 * j, 4, stats),
+            ]
+    return lines
+
+
+def test_a_step_with_a_validation_inside_is_of_another_kind_and_in_no_mean() -> None:
+    found = windows_of(validated(4, kernels=9))
+    flagged = [k for k, each in enumerate(found.rows["flags"]) if "other_kind" in each]
+    assert flagged == [4]
+    assert found.measured["step_row"].to_list() == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_a_step_with_half_as_much_work_more_is_of_the_same_kind() -> None:
+    found = windows_of(validated(4, kernels=2))
+    assert not any("other_kind" in each for each in found.rows["flags"])
+
+
+def test_an_update_after_every_fourth_batch_belongs_to_the_cycle() -> None:
+    lines: list[tuple[Any, ...]] = []
+    for k in range(16):
+        lines.append(train(k, 100 * k, 90))
+        names = ["a:MatMul", *["b:Apply"] * 4 * (k % 4 == 3)]
+        lines += [("main", name, 100 * k + 9 * j, 8) for j, name in enumerate(names)]
+    found = windows_of(lines)
+    assert not any("other_kind" in each for each in found.rows["flags"])
+
+
+def filled_buffers(ready: int, steps: int = 14) -> list[tuple[Any, ...]]:
+    """Steps that wait 40 for input, except the first ones."""
+    lines: list[tuple[Any, ...]] = []
+    at = 0
+    for k in range(steps):
+        wait = 1 if k < ready else 40
+        lines += [
+            train(k, at, wait + 50),
+            ("main", "IteratorGetNext", at + 1, wait),
+        ]
+        at += wait + 60
+    return lines
+
+
+def test_steps_that_live_on_buffers_filled_before_are_warm_up() -> None:
+    found = windows_of(filled_buffers(4))
+    flagged = [k for k, each in enumerate(found.rows["flags"]) if "warm_up" in each]
+    assert flagged == [0, 1, 2, 3]
+    lengths = found.measured["end_ps"] - found.measured["start_ps"]
+    assert lengths.to_list() == [100 * US] * 9
+
+
+def test_a_loader_that_is_ready_now_and_then_shows_no_warm_up() -> None:
+    lines: list[tuple[Any, ...]] = []
+    at = 0
+    for k, wait in enumerate([1, 1, 40, 40, 1, 40, 40, 1, 40, 1, 40, 40, 40, 1, 40]):
+        lines += [
+            train(k, at, wait + 50),
+            ("main", "IteratorGetNext", at + 1, wait),
+        ]
+        at += wait + 60
+    found = windows_of(lines)
+    assert not any("warm_up" in each for each in found.rows["flags"])
+
+
+@pytest.mark.parametrize(("ready", "steps"), [(0, 14), (6, 14), (2, 8)])
+def test_without_eight_steps_in_balance_none_is_left_out(
+    ready: int, steps: int
+) -> None:
+    found = windows_of(filled_buffers(ready, steps))
+    assert not any("warm_up" in each for each in found.rows["flags"])
 
 
 def test_windows_with_compilation_or_autotuning_are_flagged() -> None:
@@ -340,6 +534,7 @@ def test_inferred_steps_and_activity_without_step_are_noted() -> None:
         for k in range(8)
         for j, name in enumerate("ABC")
     ]
+    repeated += [("gpu:0/8(MemcpyH2D)", "MemcpyH2D", 400 * k + 55, 9) for k in range(8)]
     early = ("gpu:1/7(Compute)", "early", 0, 10)
     notes = profile([*repeated, early]).derived("vm", consistency)
     counts = {note.kind: note.count for note in notes}

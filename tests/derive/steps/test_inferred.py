@@ -19,6 +19,7 @@ from stepscope.unavailable import Unavailable
 
 US = 1_000_000
 STREAM = "gpu:0/7(Compute)"
+COPIES = "gpu:0/8(MemcpyH2D)"
 
 
 def derived(lines: list[tuple[Any, ...]]) -> tuple[Any, StepCandidates, Any]:
@@ -30,11 +31,15 @@ def derived(lines: list[tuple[Any, ...]]) -> tuple[Any, StepCandidates, Any]:
     )
 
 
-def abbc(idle: list[float]) -> list[tuple[Any, ...]]:
-    """`A` 100, `B` 50, `B` 50, `C` 100 back to back, then idle, once per entry."""
+def abbc(idle: list[float], *, copied: bool = True) -> list[tuple[Any, ...]]:
+    """`A` 100, `B` 50, `B` 50, `C` 100 back to back, then idle, once per entry.
+
+    Meanwhile the next batch is copied to the device, if it is copied.
+    """
     lines: list[tuple[Any, ...]] = []
     at = 0.0
     for pause in idle:
+        lines += [(COPIES, "MemcpyH2D", at + 20, 30)] * copied
         for name, dur in (("A", 100), ("B", 50), ("B", 50), ("C", 100)):
             lines.append((STREAM, name, at, dur))
             at += dur
@@ -98,6 +103,7 @@ def test_layers_that_repeat_inside_a_step_are_not_the_step() -> None:
     lines: list[tuple[Any, ...]] = []
     at = 0
     for _ in range(6):
+        lines.append((COPIES, "MemcpyH2D", at, 5))
         for name in [*["conv", "relu"] * 8, "loss", *["grad"] * 8, "adam"]:
             lines.append((STREAM, name, at, 10))
             at += 10
@@ -140,13 +146,142 @@ def test_repetitions_inside_one_run_of_a_program_are_no_steps() -> None:
     assert candidates.found[0].candidate.why_not == (
         "it repeats inside single runs of a program"
     )
-    assert len(derived(in_one_run("some annotation"))[0].rows) == 12
+
+
+@pytest.mark.parametrize(
+    "call", ["nn.Module: Bert_0", "model.py(7): forward", "aten::encoder"]
+)
+def test_repetitions_inside_one_call_are_no_steps(call: str) -> None:
+    steps, candidates, _ = derived(in_one_run(call))
+    assert isinstance(steps, Unavailable)
+    assert candidates.found[0].candidate.confidence <= 0.59
+    assert candidates.found[0].candidate.why_not == (
+        "it repeats inside single calls of a module, an op or a request"
+    )
+
+
+def test_equal_work_in_a_range_of_unknown_meaning_is_no_step_without_an_edge() -> None:
+    steps, candidates, _ = derived(in_one_run("some annotation"))
+    assert isinstance(steps, Unavailable)
+    assert candidates.found[0].candidate.confidence == 0.59
+
+
+def test_repetitions_that_copy_nothing_may_be_layers() -> None:
+    steps, candidates, _ = derived(abbc([100] * 5, copied=False))
+    assert isinstance(steps, Unavailable)
+    best = candidates.found[0].candidate
+    assert (best.confidence, best.n) == (0.59, 5)
+    assert best.why_not.startswith("its segments neither fetch, copy, wait")
+
+
+@pytest.mark.parametrize(
+    "edge",
+    ["cudaDeviceSynchronize", "IteratorGetNext", "Optimizer.step#SGD.step"],
+)
+def test_an_edge_on_the_host_in_each_repetition_makes_steps(edge: str) -> None:
+    lines = []
+    for k, (track, name, start, dur) in enumerate(abbc([100] * 5, copied=False)):
+        stats = {"correlation_id": k + 1}
+        lines += [
+            ("main", "cuLaunchKernel", start / 4, 3, stats),
+            (track, name, start, dur, stats),
+        ]
+        if name == "C":
+            lines.append(("main", edge, start / 4 + 5, 10))
+    steps = derived(lines)[0]
+    assert isinstance(steps, Steps), steps
+    assert len(steps.rows) == 5
+
+
+@pytest.mark.parametrize("call", ["nn.Module: Bert_0", "model.py(7): forward"])
+def test_one_outermost_call_of_a_module_per_repetition_is_a_step(call: str) -> None:
+    """Between them layers of the same module, whose calls are no edges."""
+    lines: list[tuple[Any, ...]] = []
+    for k in range(6):
+        lines.append(("main", call, 100 * k, 80))
+        for j, kernel in enumerate(["norm", "gemm", "relu"] * 4):
+            stats = {"correlation_id": 20 * k + j + 1}
+            lines += [
+                ("main", "nn.Module: Layer_0", 100 * k + 2 + 6 * j, 5),
+                ("main", "cuLaunchKernel", 100 * k + 3 + 6 * j, 3, stats),
+                (STREAM, kernel, 1000 + 300 * k + 20 * j, 15, stats),
+            ]
+    steps = derived(lines)[0]
+    assert isinstance(steps, Steps), steps
+    assert len(steps.rows) == 6
+
+
+def test_one_launch_of_a_graph_per_repetition_is_a_step() -> None:
+    lines: list[tuple[Any, ...]] = []
+    for k in range(6):
+        lines.append(("main", "cudaGraphLaunch", 10 * k, 5, {"correlation_id": k + 1}))
+        lines += [
+            (STREAM, kernel, 100 + 80 * k + 20 * j, 15, {"correlation_id": k + 1})
+            for j, kernel in enumerate(["norm", "gemm", "relu"])
+        ]
+    steps = derived(lines)[0]
+    assert isinstance(steps, Steps), steps
+    assert len(steps.rows) == 6
+
+
+def test_calls_of_ops_that_touch_each_other_are_calls_of_their_own() -> None:
+    """Clocks of whole microseconds leave no pause between them."""
+    lines: list[tuple[Any, ...]] = []
+    for k in range(6):
+        for j, op in enumerate(["aten::linear", "aten::relu", "aten::item"]):
+            lines.append(("main", op, 30 * k + 10 * j, 10))
+    steps = derived(lines)[0]
+    assert isinstance(steps, Steps), steps
+    assert len(steps.rows) == 6
+
+
+def called_eight_times(names: list[str]) -> list[tuple[Any, ...]]:
+    """Calls of a part that reads a value back, as a mixture of experts does."""
+    lines: list[tuple[Any, ...]] = []
+    for k, name in enumerate(names):
+        lines += [
+            ("main", name, 100 * k, 90),
+            ("main", "cudaStreamSynchronize", 100 * k + 70, 10),
+        ]
+        for j, kernel in enumerate(["norm", "gemm", "relu"]):
+            stats = {"correlation_id": 10 * k + j + 1}
+            lines += [
+                ("main", "cuLaunchKernel", 100 * k + 10 + 10 * j, 3, stats),
+                (STREAM, kernel, 1000 + 100 * k + 20 * j, 15, stats),
+            ]
+    return lines
+
+
+@pytest.mark.parametrize("name", ["nn.Module: Block_{}", "layer {}"])
+def test_numbered_instances_called_once_each_are_parts_of_one_step(name: str) -> None:
+    each_once = called_eight_times([name.format(k) for k in range(8)])
+    steps, candidates, _ = derived(each_once)
+    assert isinstance(steps, Unavailable)
+    assert candidates.found[0].candidate.why_not == (
+        "each repetition is another instance of one module"
+    )
+    one_over_again = called_eight_times([name.format(0)] * 8)
+    assert isinstance(derived(one_over_again)[0], Steps)
+
+
+def test_iterations_of_a_serving_engine_are_steps_even_one() -> None:
+    lines = in_one_run("execute_context_1(888_788544)_generation_0(0)")
+    steps, _, windows = derived(lines)
+    assert (steps.source, len(steps.rows)) == ("launch", 1)
+    assert steps.rows["end_ps"].to_list() == [130 * US]
+    assert windows.rows["end_ps"].to_list() == [(200 + 50 * 23 + 40) * US]
+    several = [
+        ("main", f"execute_context_{k}(9)_generation_{k % 3}(4)", 100 * k, 80)
+        for k in range(5)
+    ]
+    assert len(derived(several)[0].rows) == 5
 
 
 def test_steps_are_found_where_every_kernel_runs_several_times_per_step() -> None:
     lines: list[tuple[Any, ...]] = []
     at = 0
     for _ in range(10):
+        lines.append((COPIES, "MemcpyH2D", at, 5))
         for name in "AABABBAAB":
             lines.append((STREAM, name, at, 10 + ord(name) - 65))
             at += 15
@@ -225,6 +360,7 @@ def test_requests_on_several_threads_form_one_sequence() -> None:
                 (thread, "a/MatMul:MatMul", b, 20),
                 (thread, "a/Relu:Relu", b + 20, 20),
                 (thread, "a/Softmax:Softmax", b + 40, 20),
+                (thread, "np.asarray(jax.Array)", b + 62, 5),
             ]
     steps = derived(lines)[0]
     assert len(steps.rows) == 30

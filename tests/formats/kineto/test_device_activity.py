@@ -325,3 +325,89 @@ def test_scalars_do_not_count_as_operands(trace_of: Build) -> None:
     )
     (handle,) = frame(trace, "device_activity")["shape"]
     assert trace.strings[handle] == "c10::Half[8,4], float[2,2], float[3]"
+
+
+@pytest.mark.parametrize(
+    ("category", "name", "said", "kind"),
+    [
+        ("gpu_memcpy", "CopyDeviceToDevice", {}, "local_copy"),
+        ("gpu_memcpy", "CopyHostToDevice", {"kind": "unknown"}, "h2d"),
+        ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", {}, "p2p_copy"),
+        ("gpu_memcpy", "Copy", {"kind": "PeerToPeer"}, "p2p_copy"),
+        ("kernel", "CopyDeviceToDevice", {}, "local_copy"),
+        ("kernel", "CopyDeviceToHost", {}, "d2h"),
+        ("kernel", "hipMemcpyAsync", {"kind": "HostToDevice"}, "h2d"),
+        ("kernel", "__amd_rocclr_copyBuffer.kd", {}, "local_copy"),
+        ("kernel", "__amd_rocclr_fillBufferAligned", {}, "memset"),
+        ("kernel", "copy_kernel_vectorized", {}, "kernel"),
+    ],
+)
+def test_copies_are_copies_on_every_vendor(
+    trace_of: Build, category: str, name: str, said: dict[str, Any], kind: str
+) -> None:
+    args = {"device": 0, "stream": 7, "bytes": 64, **said}
+    event = complete(name, 5, 5, cat=category, pid=0, tid=7, args=args)
+    found = frame(trace_of([event]), "device_activity")
+    assert found.select("kind", "bytes").rows() == [(kind, 64)]
+
+
+def test_a_record_about_a_collective_is_not_the_op_of_its_kernel(
+    trace_of: Build,
+) -> None:
+    trace = trace_of(
+        [
+            op("c10d::allreduce_", 0, 50, 1),
+            op("record_param_comms", 5, 40, 2),
+            call("cudaLaunchKernel", 10, 5, correlation=7),
+            kernel("ncclDevKernel", 30, 5, correlation=7, **{"External id": 2}),
+        ]
+    )
+    check_all(trace)
+    assert ops_of(trace) == ["c10d::allreduce_"]
+    types = frame(trace, "event_types")
+    said = dict(types.select("name", "op").rows())
+    assert said["record_param_comms"] is False
+    assert said["c10d::allreduce_"] is True
+
+
+@pytest.mark.parametrize(
+    "category", ["mtia_ccp_events", "mtia_runtime", "hpu_op", "privateuse1_driver"]
+)
+def test_work_of_a_device_that_nobody_understands_is_said_to_be_there(
+    trace_of: Build, category: str
+) -> None:
+    trace = trace_of(
+        [op("aten::mm", 0, 50, 1), complete("work", 5, 5, cat=category, pid=3, tid=1)]
+    )
+    check_all(trace)
+    for name in ("device_activity", "devices"):
+        absent = trace.table(name)
+        assert isinstance(absent, Unavailable)
+        assert absent.code == "UNKNOWN_DEVICE"
+        assert category in absent.reason
+    notes = {note.kind: note for note in trace.quality_notes()}
+    assert notes["device_not_understood"].count == 1
+
+
+def test_calls_of_a_foreign_runtime_with_known_kernels_are_understood(
+    trace_of: Build,
+) -> None:
+    trace = trace_of(
+        [complete("launch", 0, 5, cat="xpu_runtime"), kernel("gemm", 10, 5)]
+    )
+    assert frame(trace, "device_activity").height == 1
+    kinds = {note.kind for note in trace.quality_notes()}
+    assert "device_not_understood" not in kinds
+
+
+def test_of_a_rank_of_several_no_device_is_called_unused(trace_of: Build) -> None:
+    listed = [{"id": number, "name": "GPU"} for number in range(8)]
+    trace = trace_of(
+        [kernel("gemm", 10, 5)],
+        deviceProperties=listed,
+        distributedInfo={"backend": "nccl", "rank": 3, "world_size": 16},
+    )
+    (note,) = [one for one in trace.quality_notes() if one.kind == "idle_devices"]
+    assert "one of 16" in note.message
+    assert "not at all" not in note.message
+    assert frame(trace, "environment").select("rank", "processes").rows() == [(3, 16)]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stepscope as ss
+from stepscope.derive.account.owned_time import account
 from stepscope.derive.ops.database import host_ops
 from stepscope.derive.phases.totals import phases
-from stepscope.derive.step_time.breakdown import breakdown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def test_parts_of_steps(recorded: tuple[ProfileData, dict[str, Any]]) -> None:
             assert 0 < found / 1e9 <= own
             if phase in ("forward", "backward"):
                 assert found / 1e9 >= own - 0.5
-    waits = profile.derived(host, breakdown).rows["host_wait_ps"]
+    waits = profile.derived(host, account).rows["input_ps"]
     for found, own in zip(waits, truth["batch_ms"], strict=True):
         assert own - CLOCK <= found / 1e9 <= own
 

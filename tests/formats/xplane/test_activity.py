@@ -361,6 +361,35 @@ def test_the_innermost_ops_of_a_tpu_are_its_activity(trace: Any) -> None:
     ]
 
 
+def test_an_instruction_that_ends_a_transfer_waits_and_computes_nothing(
+    trace: Any,
+) -> None:
+    names = {
+        "%s = copy-start(...)": ("copy-start.1", "copy-start"),
+        "%a = copy-done(...)": ("copy-done.1", "copy-done"),
+        "%b = slice-done(...)": ("slice-done.12", None),
+        "%c = all-gather-done(...)": ("all-gather-done.2", None),
+        "%d = x(...)": ("x", "all-reduce-done"),
+        "%e = fusion(...)": ("half-done-fusion", "loop fusion"),
+    }
+    found = trace(
+        plane(
+            "/device:TPU:0",
+            line(3, "XLA Ops", *(event(n, 10 * i, 5) for i, n in enumerate(names))),
+            types={n: {"hlo_category": c} for n, (_, c) in names.items() if c},
+            display_names={n: shown for n, (shown, _) in names.items()},
+        ),
+    )
+    assert [(row["hlo_op"], row["kind"]) for row in activity(found)] == [
+        ("copy-start.1", "kernel"),
+        ("copy-done.1", "transfer_wait"),
+        ("slice-done.12", "transfer_wait"),
+        ("all-gather-done.2", "collective"),
+        ("x", "collective"),
+        ("half-done-fusion", "kernel"),
+    ]
+
+
 def test_many_events_give_the_same_rows_as_few(trace: Any) -> None:
     # More than one block of stats.
     count = 40_000

@@ -290,6 +290,43 @@ def test_amd_devices_and_their_grammar(
 
 
 @pytest.mark.profiles
+def test_the_device_s_own_clock_tells_equal_steps_and_what_only_waits(
+    trace_of: Any, message_of: Any
+) -> None:
+    trace = trace_of("tpu/tpu_inference_2")
+    own: dict[str, list[tuple[int, int]]] = {}
+    waited = total = 0
+    for plane, line, _, name, stats in plane_events(message_of("tpu/tpu_inference_2")):
+        if line.name != b"XLA Ops":
+            continue
+        start, dur = stats["device_offset_ps"], stats["device_duration_ps"]
+        if plane.name == b"/device:TPU:0":
+            own.setdefault(name.partition(" = ")[0], []).append((start, dur))
+        total += dur
+        waited += dur if "-done" in name.partition(" = ")[0] else 0
+    # The first instruction of each of the hundred calls of the program.
+    calls = np.array(sorted(start for start, _ in own["%copy-start"]))
+    periods = np.diff(calls) / 1e9
+    assert round(float(np.median(periods)), 2) == 784.13
+    assert periods.std(ddof=1) < 0.04
+    activity = trace.table("device_activity")
+    begins = (
+        activity.filter(pl.col("device") == 0)
+        .filter(pl.Series([trace.strings[it] == "copy-start" for it in _of(activity)]))
+        .get_column("start_ps")
+    )
+    assert np.array_equal(np.diff(begins.to_numpy()), np.diff(calls))
+    waits = activity.filter(pl.col("kind") == "transfer_wait")["dur_ps"].sum()
+    assert (waits, activity["dur_ps"].sum()) == (waited, total)
+    assert round(100 * waited / total, 1) == 96.5
+    assert "device_clock" in {note.kind for note in trace.quality_notes()}
+
+
+def _of(activity: pl.DataFrame) -> list[int]:
+    return activity.filter(pl.col("device") == 0)["hlo_op"].to_list()
+
+
+@pytest.mark.profiles
 def test_tpu_ops_lose_no_time_though_only_innermost_ones_count(trace_of: Any) -> None:
     trace = trace_of("tpu/tpu_inference_2")
     tracks = trace.table("tracks")
@@ -307,10 +344,10 @@ def test_tpu_ops_lose_no_time_though_only_innermost_ones_count(trace_of: Any) ->
         activity.group_by("device").agg(pl.col("dur_ps").sum() / 1e12).sort("device")
     )
     assert [round(it, 3) for it in seconds["dur_ps"]] == [
-        78.785,
-        78.790,
-        78.782,
-        78.766,
+        78.784,
+        78.788,
+        78.781,
+        78.765,
     ]
     collectives = activity.filter(pl.col("kind") == "collective")
     assert {trace.strings[it] for it in collectives["hlo_op"]} == {"all-reduce"}

@@ -210,3 +210,77 @@ def test_a_file_without_events_fills_every_table_all_the_same(trace: Any) -> Non
         None,
         None,
     )
+
+
+def _own(name: str, start: int, dur: int, own_start: int, own_dur: int) -> Any:
+    own = {"device_offset_ps": own_start, "device_duration_ps": own_dur}
+    return event(name, start, dur, own)
+
+
+def test_the_device_s_own_clock_tells_when_its_work_ran(trace: Any) -> None:
+    """The recorded times of the second step are late by 40 and one op too long."""
+    found = trace(
+        plane(
+            "/device:TPU:0",
+            line(
+                2,
+                "XLA Modules",
+                event("step", 100, 50),
+                event("step", 240, 50),
+                event("step", 300, 50),
+            ),
+            line(
+                3,
+                "XLA Ops",
+                _own("a", 100, 50, 90, 50),
+                _own("a", 240, 50, 190, 40),
+                _own("a", 300, 50, 290, 50),
+            ),
+        ),
+        plane("/host:CPU", line(1, "main", event("host", 240, 5))),
+    )
+    # Own times and 10, which is how far the clocks are apart where nothing is late.
+    assert rows(found) == [
+        ("XLA Modules", "step", 100, 50),
+        ("XLA Modules", "step", 200, 40),
+        ("XLA Modules", "step", 300, 50),
+        ("XLA Ops", "a", 100, 50),
+        ("XLA Ops", "a", 200, 40),
+        ("XLA Ops", "a", 300, 50),
+        ("main", "host", 240, 5),
+    ]
+    assert "device_clock" not in notes(found)
+
+
+def test_clocks_that_are_far_apart_are_said(trace: Any) -> None:
+    late = 2_000_000_000
+    found = trace(
+        plane(
+            "/device:TPU:0",
+            line(
+                3,
+                "XLA Ops",
+                _own("a", 0, 5, 0, 5),
+                _own("a", 10 + late, 5, 10, 5),
+                event("b", 20 + late, 4),
+            ),
+        )
+    )
+    # What follows the last known time keeps its distance from it.
+    assert rows(found) == [
+        ("XLA Ops", "a", 0, 5),
+        ("XLA Ops", "a", 10, 5),
+        ("XLA Ops", "b", 20, 4),
+    ]
+    assert "device_clock" in notes(found)
+
+
+def test_own_times_count_on_devices_only_and_only_in_pairs(trace: Any) -> None:
+    found = trace(
+        plane(
+            "/device:TPU:0",
+            line(3, "XLA Ops", event("half", 50, 5, {"device_offset_ps": 7})),
+        ),
+        plane("/host:CPU", line(1, "main", _own("host", 30, 5, 9, 2))),
+    )
+    assert rows(found) == [("XLA Ops", "half", 50, 5), ("main", "host", 30, 5)]

@@ -50,12 +50,14 @@ def test_workers_stand_side_by_side_with_their_breakdown() -> None:
     (vm,) = [
         each for each in text.splitlines() if each.startswith("  vm, device 0  1.0")
     ]
-    assert vm.split("  ")[-1] == "All others"
+    assert vm.split("  ")[-1] == "Kernel launch"
     shares = [each for each in text.splitlines() if each.startswith("  b, device 0")][
         -1
     ]
     # 16-bit 100, 32-bit 110 of 1000 µs; nothing is compiled, so that is no column.
-    assert {"10.0", "11.0", "53.5"} <= set(shares.split())
+    # Launches of the first step take 405 µs and those of six others 505, the rest is
+    # 245 and 145; the last step is cut.
+    assert {"10.0", "11.0", "49.1", "15.9"} <= set(shares.split())
     assert "compile" not in text
 
 

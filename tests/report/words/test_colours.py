@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stepscope.derive.step_time.breakdown import CATEGORIES as MEASURED
+from stepscope.derive.step_time.owners import CATEGORIES as MEASURED
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES
 

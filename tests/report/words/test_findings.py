@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.report.words.findings import fitting_actions, headline
+from stepscope.advice.finding import Action, Fact, Finding, Part, Pattern
+from stepscope.report.words.findings import (
+    fitting_actions,
+    headline,
+    lead_sentence,
+    part_words,
+)
 from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(
@@ -49,6 +56,19 @@ def test_only_a_failing_finding_asks_for_a_change(status: str) -> None:
     assert fitting_actions(finding, ()) == []
 
 
+def failing(**fields: Any) -> Finding:
+    given = {"value": 47.0, "share_percent": 47.0, "ms_per_step": 162.0, **fields}
+    return Finding(
+        id="input.bound",
+        title="the step waits for its data",
+        stage=1,
+        status="fail",
+        threshold=THRESHOLDS.input_warn,
+        steps_clean=28,
+        **given,
+    )
+
+
 def passing(**fields: object) -> Finding:
     return Finding(
         id="input.bound",
@@ -64,35 +84,55 @@ def passing(**fields: object) -> Finding:
 
 def test_a_pass_of_short_steps_is_held_against_the_time_that_decided() -> None:
     facts = (
-        Fact(name="typical_effect", value=70.0, unit="us"),
+        Fact(name="effect", value=70.0, unit="us"),
         Fact(name="smallest_effect", value=100.0, unit="us"),
     )
     told = headline(passing(note="short", value=26.4, share_percent=26.4, facts=facts))
     assert told == (
-        "Waiting takes only 70.0 µs of a typical step (a matter from 100 µs on). It is "
-        "26.4 % of it because the steps are so short."
+        "It takes only 70.0 µs a step (a matter from 100 µs on). It is 26.4 % of it "
+        "because the steps are so short."
     )
-
-
-def test_a_pass_that_half_the_steps_contradict_says_how_many() -> None:
-    told = headline(passing(note="seldom", value=40.0, share_percent=40.0))
-    assert "only 5 of 10 steps" in told
-    assert "a matter from" not in told
-
-
-def test_long_waits_of_a_few_steps_stand_beside_the_typical_one() -> None:
-    told = headline(passing(value=1.0, share_percent=26.4))
-    assert told == (
-        "Data arrives in time: waiting takes 1.0 % of a typical step (a matter from "
-        "5 % on). Over all steps it is 26.4 %: a few of them wait long."
-    )
-    assert "Over all" not in headline(passing(value=1.0, share_percent=1.2))
 
 
 def test_no_wait_at_all_is_nothing_and_no_zero() -> None:
     assert headline(passing(value=0.0, share_percent=0.0)) == (
-        "Data arrives in time: waiting takes nothing of a typical step (a matter from "
-        "5 % on)."
+        "Data arrives in time: nothing of the time is spent so (a matter from 5 % on)."
+    )
+
+
+BURSTS = Pattern(
+    kind="bursts", steps_hit=13, steps=28, shortest_ms=93.0, longest_ms=644.0
+)
+
+
+def test_waits_in_bursts_say_how_many_steps_wait_and_how_long() -> None:
+    told = headline(failing(pattern=BURSTS))
+    assert "In bursts: 13 of 28 steps wait 93.0 to 644 ms." in told
+    assert lead_sentence(failing(pattern=BURSTS)) == (
+        "Input-bound, in bursts: 13 of 28 steps wait 93.0 to 644 ms for a batch "
+        "(47.0 % of the time)."
+    )
+
+
+def test_one_step_is_called_once_and_two_steps_have_no_pattern() -> None:
+    once = Pattern(kind="once", steps_hit=1, steps=9, shortest_ms=30.0, longest_ms=30.0)
+    few = Pattern(kind="every", steps_hit=2, steps=2, shortest_ms=3.0, longest_ms=4.0)
+    assert "Once, in one of 9 steps: 30.0 ms." in headline(failing(pattern=once))
+    assert "step:" not in headline(failing(pattern=few))
+    assert "In every step" not in headline(failing(pattern=few))
+
+
+def test_a_function_is_told_with_its_file_and_line() -> None:
+    part = Part(
+        name="preprocess",
+        function="preprocess",
+        file="lib/images/image_processing.py",
+        line=412,
+        share_percent=57.0,
+    )
+    assert part_words(part) == "`preprocess` (image_processing.py:412)"
+    assert part_words(Part(name="after a, before b", share_percent=1.0)) == (
+        "after a, before b"
     )
 
 
@@ -104,27 +144,21 @@ def test_a_remark_of_a_rule_is_said_with_the_fact_it_names() -> None:
 
 def test_a_sentence_without_its_number_is_left_out() -> None:
     unmeasured = Fact(name="mean_fetch", value=None, unit="us")
-    told = headline(passing(note="hidden", value=1.0, facts=(unmeasured,)))
+    told = headline(
+        passing(note="hidden", value=1.0, share_percent=1.0, facts=(unmeasured,))
+    )
     assert told.endswith("(a matter from 5 % on).")
 
 
 @pytest.mark.parametrize(
     ("ms_per_step", "size"),
-    [(3.0, "23.1 % of the step time, 3.00 ms a step"), (None, "23.1 % of the time")],
+    [(3.0, "23.1 % of the time, 3.00 ms a step"), (None, "23.1 % of the time")],
 )
 def test_the_size_of_an_effect_is_told_as_far_as_it_is_known(
     ms_per_step: float | None, size: str
 ) -> None:
-    finding = Finding(
-        id="launch.delay",
-        title="the device waits",
-        stage=3,
-        status="fail",
-        value=23.1,
-        share_percent=23.1,
-        ms_per_step=ms_per_step,
-    )
-    assert headline(finding) == f"The device waits: {size}."
+    finding = failing(value=23.1, share_percent=23.1, ms_per_step=ms_per_step)
+    assert headline(finding) == f"The step waits for its data: {size}."
 
 
 def test_without_work_for_16_bit_no_share_is_told() -> None:

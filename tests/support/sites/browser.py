@@ -80,9 +80,14 @@ class Server:
         return printed("show", tool, str(self.path_of(run)), *arguments)
 
     def findings(self, run: str) -> list[dict[str, Any]]:
-        text = printed("report", str(self.path_of(run)), "--format", "json")
-        findings: list[dict[str, Any]] = msgspec.json.decode(text)["findings"]
+        findings: list[dict[str, Any]] = self.report(run)["findings"]
         return findings
+
+    def report(self, run: str) -> dict[str, Any]:
+        """The report that the command line prints."""
+        text = printed("report", str(self.path_of(run)), "--format", "json")
+        told: dict[str, Any] = msgspec.json.decode(text)
+        return told
 
 
 @cache

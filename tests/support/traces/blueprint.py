@@ -17,6 +17,8 @@ One line is `(track, name, start, duration)` or `(track, name, start, duration, 
 times are microseconds (fractions are allowed). A track is
 
 * `"name"`: a host thread of plane `/host:CPU`;
+* `"samples of name, 100 a second"`: samples of the host thread of that name, whose own
+  lines come before;
 * `"gpu:0/7(Compute)"`: stream 7 of GPU 0, named `Stream #7(Compute)`;
 * `"gpu:0/Steps"`, `"tpu:1/XLA Modules"`: any other line of a device, by its name;
 * `"/plane/name|line name"`: anything else, spelled out.
@@ -109,7 +111,7 @@ def trace(
             plane.stat(key, value)
     for track, name, start, dur, *stats in lines:
         if track not in opened:
-            plane_name, line_name, line_id = _place(track, len(opened) + 1)
+            plane_name, line_name, line_id = _place(track, list(opened))
             ordinal = re.fullmatch(r".*:(\d+)", plane_name)
             plane = space.plane(plane_name, plane_id=int(ordinal[1]) if ordinal else 0)
             opened[track] = plane.line(line_id, name=line_name)
@@ -248,8 +250,14 @@ def _ps(us: float) -> int:
     return round(us * 1_000_000)
 
 
-def _place(track: str, number: int) -> tuple[str, str, int]:
+def _place(track: str, opened: Sequence[str]) -> tuple[str, str, int]:
     """(plane, line name, line id)."""
+    number = len(opened) + 1
+    samples = re.fullmatch(r"samples of (.*), \d+ a second", track)
+    if samples is not None:
+        thread = samples[1]
+        of_thread = opened.index(thread) + 1 if thread in opened else number
+        return "/host:CPU", track, 2**30 + of_thread
     if "|" in track:
         plane, line = track.split("|", 1)
         return plane, line, _DERIVED.get(line, number)

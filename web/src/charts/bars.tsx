@@ -9,7 +9,7 @@ interface Props {
   /** Category → time. */
   parts: Record<string, number>;
   percents: Record<string, number | null>;
-  /** Sub-bucket → time. */
+  /** Owner → time. */
   details?: Record<string, number>;
 }
 
@@ -42,7 +42,6 @@ export function Breakdown({ field, parts, percents, details = {} }: Props) {
           <span key={name} class="detail">
             {title}
           </span>,
-          <span key={`${name} bar`} />,
           <span key={`${name} ms`} class="number detail">
             {ms(details[name])}
           </span>,

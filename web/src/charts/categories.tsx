@@ -39,6 +39,11 @@ export function Swatch({ category }: { category: Category }) {
   );
 }
 
+/** What a category is called. */
+export function categoryTitle(name: string): string {
+  return CATEGORIES.find((each) => each.name === name)?.title ?? name;
+}
+
 /** Names of the categories that are in any of the breakdowns, in drawing order. */
 export function present(breakdowns: Record<string, number>[]): Category[] {
   return CATEGORIES.filter((each) => breakdowns.some((parts) => each.name in parts));

@@ -1,10 +1,16 @@
 // Findings as the server gives them: the record, and the words for it.
-import type { Action, Doubt, Finding, Profile } from "./made/types";
+import type { Action, Doubt, Finding, Headline, Profile } from "./made/types";
 
 export interface ToldFinding extends Finding {
   words: {
     headline: string;
     reasons: string | null;
+    /** The largest named parts of the effect. */
+    names: string | null;
+    /** How the effect is spread over the steps. */
+    pattern: string | null;
+    /** Whose time it is. */
+    owners: string[];
     gain: string | null;
     standing: string | null;
     evidence: string[];
@@ -17,6 +23,9 @@ export interface FindingsAnswer {
   profile: Profile;
   quality: Doubt[];
   frameworks: string[];
+  headline: Headline;
+  /** Ids of those to look at first. */
+  first: string[];
   findings: ToldFinding[];
 }
 

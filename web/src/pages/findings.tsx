@@ -4,9 +4,10 @@ import { STATUS_SIGNS, STATUS_WORDS, type FindingsAnswer, type ToldFinding } fro
 import type { Action } from "../data/made/types";
 import { RULE_PAGES } from "../data/made/rules";
 import { ms, number, percent } from "../format";
+import { Headline } from "../parts/headline";
 import { Show } from "../parts/unavailable";
 import { change, link, state } from "../state/url";
-import { titleOf } from "./titles";
+import { hasPage, titleOf } from "./titles";
 
 export function Findings() {
   const answer = useAnswer<FindingsAnswer>(address("findings"));
@@ -14,6 +15,7 @@ export function Findings() {
     <Show answer={answer}>
       {({ findings }) => (
         <>
+          <Headline answer={answer} />
           <Order />
           {ordered(findings).map((each) => (
             <Card key={each.id} finding={each} />
@@ -67,12 +69,30 @@ function Card({ finding }: { finding: ToldFinding }) {
         </p>
       )}
       {words.gain && <p class="verdict">Gain: {words.gain}</p>}
-      {words.reasons && <p>Why: {words.reasons}</p>}
+      {finding.status === "fail" && <Effect finding={finding} />}
       {words.standing && <p>Basis: {words.standing}</p>}
       <Actions actions={words.actions} />
       <Links finding={finding} />
       <Basis finding={finding} />
     </article>
+  );
+}
+
+/** How large the effect is, whose time it takes, and how it is spread over the steps. */
+function Effect({ finding }: { finding: ToldFinding }) {
+  const { words } = finding;
+  const told: [string, string | null][] = [
+    ["Share of the step", finding.share_percent === null ? null : percent(finding.share_percent)],
+    ["Whose time", words.owners.join(", ") || null],
+    // Some rules tell the pattern in their headline.
+    ["Pattern", words.pattern && words.headline.includes(words.pattern) ? null : words.pattern],
+    ["Why", words.reasons],
+    ["By name", words.names],
+  ];
+  return (
+    <dl class="facts effect">
+      {told.map(([name, value]) => value !== null && <Fact key={name} name={name} value={value} />)}
+    </dl>
   );
 }
 
@@ -96,7 +116,7 @@ function Actions({ actions }: { actions: Action[] }) {
 
 /** Links to the pages with the numbers that a rule rests on. */
 function Links({ finding }: { finding: ToldFinding }) {
-  const places = RULE_PAGES[finding.id] ?? [];
+  const places = (RULE_PAGES[finding.id] ?? []).filter(hasPage);
   if (places.length === 0) return null;
   return (
     <p>
@@ -125,7 +145,6 @@ function Basis({ finding }: { finding: ToldFinding }) {
       )}
       <dl class="facts">
         <Fact name="Cost per step" value={ms(finding.ms_per_step)} />
-        <Fact name="Share of the step" value={percent(finding.share_percent)} />
         <Fact name="Confidence" value={percent(100 * finding.confidence)} />
         <Fact name="Steps hit, of those judged" value={`${number(finding.steps_hit)} of ${number(finding.steps_clean)}`} />
         {finding.threshold &&

@@ -4,7 +4,8 @@ import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
-import { heading, ms, number, percent, us } from "../format";
+import { INPUT_KINDS } from "../data/made/words";
+import { ms, number, percent, us } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -35,7 +36,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
         <Share data={data} field="input_transfer_percent" title="Copying to the device" />
         <li>
           <h2>Most input time goes to</h2>
-          {data.largest_category ? heading(data.largest_category) : "not known"}
+          {data.largest_category ? (INPUT_KINDS[data.largest_category] ?? data.largest_category) : "not known"}
         </li>
       </ul>
       {data.bottleneck_iterator && (
@@ -51,7 +52,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
             {data.next_steps.map((each) => (
               <li key={each.category}>
                 <b>
-                  {heading(each.category)}, {percent(each.self_time_percent)}:
+                  {INPUT_KINDS[each.category] ?? each.category}, {percent(each.self_time_percent)}:
                 </b>{" "}
                 {each.advice}
               </li>
@@ -152,14 +153,6 @@ function Range({ data }: { data: InputPipelineResult }) {
   );
 }
 
-const KINDS: Record<string, string> = {
-  demanded_file_read: "Reading files on demand",
-  advanced_file_read: "Reading files in advance",
-  preprocessing: "Preprocessing",
-  enqueue: "Enqueuing data for the device",
-  unclassified: "Unclassified",
-};
-
 function HostSide({ data }: { data: InputPipelineResult }) {
   const { consumer_wait: waits, between_steps: between } = data;
   return (
@@ -168,7 +161,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
       <table class="twin">
         <caption>Shares are of the total input processing time.</caption>
         <tbody>
-          {Object.entries(KINDS).map(([name, title]) => (
+          {Object.entries(INPUT_KINDS).map(([name, title]) => (
             <tr key={name}>
               <th scope="row">{title}</th>
               <td class="number">

@@ -1,20 +1,22 @@
-// Model views: cost by name scope, graph, op type or source line, after tf.profiler's options.
+// Model views: cost by name scope, graph, op type, source line or the program's own ranges.
 import { useEffect, useState } from "preact/hooks";
 
 import { Tree, type TreeNode } from "../charts/tree";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { ModelViewsResult, Row } from "../data/made/types";
+import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
 import { heading, ms, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
+import { AnnotationDetail } from "./annotation_detail";
 
 const VIEWS: Record<string, string> = {
   scope: "by name scope",
   graph: "by graph",
   op: "by op type",
   code: "by source line",
+  annotation: "by annotation",
 };
 const PRESETS: Record<string, string> = {
   "": "own choice",
@@ -25,13 +27,17 @@ const PRESETS: Record<string, string> = {
 const ORDERS = ["micros", "accelerator_micros", "cpu_micros", "bytes", "params", "float_ops", "occurrence", "name", "depth"];
 const COLUMNS = ["occurrences", "total_us", "self_us", "total_device_us", "percent", "parameters", "flops", "allocated_bytes"];
 
-type View = "scope" | "graph" | "op" | "code";
+/** Columns of the ranges that the program named. */
+const RANGES = ["occurrences", "total_us", "self_us", "total_device_us", "device_us", "device_busy_us", "launches", "step_us", "percent"];
+
+type View = "scope" | "graph" | "op" | "code" | "annotation";
 
 export function ModelViews() {
   const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
-  const { preset, sort, find, at, step } = state.value;
+  const { preset, sort, find, at, step, op } = state.value;
   const options = {
     view,
+    ...(view === "annotation" && { op }),
     preset,
     step,
     order_by: sort,
@@ -41,7 +47,7 @@ export function ModelViews() {
   return (
     <>
       <Controls view={view} />
-      <ToolPage tool="model_views" what="cost by name scope, op type and source line" options={options}>
+      <ToolPage tool="model_views" what="cost by name scope, op type, source line and annotation" options={options}>
         {(data) => <Filled data={data} view={view} options={options} />}
       </ToolPage>
     </>
@@ -98,31 +104,55 @@ function Typed(props: { label: string; value: string; onType: (value: string) =>
 
 function Filled(props: { data: ModelViewsResult; view: View; options: Record<string, string | string[] | undefined> }) {
   const { data, view, options } = props;
+  const ranges = view === "annotation";
+  const columns = ranges ? RANGES : COLUMNS;
+  const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
   return (
     <>
-      <p>
-        In all{" "}
-        <Value field="total_us" title="Total" exact={data.total_us}>
-          {ms(data.total_us / 1000)}
-        </Value>{" "}
-        of self time; operations are known for{" "}
-        <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent}>
-          {percent(data.flops_known_percent)}
-        </Value>{" "}
-        of the time.
-      </p>
+      {ranges ? <OfRanges data={data} /> : <OfCosts data={data} />}
+      {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} options={options} />}
       <Chart
         title={`Cost ${VIEWS[view]}`}
         table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}
       >
         <Tree
           label={`Cost ${VIEWS[view]}`}
-          nodes={data[view].map(node)}
-          head={COLUMNS.map(heading)}
-          {...(view === "scope" && { onChoose: chooseScope })}
+          nodes={data[view].map((row) => node(row, columns))}
+          head={columns.map(heading)}
+          {...(choose && { onChoose: choose })}
         />
       </Chart>
     </>
+  );
+}
+
+function OfCosts({ data }: { data: ModelViewsResult }) {
+  return (
+    <p>
+      In all{" "}
+      <Value field="total_us" title="Total" exact={data.total_us}>
+        {ms(data.total_us / 1000)}
+      </Value>{" "}
+      of self time; operations are known for{" "}
+      <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent}>
+        {percent(data.flops_known_percent)}
+      </Value>{" "}
+      of the time.
+    </p>
+  );
+}
+
+function OfRanges({ data }: { data: ModelViewsResult }) {
+  const outside = data.unannotated_device_us;
+  return (
+    <p>
+      Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
+      them:{" "}
+      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside}>
+        {ms(outside === null ? null : outside / 1000)}
+      </Value>
+      .
+    </p>
   );
 }
 
@@ -130,12 +160,16 @@ function chooseScope(path: string): void {
   location.hash = link({ page: "framework_op_stats", scope: path });
 }
 
-function node(row: Row): TreeNode {
+function chooseRange(name: string): void {
+  change({ op: name }, { push: true });
+}
+
+function node(row: Row, columns: string[]): TreeNode {
   return {
     id: Number(row.id),
     parent: row.parent === null ? null : Number(row.parent),
     name: String(row.name),
-    cells: COLUMNS.map((name) => {
+    cells: columns.map((name) => {
       const value = row[name];
       const known = typeof value === "number" ? value : null;
       return name === "percent" ? percent(known) : number(known);

@@ -1,26 +1,32 @@
 // Overview: where the step went, step by step, the top ops, and what the program ran on.
+import { Account } from "../charts/account";
 import { Breakdown } from "../charts/bars";
 import { Columns } from "../charts/columns";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import { address, useAnswer } from "../data/client";
+import { address, useAnswer, type Answer } from "../data/client";
 import { STATUS_WORDS, type FindingsAnswer } from "../data/findings";
 import type { OverviewPageResult } from "../data/made/types";
+import { SOURCES } from "../data/made/words";
 import { byName, gib, heading, ms, number, percent } from "../format";
+import { Headline } from "../parts/headline";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { reasonFor, Value } from "../parts/value";
 import { join, link } from "../state/url";
 
-const SOURCES: Record<string, string> = {
-  marker: "the program's step markers",
-  device_line: "the device's stored line of steps",
-  launch: "repeated launches of one program",
-  period: "the repetition of the work",
-};
-
 export function OverviewPage() {
+  const findings = useAnswer<FindingsAnswer>(address("findings"));
+  return (
+    <>
+      <Headline answer={findings} />
+      <Overview findings={findings} />
+    </>
+  );
+}
+
+function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
   return (
     <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
       {(data) => (
@@ -29,8 +35,9 @@ export function OverviewPage() {
           <Cards data={data} />
           <div class="side-by-side">
             <Summary data={data} />
-            <Recommendations />
+            <Recommendations answer={findings} />
           </div>
+          {data.account.length > 0 && <Account entries={data.account} />}
           <Steps data={data} />
           <TopOps data={data} />
           <div class="side-by-side">
@@ -124,7 +131,6 @@ function Summary({ data }: { data: OverviewPageResult }) {
         field="breakdown_ms"
         parts={data.breakdown_ms}
         percents={data.breakdown_percent}
-        details={data.breakdown_detail_ms}
       />
       <h3>Device compute precision</h3>
       <p>
@@ -135,25 +141,33 @@ function Summary({ data }: { data: OverviewPageResult }) {
         <Value field="precision.compute_32bit_percent" title="32-bit" exact={precision?.compute_32bit_percent ?? null}>
           {percent(precision?.compute_32bit_percent)}
         </Value>{" "}
-        in 32 bits
+        in 32 bits, of which{" "}
+        <Value field="precision.compute_tf32_percent" title="TF32" exact={precision?.compute_tf32_percent ?? null}>
+          {percent(precision?.compute_tf32_percent)}
+        </Value>{" "}
+        as TF32 and{" "}
+        <Value field="precision.compute_64bit_percent" title="64-bit" exact={precision?.compute_64bit_percent ?? null}>
+          {percent(precision?.compute_64bit_percent)}
+        </Value>{" "}
+        in 64 bits
       </p>
     </section>
   );
 }
 
-function Recommendations() {
-  const answer = useAnswer<FindingsAnswer>(address("findings"));
+function Recommendations({ answer }: { answer: Answer<FindingsAnswer> }) {
   return (
     <section class="panel" aria-label="Recommendation for next steps">
       <h2>Recommendation for next steps</h2>
       <Show answer={answer}>
-        {({ findings }) => (
+        {({ findings, first }) => (
           <ul>
-            {findings.slice(0, 3).map((each) => (
+            {first.map((id) => findings.find((each) => each.id === id)!).map((each) => (
               <li key={each.id}>
                 <b>{STATUS_WORDS[each.status]}:</b>{" "}
                 <a href={link({ page: "findings" })}>{each.words.headline}</a>
                 {each.words.gain && ` Gain: ${each.words.gain}.`}
+                {each.words.actions[0] && <p>{each.words.actions[0].text}</p>}
               </li>
             ))}
           </ul>
@@ -166,7 +180,7 @@ function Recommendations() {
 function Steps({ data }: { data: OverviewPageResult }) {
   const found = data.step_detection;
   const how = found.source
-    ? `Steps come from ${SOURCES[found.source] ?? found.source}, confidence ${percent(100 * (found.confidence ?? 0))}.`
+    ? `Steps: ${SOURCES[found.source] ?? found.source}, timed on the ${found.anchor}, confidence ${percent(100 * (found.confidence ?? 0))}.`
     : "No steps were found; the whole recording is one window.";
   return (
     <>

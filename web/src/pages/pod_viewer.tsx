@@ -2,11 +2,12 @@
 import { useState } from "preact/hooks";
 
 import { Breakdown } from "../charts/bars";
+import { categoryTitle } from "../charts/categories";
 import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
-import { heading, ms, number, percent } from "../format";
+import { ms, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, state } from "../state/url";
@@ -63,7 +64,7 @@ function Summary({ data }: { data: PodViewerResult }) {
 
 function because(cause: string | null): string {
   if (cause === null) return "";
-  return cause === "late_start" ? ", because it starts late" : `, by ${heading(cause).toLowerCase()}`;
+  return cause === "late_start" ? ", because it starts late" : `, by ${categoryTitle(cause).toLowerCase()}`;
 }
 
 function OneStep({ data }: { data: PodViewerResult }) {
@@ -79,7 +80,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
   return (
     <Chart
       title={`Step ${step.step ?? step.name}`}
-      summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `, by ${heading(step.slowest_by).toLowerCase()}` : ""}.` : ""}
+      summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `, by ${categoryTitle(step.slowest_by).toLowerCase()}` : ""}.` : ""}
       controls={
         <>
           <label>
@@ -134,7 +135,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
     <section class="panel" aria-label="Breakdown of the worker">
       <h3>{named(worker)}</h3>
       <p>
-        {ms(worker.total_ms)} in all, mostly {heading(worker.bottleneck).toLowerCase()}
+        {ms(worker.total_ms)} in all, mostly {categoryTitle(worker.bottleneck).toLowerCase()}
       </p>
       <Breakdown
         field="steps.workers.breakdown_ms"

@@ -16,3 +16,8 @@ export const TITLES = {
 export function titleOf(name: string): string {
   return (TITLES as Record<string, string>)[name] ?? name;
 }
+
+/** Whether there is such a page: not every tool has one. */
+export function hasPage(name: string): boolean {
+  return name in TITLES;
+}

@@ -13,8 +13,9 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
+from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.precision import PrecisionSignals
@@ -66,16 +67,27 @@ _CONFIRM: Final = (
 )
 _RECORD_TYPES: Final = "Record tensor shapes, or the HLO of the compiled program."
 _REFUTE: Final = "If the step does not get shorter, these kernels wait for memory."
-_SHARE: Final = ("Of the work that could run in 16 bit, {value} does.",)
-_COST: Final = ("In 32 bit it takes {ms_per_step} of kernel time a step.",)
+_SHARE: Final = ("Of the work that could run in 16 bit, {value:none} does.",)
+_COST: Final = (
+    "In 32 bit it takes {wide_per_step} a step, as TF32 another {tf32_per_step}.",
+    "As TF32 it takes {tf32_per_step} of kernel time a step.",
+    "In 32 bit it takes {wide_per_step} of kernel time a step.",
+)
+_TF32: Final = "TF32 runs on the same units, at up to half the rate of 16 bit."
 _WORDS: Final = Words(
+    lead=(
+        (
+            "Work that could run in 16 bit runs in 32 bit: {wide_per_step} of kernel "
+            "time a step."
+        ),
+        (
+            "Work that could run in 16 bit runs as TF32: {tf32_per_step} of kernel "
+            "time a step."
+        ),
+    ),
     texts={
         ("fail", None): (_SHARE, _COST),
-        ("fail", "tf32"): (
-            _SHARE,
-            _COST,
-            ("Much of the rest runs as TF32 on the same units.",),
-        ),
+        ("fail", "tf32"): (_SHARE, _COST, (_TF32,)),
         ("fail", "share_of_all"): (
             _SHARE,
             _COST,
@@ -144,35 +156,61 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
             remedy=_RECORD_TYPES,
         )
     undecided = _percent(found.undecided_ps, found.compute_ps)
-    if undecided >= limit:
+    if undecided >= limit and _depends_on_undecided(found, thresholds):
         return Unavailable(
             code="NO_KERNEL_DETAILS",
             reason=f"Whether {undecided:.0f} % of the kernel time could use 16-bit "
             "units is unknown: the kernels carry no op.",
-            remedy="Record with op annotations on the kernels (device tracer level 1 "
-            "in a framework build with annotations).",
+            remedy=RECORD_KERNEL_OPS,
         )
     return None
+
+
+def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bool:
+    """Return whether the kernels that may be eligible could turn the verdict."""
+    narrow, undecided = found.undecided_narrow_ps, found.undecided_ps
+    worst = _is_wide(
+        found.eligible_ps + undecided - narrow,
+        found.eligible_narrow_ps,
+        found.compute_ps,
+        thresholds,
+    )
+    best = _is_wide(
+        found.eligible_ps + narrow,
+        found.eligible_narrow_ps + narrow,
+        found.compute_ps,
+        thresholds,
+    )
+    return worst != best
+
+
+def _is_wide(
+    eligible_ps: int, narrow_ps: int, compute_ps: int, thresholds: Thresholds
+) -> bool:
+    """Return whether much eligible work, most of it not in 16 bit, is a matter."""
+    much = _percent(eligible_ps, compute_ps) >= thresholds.amp_eligible.value
+    return much and _percent(narrow_ps, eligible_ps) < thresholds.amp_warn.value
 
 
 def _judge(
     signals: Signals, found: PrecisionSignals, thresholds: Thresholds
 ) -> Finding:
     warn = thresholds.amp_warn.value
-    eligible = _percent(found.eligible_ps, found.compute_ps)
     narrow_of_all = _percent(found.narrow_ps, found.compute_ps)
     if found.eligible_ps == 0:
         return _measured(signals, found, thresholds, status="pass")
     narrow = _percent(found.eligible_narrow_ps, found.eligible_ps)
     tf32 = _percent(found.eligible_tf32_ps, found.eligible_ps)
     unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
-    if eligible >= thresholds.amp_eligible.value and narrow < warn:
+    if _is_wide(
+        found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
+    ):
         if narrow + unknown >= warn:
             return _without("cannot_tell", _could_flip(narrow, unknown, warn))
         if narrow + tf32 >= warn:
             return _measured(signals, found, thresholds, status="fail", note="tf32")
         return _measured(signals, found, thresholds, status="fail", severity="warn")
-    if narrow_of_all < thresholds.amp_info.value:
+    if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"
         return _measured(signals, found, thresholds, status="fail", note=note)
     return _measured(signals, found, thresholds, status="pass")
@@ -198,7 +236,7 @@ def _measured(
 ) -> Finding:
     failed = status == "fail"
     unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
-    wide, step = found.wide_per_step_ps, found.step_ps
+    per_step, step = _per_step_ps(found), found.step_ps
     return Finding(
         id=_ID,
         title=_TITLE,
@@ -208,11 +246,12 @@ def _measured(
         note=note,
         confidence=min(signals.of(record_grade), 1 - unknown / 100),
         value=_share(found.eligible_narrow_ps, found.eligible_ps),
-        share_percent=None if wide is None or step is None else _share(wide, step),
-        ms_per_step=None if wide is None else wide / PS_PER_MS,
+        share_percent=None if step is None else _share(per_step or 0, step),
+        ms_per_step=None if per_step is None else per_step / PS_PER_MS,
         threshold=thresholds.amp_warn,
         steps_clean=found.steps or None,
         devices=found.devices,
+        causes=found.causes if failed else (),
         facts=_facts(found),
         evidence=found.evidence if failed else (),
         inputs=("device_activity", "precision", "tensor_cores"),
@@ -224,13 +263,24 @@ def _measured(
     )
 
 
+def _per_step_ps(found: PrecisionSignals) -> int | None:
+    """Return the time per step of eligible work that is not in 16 bit."""
+    if found.wide_per_step_ps is None or found.tf32_per_step_ps is None:
+        return None
+    return found.wide_per_step_ps + found.tf32_per_step_ps
+
+
 def _saving(found: PrecisionSignals, thresholds: Thresholds) -> Saving | None:
-    if found.wide_per_step_ps is None:
+    """Return what 16 bit gains over 32 bit without matrix units, and over TF32."""
+    if found.wide_per_step_ps is None or found.tf32_per_step_ps is None:
         return None
     wide = found.wide_per_step_ps / PS_PER_MS
+    tf32 = found.tf32_per_step_ps / PS_PER_MS
     return Saving(
-        low=wide * (1 - 1 / thresholds.amp_gain_low.value),
-        high=wide * (1 - 1 / thresholds.amp_gain_high.value),
+        low=wide * (1 - 1 / thresholds.amp_gain_low.value)
+        + tf32 * (1 - 1 / thresholds.amp_gain_tf32_low.value),
+        high=wide * (1 - 1 / thresholds.amp_gain_high.value)
+        + tf32 * (1 - 1 / thresholds.amp_gain_tf32_high.value),
     )
 
 
@@ -253,6 +303,14 @@ def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
         *(
             Fact(name=name, value=_share(part, whole), unit="percent")
             for name, part, whole in shares
+        ),
+        *(
+            # Nothing of a kind is no number, so that no sentence speaks of it.
+            Fact(name=name, value=ps / PS_PER_US if ps else None, unit="us")
+            for name, ps in (
+                ("wide_per_step", found.wide_per_step_ps),
+                ("tf32_per_step", found.tf32_per_step_ps),
+            )
         ),
         Fact(name="narrow_kernels", value=found.narrow_kernels, unit="count"),
         Fact(name="kernels", value=found.kernels, unit="count"),

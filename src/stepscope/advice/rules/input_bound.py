@@ -8,20 +8,24 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Saving
+import msgspec
+
+from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.verdict import Verdict, busiest, judge, worst
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.verdict import Verdict, judge, judged_finding
 from stepscope.advice.words import WAITING, Words
+from stepscope.tracer_remedies import RECORD_FETCHES
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.input import InputSignals
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -81,6 +85,16 @@ _ACTIONS: Final = (
         text="Send fewer bytes: keep images as uint8 and convert them on the device.",
     ),
 )
+#: What remains where elements are made in parallel and ahead.
+_REMAINING: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="The batches are made in parallel and ahead already, and still come late: "
+        "make each cheaper (fewer bytes, cheaper transformations, a faster store), or "
+        "give the making more cores.",
+    ),
+)
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
 _CONFIRM: Final = (
     "Look at the ranges: the fetch runs while the device has nothing to do."
@@ -99,6 +113,14 @@ _HIDDEN: Final = (
 )
 _WORDS: Final = Words(
     passed="data arrives in time",
+    lead=(
+        "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the time).",
+        "Copies of the batch hold the step up: {mostly_transfer} of the time.",
+        (
+            "Input-bound: waiting for data takes {share_percent} of the time, "
+            "{ms_per_step} a step."
+        ),
+    ),
     texts={
         **WAITING,
         ("pass", "no_fetch"): ((_NO_FETCH,),),
@@ -111,21 +133,28 @@ _WORDS: Final = Words(
 )
 
 
+#: Cause → owners of its time.
+_PARTS: Final = {"fetch": ("input",), "transfer": ("copy_in",)}
+_OWNERS: Final = ("input", "copy_in")
+
+
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which the step did nothing but wait for data."""
-    found = signals.of(input_signals)
+    found, fetching = signals.of(account_signals), signals.of(input_signals)
     if isinstance(found, Unavailable):
         return _cannot_tell(found)
-    series = _judged(found)
-    if series.step_confidence < thresholds.medium_confidence.value:
-        return _cannot_tell(
-            Unavailable(
-                code="NO_STEPS",
-                reason="Without steps a share of the step cannot be formed.",
-                remedy="Mark the training steps, with the fetching of the batch "
-                "inside the mark.",
-            )
-        )
+    if isinstance(fetching, Unavailable):
+        return _cannot_tell(fetching)
+    shares = found.judged(*_OWNERS)
+    if shares.step_confidence < thresholds.medium_confidence.value:
+        return _cannot_tell(_NO_STEPS)
+    series = shares.series(
+        _PARTS, unknown_from=thresholds.unexplained_warn.value, lost=True
+    )
+    if not fetching.consumer_recorded:
+        # What nobody saw, and what lies between the steps, may be the making of one.
+        untold = shares.times("unexplained", "between")
+        series = msgspec.structs.replace(series, unknown_ps=sum(untold))
     verdict = judge(
         series,
         warn=thresholds.input_warn,
@@ -134,95 +163,109 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if signals.of(device_signals).recorded == "silent" and verdict.status == "fail":
         return _cannot_tell(_device_unseen(signals, verdict))
-    return _finding(signals, found, series, verdict, thresholds)
-
-
-def _judged(found: InputSignals) -> StepSeries:
-    """Choose the busiest device; without devices the host that waits most."""
-    if any(one.device is not None for one in found.series):
-        return busiest([one for one in found.series if one.device is not None])
-    return worst(found.series)
+    if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
+        verdict = msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
+    return _finding(
+        fetching,
+        shares,
+        verdict,
+        devices=found.ranked(*_OWNERS),
+        grade=signals.of(record_grade),
+        thresholds=thresholds,
+    )
 
 
 def _finding(
-    signals: Signals,
-    found: InputSignals,
-    series: StepSeries,
+    fetching: InputSignals,
+    shares: StepShares,
     verdict: Verdict,
+    *,
+    devices: tuple[str, ...],
+    grade: float,
     thresholds: Thresholds,
 ) -> Finding:
-    status, unavailable = verdict.status, verdict.unavailable
-    if status == "cannot_tell" and not found.consumer_recorded:
-        unavailable = _fetches_unseen(verdict)
-    hidden = _hidden(found, series, verdict, thresholds)
-    failed = status == "fail"
-    saving = verdict.effect_ps / PS_PER_MS
-    return Finding(
+    hidden = _hidden(fetching, shares, verdict, thresholds)
+    failed = verdict.status == "fail"
+    return judged_finding(
+        verdict,
         id=_ID,
         title=_TITLE,
         stage=_STAGE,
-        status=status,
-        severity=verdict.severity,
-        note=_note(found, verdict, hidden=hidden),
-        confidence=min(verdict.confidence, signals.of(record_grade)),
-        value=verdict.typical_percent,
-        share_percent=verdict.share_percent,
-        ms_per_step=saving,
+        grade=grade,
         threshold=thresholds.input_warn,
-        steps_hit=verdict.hit,
-        steps_clean=verdict.clean,
-        devices=_ranked(found, series),
-        causes=verdict.causes,
-        facts=(*_facts(found, series, verdict), *verdict.facts(thresholds)),
-        evidence=found.evidence.get(series.label, ()) if failed else (),
-        inputs=("breakdown", "host_classes"),
-        unavailable=unavailable,
-        confirm=_CONFIRM if failed else None,
-        refute=_REFUTE if failed else None,
-        saving_ms=Saving(low=saving / 2, high=saving) if failed else None,
-        floors=("service time of the slowest input stage: not measured here",)
+        smallest=thresholds.smallest_effect,
+        owners=_OWNERS,
+        place="any",
+        devices=devices,
+        note=_note(fetching, verdict, hidden=hidden),
+        facts=_facts(fetching, shares, verdict),
+        evidence=shares.evidence("input", "copy_in") if failed else (),
+        inputs=("account", "host_classes"),
+        confirm=_CONFIRM,
+        refute=_REFUTE,
+        floors=("service time of the slowest input stage: not measured here",),
+        actions=_actions(fetching, verdict, least=thresholds.input_warn.value)
         if failed
+        else _missing_actions(fetching)
+        if hidden
         else (),
-        actions=_actions(verdict) if failed else _FETCH if hidden else (),
     )
 
 
-def _actions(verdict: Verdict) -> tuple[Action, ...]:
-    """Return what removes the causes that matter, the larger cause first."""
+def _actions(
+    fetching: InputSignals, verdict: Verdict, *, least: float
+) -> tuple[Action, ...]:
+    """Return what removes the causes that matter, the larger cause first.
+
+    A cause matters by itself from a share of `least` percent on.
+    """
     largest = verdict.causes[0].share_percent if verdict.causes else 0.0
-    wanted = [
-        cause.cause for cause in verdict.causes if cause.share_percent >= largest / 4
-    ]
-    return tuple(
-        action for cause in wanted for action in _ACTIONS if action.cause == cause
-    )
+    found: tuple[Action, ...] = ()
+    for cause in verdict.causes:
+        if cause.share_percent < min(largest / 4, least):
+            continue
+        if cause.cause == "fetch":
+            found += _missing_actions(fetching)
+        else:
+            found += tuple(one for one in _ACTIONS if one.cause == cause.cause)
+    return found
 
 
-def _note(found: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
-    if verdict.note in ("short", "seldom"):
+def _missing_actions(fetching: InputSignals) -> tuple[Action, ...]:
+    """Return what a pipeline does not do yet; where it does all, what remains."""
+    if not (fetching.parallel and fetching.ahead):
+        return _FETCH
+    return (*_REMAINING, *(one for one in _FETCH if one.framework == "any"))
+
+
+def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
+    if verdict.note == "short":
         return verdict.note
     if hidden:
         return "hidden"
-    if verdict.status == "pass" and not found.consumer_recorded:
+    if verdict.status == "pass" and not fetching.consumer_recorded:
         return "no_fetch"
     return verdict.note
 
 
 def _hidden(
-    found: InputSignals, series: StepSeries, verdict: Verdict, thresholds: Thresholds
+    fetching: InputSignals,
+    shares: StepShares,
+    verdict: Verdict,
+    thresholds: Thresholds,
 ) -> bool:
     """Return whether fetches find an empty buffer while the device is busy."""
-    hidden = found.hidden_fetch_ps.get(series.label, ())
-    if verdict.status != "pass" or series.device is None or not hidden:
+    hidden = fetching.hidden_fetch_ps.get(shares.label, ())
+    if verdict.status != "pass" or shares.device is None or not hidden:
         return False
     slow = sum(time > thresholds.slow_fetch.value for time in hidden)
     return 100 * slow >= thresholds.slow_fetch_steps.value * len(hidden)
 
 
 def _facts(
-    found: InputSignals, series: StepSeries, verdict: Verdict
+    fetching: InputSignals, shares: StepShares, verdict: Verdict
 ) -> tuple[Fact, ...]:
-    means = found.mean_fetch_ps.get(series.label, ())
+    means = fetching.mean_fetch_ps.get(shares.host, ())
     return (
         Fact(
             name="mean_fetch",
@@ -238,22 +281,13 @@ def _facts(
     )
 
 
-def _ranked(found: InputSignals, first: StepSeries) -> tuple[str, ...]:
-    others = sorted(
-        (one for one in found.series if one is not first),
-        key=lambda one: -statistics.median(one.effect_ps),
-    )
-    return (first.label, *(one.label for one in others))
-
-
 def _fetches_unseen(verdict: Verdict) -> Unavailable:
     return Unavailable(
         code="NO_TFDATA_EVENTS",
         reason="No fetch of a batch was recorded, and what the step threads did in "
         f"{verdict.resolution_percent:.0f} % of the step is unknown: it may be the "
         "making of batches.",
-        remedy="Record with the Python tracer on, or annotate the making of the batch "
-        "inside the step.",
+        remedy=RECORD_FETCHES,
     )
 
 
@@ -267,6 +301,13 @@ def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
     )
 
 
+_NO_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps a share of the step cannot be formed.",
+    remedy="Mark the training steps, with the fetching of the batch inside the mark.",
+)
+
+
 def _cannot_tell(why: Unavailable) -> Finding:
     return Finding(
         id=_ID, title=_TITLE, stage=_STAGE, status="cannot_tell", unavailable=why
@@ -278,7 +319,7 @@ RULE: Final = Rule(
     stage=_STAGE,
     title=_TITLE,
     evaluate=evaluate,
-    reads=(device_signals, input_signals, record_grade),
+    reads=(account_signals, device_signals, input_signals, record_grade),
     words=_WORDS,
     pages=("input_pipeline_analyzer", "tf_data_bottleneck_analysis"),
 )

@@ -1,27 +1,26 @@
-"""`launch.delay`: the device waits for launches.
+"""`launch.delay`: the host does not launch work in time.
 
 Definition: docs/advice/launch_delay.md.
 """
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Saving, Status
+from stepscope.advice.finding import Action, Fact, Finding, Status
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.launch import launch_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.verdict import Verdict, busiest, judge
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.verdict import judge, judged_finding
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -65,11 +64,6 @@ _ACTIONS: Final = (
         framework="any",
         text="Give each kernel more to do: a larger batch, or several steps at once.",
     ),
-    Action(
-        cause="drained_queue",
-        framework="any",
-        text="Do not read results back inside the step: each read empties the queue.",
-    ),
 )
 _CONFIRM: Final = (
     "Look at the ranges: the kernel starts right after its own launch call."
@@ -78,108 +72,113 @@ _REFUTE: Final = (
     "Double the batch: if the step takes twice as long, launches are not what it "
     "waits for."
 )
+_HOST: Final = tuple(
+    "The host cannot feed the device: {share_percent} of the time it has nothing "
+    f"queued{parts}{size}."
+    for parts in (" (launching {launching}, host ops {host_ops})", "")
+    for size in (", {ms_per_step} a step", "")
+)
 _WORDS: Final = Words(
     passed="launches keep up with the device",
-    texts=WAITING,
+    texts={**WAITING, ("fail", None): (_HOST, ("{pattern}",))},
     causes={
-        "latency": "launches on their way",
-        "launch_call": "the launching code",
-        "python": "Python between launches",
+        "launch": "launching",
+        "host_ops": "ops that run on the host",
         "slow_host": "each launch call takes the host long",
         "small_work": "kernels are shorter than two launches",
-        "drained_queue": "waiting for results empties the queue",
     },
 )
 
 
+#: A smaller share of the host's ops is not worth a word.
+_WORTH_TELLING: Final = 0.5
+
+
+def _told(percent: float | None) -> float | None:
+    return percent if percent is not None and percent >= _WORTH_TELLING else None
+
+
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the idle time inside steps that ends with a late launch."""
+    """Judge the time in which a device has nothing to do for want of launches."""
     if signals.of(device_signals).recorded == "host_only":
-        return _without(
-            "not_applicable",
-            Unavailable(
-                code="NO_DEVICE_PLANE",
-                reason="Every op ran on the host; there is no device to launch on.",
-                remedy="Nothing to do.",
-            ),
-        )
-    found = signals.of(launch_signals)
+        return _without("not_applicable", _NO_DEVICE)
+    found, launching = signals.of(account_signals), signals.of(launch_signals)
     if isinstance(found, Unavailable):
         return _without("cannot_tell", found)
-    if found.graph_percent >= _GRAPH_SHARE:
-        return _without("cannot_tell", _replayed(found))
-    series = busiest(found.series)
+    if isinstance(launching, Unavailable):
+        return _without("cannot_tell", launching)
+    shares = found.judged()
+    if "launch" in shares.missing:
+        return _without("cannot_tell", shares.missing["launch"])
+    if launching.graph_percent >= _GRAPH_SHARE:
+        return _without("cannot_tell", _replayed(launching))
+    parts = {"launch": ("launch",)}
+    if shares.host_ops_lead():
+        parts["host_ops"] = ("host_compute",)
     verdict = judge(
-        series,
+        shares.series(
+            parts,
+            unknown_from=thresholds.unexplained_warn.value,
+            clocks=True,
+            lost=True,
+        ),
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
         thresholds=thresholds,
     )
-    return _finding(signals, found, series, verdict, thresholds)
-
-
-def _finding(
-    signals: Signals,
-    found: LaunchSignals,
-    series: StepSeries,
-    verdict: Verdict,
-    thresholds: Thresholds,
-) -> Finding:
+    owners = tuple(owner for one in parts.values() for owner in one)
     failed = verdict.status == "fail"
-    stepped = series.step_source is not None
-    sub_causes = _sub_causes(found, thresholds)
-    effect = verdict.effect_ps / PS_PER_MS
-    return Finding(
+    because = _because(launching, thresholds)
+    return judged_finding(
+        verdict,
         id=_ID,
         title=_TITLE,
         stage=_STAGE,
-        status=verdict.status,
-        severity=verdict.severity,
-        note=verdict.note,
-        confidence=min(verdict.confidence, signals.of(record_grade)),
-        value=verdict.typical_percent,
-        share_percent=verdict.share_percent,
-        ms_per_step=effect if stepped else None,
+        grade=signals.of(record_grade),
         threshold=thresholds.launch_warn,
-        steps_hit=verdict.hit if stepped else None,
-        steps_clean=verdict.clean if stepped else None,
-        devices=_ranked(found, series),
-        causes=verdict.causes,
-        because=sub_causes,
-        facts=(*_facts(found), *verdict.facts(thresholds)),
-        evidence=found.evidence.get(series.label, ()) if failed else (),
-        inputs=("launches", "device_activity", "host_classes"),
-        unavailable=verdict.unavailable,
-        confirm=_CONFIRM if failed else None,
-        refute=_REFUTE if failed else None,
-        saving_ms=Saving(low=effect / 2, high=effect) if failed and stepped else None,
-        floors=("time the launching thread needs: not measured here",)
-        if failed
-        else (),
-        actions=_actions(sub_causes) if failed else (),
+        smallest=thresholds.smallest_effect,
+        stepped=shares.step_source is not None,
+        owners=owners,
+        place="any",
+        devices=found.ranked(*owners),
+        parts=shares.parts(*owners),
+        because=because,
+        facts=(
+            Fact(name="launching", value=shares.percent("launch"), unit="percent"),
+            Fact(
+                name="host_ops",
+                value=_told(shares.percent("host_compute"))
+                if len(owners) > 1
+                else None,
+                note="counted where they are most of the host's own work",
+                unit="percent",
+            ),
+            *_facts(launching),
+        ),
+        evidence=shares.evidence(*owners) if failed else (),
+        inputs=("account", "launches"),
+        confirm=_CONFIRM,
+        refute=_REFUTE,
+        floors=("time the launching thread needs: not measured here",),
+        actions=_actions(because) if failed else (),
     )
 
 
-def _sub_causes(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
+def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
     """Return why launches come late, as far as the numbers show it."""
     call = found.median_call_ps
-    drained = found.drained_percent
     tests = (
         ("slow_host", call is not None and call > thresholds.slow_launch_call.value),
         ("small_work", found.median_kernel_ps < 2 * found.latency_ps),
-        (
-            "drained_queue",
-            drained is not None and drained >= thresholds.drained_queue.value,
-        ),
     )
     return tuple(name for name, holds in tests if holds)
 
 
-def _actions(sub_causes: tuple[str, ...]) -> tuple[Action, ...]:
+def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
     return tuple(
         action
         for action in _ACTIONS
-        if action.cause == "any" or action.cause in sub_causes
+        if action.cause == "any" or action.cause in because
     )
 
 
@@ -202,16 +201,7 @@ def _facts(found: LaunchSignals) -> tuple[Fact, ...]:
             unit="us",
         ),
         Fact(name="kernels_per_step", value=found.kernels_per_step, unit="count"),
-        Fact(name="drained_queue", value=found.drained_percent, unit="percent"),
     )
-
-
-def _ranked(found: LaunchSignals, first: StepSeries) -> tuple[str, ...]:
-    others = sorted(
-        (one for one in found.series if one is not first),
-        key=lambda one: -statistics.median(one.effect_ps),
-    )
-    return (first.label, *(one.label for one in others))
 
 
 def _replayed(found: LaunchSignals) -> Unavailable:
@@ -222,6 +212,13 @@ def _replayed(found: LaunchSignals) -> Unavailable:
         remedy="Record once with graph replay switched off, or with the tracing of "
         "graph nodes on.",
     )
+
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Every op ran on the host; there is no device to launch on.",
+    remedy="Nothing to do.",
+)
 
 
 def _without(status: Status, why: Unavailable) -> Finding:
@@ -239,7 +236,7 @@ RULE: Final = Rule(
     stage=_STAGE,
     title=_TITLE,
     evaluate=evaluate,
-    reads=(device_signals, launch_signals, record_grade),
+    reads=(account_signals, device_signals, launch_signals, record_grade),
     words=_WORDS,
     pages=("overview_page", "kernel_stats"),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["JudgedRows", "StepBasis", "clean_rows", "excess_ps", "step_basis"]
+__all__ = ["JudgedRows", "StepBasis", "clean_rows", "step_basis"]
 
 #: Flags of windows that mark an untypical step.
-_UNTYPICAL = ("outlier", "cut")
+_UNTYPICAL = (*LEFT_OUT, "outlier", "cut")
 
 
 class StepBasis(NamedTuple):
@@ -55,19 +55,6 @@ def step_basis(profile: ProfileData, host: str) -> StepBasis:
     if isinstance(found, Unavailable):
         return StepBasis(None, 0.0)
     return StepBasis(found.source, found.confidence)
-
-
-def excess_ps(profile: ProfileData, host: str, *, steps: int) -> int:
-    """Return how much idle time per step may come from lost device records alone.
-
-    Each lost record counts as a long kernel.
-
-    Definition: docs/definitions/judging.md#doubt.
-    """
-    facts = profile.derived(host, launch_facts)
-    if isinstance(facts, Unavailable) or facts.long_kernel_ps is None:
-        return 0
-    return int(facts.lost * facts.long_kernel_ps // max(steps, 1))
 
 
 def clean_rows(

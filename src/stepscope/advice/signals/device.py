@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.account.owned_time import account
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
     reason: Unavailable | None = None
 
 
-@signal(breakdown)
+@signal(account)
 def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
     """Look at every host; a device that was recorded on one counts for the run."""
     reasons: list[Unavailable] = []
@@ -102,7 +102,10 @@ def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | Non
 
 
 def _sign(profile: ProfileData, host: str) -> str | None:
-    """Return what points at a device of which no work was recorded."""
+    """Return what points at a device of which no work was recorded, or understood."""
+    activity = profile.table(host, "device_activity")
+    if isinstance(activity, Unavailable) and activity.code == "UNKNOWN_DEVICE":
+        return "its work is not understood"
     devices = profile.table(host, "devices")
     if not isinstance(devices, Unavailable) and devices.height:
         return f"{devices['plane'][0]} is listed"
@@ -120,7 +123,7 @@ def _sign(profile: ProfileData, host: str) -> str | None:
 
 
 def _ran_on_host(profile: ProfileData, host: str) -> bool:
-    charged = profile.derived(host, breakdown)
+    charged = profile.derived(host, account)
     if isinstance(charged, Unavailable):
         return False
     return bool(charged.rows["host_compute_ps"].fill_null(0).sum())

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.advice.finding import Evidence, Fact
+from stepscope.advice.finding import CauseShare, Evidence, Fact
 from stepscope.advice.signals.clean_steps import clean_rows, step_basis
 from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.ranges import SHOWN, event_label
 from stepscope.advice.signals.signal import signal
+from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
+from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence, precision
-from stepscope.derive.device.tensor_cores import tensor_cores
-from stepscope.derive.step_time.breakdown import breakdown
+from stepscope.derive.device.tensor_cores import is_opaque_type, tensor_cores
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PrecisionSignals", "precision_signals"]
 
-#: Prefix of a library's convolution kernels in single precision; with `fp16` in the
-#: name they compute in 16 bit (docs/advice/amp_share.md).
-_SINGLE: Final = "scudnn"
-_NOT_SINGLE: Final = "fp16"
+
+#: Share of the time in 32 bit and TF32 below which an op is not named.
+_NOTABLE: Final = 0.01
 
 
 class _Kernels(Frozen, frozen=True):
@@ -50,11 +50,18 @@ class _Kernels(Frozen, frozen=True):
     known: NDArray[np.bool_]
     evidence: NDArray[np.uint8]
     eligible: NDArray[np.int8]
+    plain: NDArray[np.bool_]
 
     @property
     def wide(self) -> NDArray[np.bool_]:
         """Return which kernels are eligible and known not to be narrow."""
         found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
+        return found
+
+    @property
+    def undecided(self) -> NDArray[np.bool_]:
+        """Return which kernels may be eligible, and may not."""
+        found: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
         return found
 
     def shares(self) -> dict[str, int]:
@@ -67,7 +74,8 @@ class _Kernels(Frozen, frozen=True):
             "eligible_narrow_ps": eligible & self.narrow,
             "eligible_tf32_ps": eligible & self.tf32 & self.known,
             "eligible_unknown_ps": eligible & ~self.known,
-            "undecided_ps": self.eligible < 0,
+            "undecided_ps": self.undecided,
+            "undecided_narrow_ps": self.undecided & (self.narrow | ~self.known),
         }
         return {name: self.time(rows) for name, rows in chosen.items()}
 
@@ -90,18 +98,23 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         eligible_tf32_ps: Time of eligible kernels in TF32.
         eligible_unknown_ps: Time of eligible kernels of unknown element type.
         undecided_ps: Time of kernels of which it is unknown whether they are eligible.
-        wide_per_step_ps: Eligible 32-bit time per step on the busiest device; null
+        undecided_narrow_ps: The part of it that is not known to be wider than 16 bit.
+        wide_per_step_ps: Eligible time in 32 bit per step on the busiest device, TF32
+            apart; null without steps.
+        tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
             without steps.
         step_confidence: 0 to 1; 0 without steps.
-        step_ps: Median step on the busiest device; null without steps.
-        steps: Number of clean steps that `wide_per_step_ps` and `step_ps` rest on.
+        step_ps: Mean step on the busiest device; null without steps.
+        steps: Number of clean steps that these means rest on.
         kernels: Number of compute kernels.
         narrow_kernels: Number of compute kernels in 16 bit or narrower.
         evidence_percent: Kind of evidence → share of the eligible time whose element
             type it decided.
-        largest: Eligible 32-bit ops with their times in µs, largest first.
+        largest: Eligible 32-bit and TF32 ops with their times in µs, largest first.
+        causes: Eligible 32-bit and TF32 ops with most time, with their shares of the
+            step; empty without steps.
         devices: `host:device` of each device with compute kernels.
-        evidence: The longest eligible 32-bit kernels.
+        evidence: The longest eligible kernels in 32 bit or TF32.
     """
 
     compute_ps: int
@@ -111,7 +124,9 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     eligible_tf32_ps: int
     eligible_unknown_ps: int
     undecided_ps: int
+    undecided_narrow_ps: int
     wide_per_step_ps: int | None
+    tf32_per_step_ps: int | None
     step_confidence: float
     step_ps: int | None
     steps: int
@@ -119,11 +134,12 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     narrow_kernels: int
     evidence_percent: dict[str, float] = {}
     largest: tuple[Fact, ...] = ()
+    causes: tuple[CauseShare, ...] = ()
     devices: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 
 
-@signal(breakdown, tensor_cores)
+@signal(account, tensor_cores)
 def precision_signals(
     profile: ProfileData, thresholds: Thresholds
 ) -> PrecisionSignals | Unavailable:
@@ -142,18 +158,21 @@ def precision_signals(
     busiest = max(found, key=lambda one: int(one.dur_ps.sum()))
     device = int(np.bincount(busiest.device, weights=busiest.dur_ps).argmax())
     per_step = _per_step(profile, busiest, device, compile_percent)
+    largest = _largest(profile, busiest)
     shares = [one.shares() for one in found]
     totals = {name: sum(one[name] for one in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
-        wide_per_step_ps=None if per_step is None else per_step[0],
-        step_ps=None if per_step is None else per_step[1],
-        steps=0 if per_step is None else per_step[2],
+        wide_per_step_ps=None if per_step is None else per_step.wide_ps,
+        tf32_per_step_ps=None if per_step is None else per_step.tf32_ps,
+        step_ps=None if per_step is None else per_step.step_ps,
+        steps=0 if per_step is None else per_step.steps,
         step_confidence=step_basis(profile, busiest.host).confidence,
         kernels=sum(len(one.row) for one in found),
         narrow_kernels=sum(int(one.narrow.sum()) for one in found),
         evidence_percent=_evidence_shares(found, totals["eligible_ps"]),
-        largest=_largest(profile, busiest),
+        largest=largest,
+        causes=_causes(busiest, largest, per_step),
         devices=tuple(
             f"{one.host}:{number}" for one in found for number in np.unique(one.device)
         ),
@@ -175,11 +194,10 @@ def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
     if isinstance(cores, Unavailable):
         return cores
     row = np.flatnonzero(width.bits > 0)
-    name = types["name"].str.to_lowercase()
-    single = name.str.contains(_SINGLE, literal=True) & ~name.str.contains(
-        _NOT_SINGLE, literal=True
-    )
-    told = width.evidence[row] != PrecisionEvidence.DEFAULT
+    of_row = handles(activity, "type")[row]
+    plain = np.zeros(len(types), np.bool_)
+    for type_ in np.unique(of_row):
+        plain[type_] = is_plain_kernel(types["name"][int(type_)])
     return _Kernels(
         host=host,
         row=row,
@@ -188,18 +206,28 @@ def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
         device=handles(activity, "device")[row],
         narrow=width.bits[row] == 16,
         tf32=width.tf32[row],
-        known=told | single.to_numpy()[handles(activity, "type")[row]],
+        known=width.evidence[row] != PrecisionEvidence.DEFAULT,
         evidence=width.evidence[row],
         eligible=cores.eligible[row],
+        plain=plain[of_row],
     )
+
+
+class _PerStep(NamedTuple):
+    """Means over the clean steps of a device."""
+
+    wide_ps: int
+    tf32_ps: int
+    step_ps: int
+    steps: int
 
 
 def _per_step(
     profile: ProfileData, kernels: _Kernels, device: int, compile_percent: float
-) -> tuple[int, int, int] | None:
-    """Return eligible wide time per clean step, the median step and their number."""
+) -> _PerStep | None:
+    """Return eligible time in 32 bit and TF32 per clean step; None without steps."""
     step_windows = profile.derived(kernels.host, windows)
-    charged = profile.derived(kernels.host, breakdown)
+    charged = profile.derived(kernels.host, account)
     if isinstance(step_windows, Unavailable) or isinstance(charged, Unavailable):
         return None
     if not step_windows.has_steps:
@@ -209,21 +237,21 @@ def _per_step(
         step_windows,
         compile_percent=compile_percent,
     ).clean
+    if not len(rows):
+        return None
     starts, ends = (
         ints(step_windows.rows, "start_ps"),
         ints(step_windows.rows, "end_ps"),
     )
-    mine = kernels.wide & (kernels.device == device)
-    begun = kernels.start_ps[mine]
-    at = np.searchsorted(starts, begun, side="right") - 1
-    inside = (at >= 0) & (begun < ends[np.maximum(at, 0)])
-    times = np.zeros(len(starts), np.int64)
-    np.add.at(times, at[inside], kernels.dur_ps[mine][inside])
-    clean = rows["window"].to_numpy()
-    return (
-        int(np.median(times[clean])),
-        int(np.median(ints(rows, "window_ps"))),
-        len(clean),
+    at = np.searchsorted(starts, kernels.start_ps, side="right") - 1
+    inside = (at >= 0) & (kernels.start_ps < ends[np.maximum(at, 0)])
+    inside &= np.isin(at, rows["window"].to_numpy()) & (kernels.device == device)
+    mine = kernels.wide & inside
+    return _PerStep(
+        wide_ps=kernels.time(mine & ~kernels.tf32) // len(rows),
+        tf32_ps=kernels.time(mine & kernels.tf32) // len(rows),
+        step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
+        steps=len(rows),
     )
 
 
@@ -240,17 +268,60 @@ def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float
 
 
 def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
-    """Return the ops with most eligible time in 32 bit."""
+    """Return the ops with most eligible time in 32 bit or TF32."""
     named = profile.derived(kernels.host, activity_ops)
-    if isinstance(named, Unavailable):
+    types = profile.table(kernels.host, "event_types")
+    activity = profile.table(kernels.host, "device_activity")
+    if (
+        isinstance(named, Unavailable)
+        or isinstance(types, Unavailable)
+        or isinstance(activity, Unavailable)
+    ):
         return ()
-    wide = kernels.wide
-    time = pl.DataFrame({"op": named.op[kernels.row[wide]], "ps": kernels.dur_ps[wide]})
-    top = time.group_by("op").sum().sort("ps", "op", descending=[True, False])
-    names = named.ops["name"]
+    row = kernels.row[kernels.wide]
+    # An op that encloses others, or none, says less than the kernel.
+    silent = [
+        evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
+        for evidence, op_type, name in named.ops.select(
+            "evidence", "type", "name"
+        ).iter_rows()
+    ]
+    op, type_ = named.op[row], handles(activity, "type")[row]
+    kernel = {one: plain_name(types["name"][one]) for one in np.unique(type_).tolist()}
+    time = pl.DataFrame(
+        {
+            "op": named.ops["name"][op],
+            "kernel": pl.Series(
+                [kernel[one] for one in type_.tolist()], dtype=pl.String
+            ),
+            "silent": pl.Series(silent, dtype=pl.Boolean)[op],
+            "ps": kernels.dur_ps[kernels.wide],
+        }
+    ).select(
+        pl.when("silent").then("kernel").otherwise("op").alias("name"), pl.col("ps")
+    )
+    top = time.group_by("name").sum().sort("ps", "name", descending=[True, False])
     return tuple(
-        Fact(name="largest_op", value=ps / PS_PER_US, unit="us", note=names[op])
-        for op, ps in top.head(SHOWN).iter_rows()
+        Fact(name="largest_op", value=ps / PS_PER_US, unit="us", note=name)
+        for name, ps in top.head(SHOWN).iter_rows()
+    )
+
+
+def _causes(
+    kernels: _Kernels, largest: tuple[Fact, ...], per_step: _PerStep | None
+) -> tuple[CauseShare, ...]:
+    """Return the shares of the step that the largest ops take."""
+    whole = kernels.time(kernels.wide)
+    if per_step is None or not whole or not per_step.step_ps:
+        return ()
+    percent = 100 * (per_step.wide_ps + per_step.tf32_ps) / per_step.step_ps
+    shares = [
+        (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in largest
+    ]
+    return tuple(
+        CauseShare(cause=name, share_percent=percent * share)
+        for name, share in shares
+        if share >= _NOTABLE
     )
 
 

@@ -40,5 +40,7 @@ def overview_page(
     if not isinstance(counted, Unavailable):
         placement, eager = counted
         placed = placed._replace(placement=placement, eager=eager)
-    page = page_of(measured, options, times=compat_summary(steps), placed=placed)
+    page = page_of(
+        measured, options, times=compat_summary(steps), account=(), placed=placed
+    )
     return msgspec.structs.replace(page, compat=PRODUCER)

@@ -13,7 +13,7 @@ from stepscope.analysis.steps.summary import (
     StepTimes,
     bottleneck_of,
 )
-from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -60,7 +60,9 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     summary = StepSummary(
         step_count=len(steps),
         row_count=len(steps),
+        left_out={},
         step_time_ms=times,
+        host_period_ms=None,
         batch_time_ms=None,
         device_step_time_ms=times,
         breakdown_ms={
@@ -84,6 +86,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         NOT_IN_COMPAT.for_field(field)
         for field in (
             "breakdown_detail_ms",
+            "host_period_ms",
             "overlapped_ms",
             "any_device",
             "op_placement.host_self_time_percent",

@@ -30,6 +30,7 @@ __all__ = ["call_rows"]
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNEL: Final = _KINDS.index("kernel")
 _COLLECTIVE: Final = _KINDS.index("collective")
+_WAIT: Final = _KINDS.index("transfer_wait")
 _ON_DEVICE: Final = (
     *("device_ps", "waiting_ps", "kernels", "collectives", "copies", "copy_bytes"),
     "devices",
@@ -117,7 +118,7 @@ def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
     device = handles(activity, "device")[work.activity]
     spent = np.zeros(count, np.int64)
     np.add.at(spent, work.call, dur_ps)
-    is_copy = ~np.isin(kind, (_KERNEL, _COLLECTIVE))
+    is_copy = ~np.isin(kind, (_KERNEL, _COLLECTIVE, _WAIT))
     counts = {
         "kernels": kind == _KERNEL,
         "collectives": kind == _COLLECTIVE,

@@ -13,8 +13,9 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
-from stepscope.remedies import NEWER_DEVICE_TRACER, RECORD_LAUNCHES
+from stepscope.remedies import OTHER_DEVICE_TRACER
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.tracer_remedies import RECORD_LAUNCHES
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -78,7 +79,7 @@ _NO_FILL: Final = Unavailable(
     reason="the launch shapes of kernels, the unit of their grids or the "
     "multiprocessors of the device are not known, so nobody can say whether they fill "
     "it.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",

@@ -51,7 +51,8 @@ OP_ROWS: Final = TableSchema(
             pl.String(),
             "",
             NEVER,
-            "Name of the op; (no annotation) for device work that nothing names.",
+            "Name of the op: the framework's path, else the instruction of a compiled "
+            "program; (no annotation) for device work that nothing names.",
         ),
         Column(
             "occurrences",
@@ -199,11 +200,12 @@ OP_ROWS: Final = TableSchema(
         ),
         TENSOR_CORES[0],
         Column(
-            "framework_op",
-            pl.String(),
+            "instructions",
+            pl.List(pl.String()),
             "",
-            "of no compiled program",
-            "The framework's op that the device op's instruction came from.",
+            NEVER,
+            "Instructions of the compiled program that do the op's work; empty of an "
+            "op of no such program.",
         ),
         Column(
             "source", pl.String(), "", "not recorded", "Line of the program: file:line."
@@ -285,7 +287,12 @@ COPY_ROWS: Final = TableSchema(
     (
         RANK,
         Column(
-            "kind", pl.String(), "", NEVER, "h2d, d2h, p2p_copy, local_copy or memset."
+            "kind",
+            pl.String(),
+            "",
+            NEVER,
+            "h2d, d2h, p2p_copy, local_copy, memset or transfer_wait (the device waits "
+            "for a transfer that began earlier).",
         ),
         Column(
             "name", pl.String(), "", NEVER, "Name of the copy or memset, as recorded."
@@ -476,6 +483,21 @@ SHAPE_ROWS: Final = TableSchema(
             "us",
             "no device was looked at",
             "Time of the calls on devices, added up.",
+        ),
+        Column(
+            "measured_flop_rate",
+            pl.Float64(),
+            "GFLOP/s",
+            _NO_WORK,
+            "Operations over the time on the devices, or on the hosts where these do "
+            "the work.",
+        ),
+        Column(
+            "measured_memory_bw",
+            pl.Float64(),
+            "GiB/s",
+            _NO_WORK,
+            "Bytes of all operands and results, each once a call, over that time.",
         ),
     ),
 )

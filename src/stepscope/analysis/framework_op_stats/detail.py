@@ -30,6 +30,7 @@ from stepscope.analysis.framework_op_stats.tables import (
     launch_rows,
 )
 from stepscope.analysis.framework_op_stats.work import OpWork, op_work
+from stepscope.analysis.ops.rates import NO_COSTS
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.derive.columns.arrays import handles, ints
@@ -37,8 +38,9 @@ from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
-from stepscope.remedies import NEWER_DEVICE_TRACER
+from stepscope.remedies import OTHER_DEVICE_TRACER
 from stepscope.trace.devices import DEVICES
+from stepscope.tracer_remedies import RECORD_OP_CALLS
 from stepscope.unavailable import Missing, Unavailable, present
 
 if TYPE_CHECKING:
@@ -59,17 +61,17 @@ _NO_SHAPES: Final = Unavailable(
 _NO_HOST_EVENT: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No event on a host thread is a call of the op.",
-    remedy="Record with host tracer level 2, outside of compiled programs.",
+    remedy=RECORD_OP_CALLS,
 )
 _NO_BYTES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the sizes of these copies were not recorded.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _NO_LAUNCH_SHAPE: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail, or the device is not known.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _LAUNCH_SHAPE: Final = (
     *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
@@ -312,6 +314,7 @@ def _missing(
     found += missing_columns(detail.calls, reasons, prefix="calls.")
     if detail.shapes is not None:
         sides = {"host_us": no_event, "device_us": no_device}
+        sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
         found += missing_columns(detail.shapes, sides, prefix="shapes.")
     if detail.kernels is not None:
         why_of = dict.fromkeys(_LAUNCH_SHAPE, _NO_LAUNCH_SHAPE)

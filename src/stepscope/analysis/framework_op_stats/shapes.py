@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.framework_op_stats.call_costs import call_costs
 from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
 from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
-from stepscope.units import PS_PER_US
+from stepscope.units import GIB, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,9 +131,9 @@ def shape_rows(
         shapes: Their shapes, as `call_shapes` returns.
     """
     frames = [
-        work.calls.select("op", "host_ps").with_columns(
-            shape, device_ps=_device_ps(profile, work)
-        )
+        work.calls.select("op", "host_ps")
+        .with_columns(shape, device_ps=_device_ps(profile, work))
+        .with_columns(_worked_ps(work), *call_costs(profile, work))
         for work, shape in zip(works, shapes, strict=True)
     ]
     known = pl.concat(frames).filter(pl.col("shape").is_not_null())
@@ -146,6 +147,8 @@ def shape_rows(
                 .alias(f"{side}_us")
                 for side in ("host", "device")
             ),
+            _rate("flops", 1e9).alias("measured_flop_rate"),
+            _rate("accessed_bytes", GIB).alias("measured_memory_bw"),
         )
         .sort(
             *("device_us", "host_us", "op", "shape"),
@@ -155,6 +158,20 @@ def shape_rows(
         .with_row_index("rank", offset=1)
         .select(pl.col(name).cast(dtype) for name, dtype in SHAPE_ROWS.dtypes().items())
     )
+
+
+def _worked_ps(work: OpWork) -> pl.Expr:
+    """Return the time of the side that did the work of each call."""
+    side = "host_ps" if "device_activity" in work.absent else "device_ps"
+    return pl.col(side).alias("worked_ps")
+
+
+def _rate(what: str, unit: float) -> pl.Expr:
+    """Return units per second; null unless the work of every call is known."""
+    known = (pl.col(what).null_count() == 0) & (pl.col("worked_ps").null_count() == 0)
+    spent = pl.col("worked_ps").sum()
+    rate = pl.col(what).sum() * (PS_PER_S / unit) / spent
+    return pl.when(known & (spent > 0)).then(rate)
 
 
 def _device_ps(profile: ProfileData, work: OpWork) -> pl.Series:

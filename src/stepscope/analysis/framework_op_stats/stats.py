@@ -34,6 +34,7 @@ from stepscope.analysis.results.null_columns import missing_columns, other_slice
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.remedies import COUNT_MATRIX_INSTRUCTIONS
 from stepscope.thresholds import THRESHOLDS
+from stepscope.tracer_remedies import RECORD_OP_MODES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -55,7 +56,7 @@ _IDLE: Final = "IDLE"
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no execution shows whether it ran eagerly or as part of a function.",
-    remedy="Record with host tracer level 2.",
+    remedy=RECORD_OP_MODES,
 )
 _NO_PROGRAM: Final = Unavailable(
     code="NO_HLO",
@@ -158,7 +159,7 @@ def _rows(
         "activities",
         _small(side.step_count, latency_ps).alias("small_op"),
         "tensor_core_eligible",
-        "framework_op",
+        "instructions",
         (
             pl.col("source_file")
             + pl.concat_str(
@@ -233,7 +234,7 @@ def _missing(
     profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
 ) -> list[Missing]:
     reasons = {**why_no_rates(rows), "eager": _NO_EAGER}
-    reasons |= dict.fromkeys(("source", "module", "framework_op"), _NO_PROGRAM)
+    reasons |= dict.fromkeys(("source", "module"), _NO_PROGRAM)
     no_device = next(iter(device.absent.values()), _NO_UNITS)
     no_steps = without_steps(profile)
     reasons["per_step_us"] = no_steps

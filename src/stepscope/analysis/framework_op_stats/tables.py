@@ -91,10 +91,10 @@ def kernel_rows(
 def _class_sums(
     profile: ProfileData, work: OpWork, code: NDArray[np.int32], count: int
 ) -> pl.DataFrame:
-    """Add up by class the activities of the calls that took any time."""
+    """Add up by class the activities of the calls."""
     activity = present(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
-    sums = totals_by(code[work.activity], dur_ps, count=count, where=dur_ps > 0)
+    sums = totals_by(code[work.activity], dur_ps, count=count)
     rows = np.flatnonzero(sums.count).astype(np.int32)
     return pl.DataFrame(
         {

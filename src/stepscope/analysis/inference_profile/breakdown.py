@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.derive.inference.request_waits import REQUEST_BUCKETS
-from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def bucket_columns(
 ) -> pl.DataFrame:
     """Make a column per bucket that can be shown, named after it; they add up exactly.
 
-    What only some requests know counts as unattributed.
+    What only some requests know counts as unexplained.
 
     Args:
         rows: `dur_ps` and the columns of the buckets.

@@ -249,10 +249,10 @@ def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why input could be looked at on no host; None where it could."""
     reasons = []
     for host in hosts:
-        missing = host.breakdown.missing
-        if "host_wait" not in missing or "h2d" not in missing:
+        missing = host.account.missing
+        if "input" not in missing or "copy_in" not in missing:
             return None
-        reasons.append(missing["host_wait"])
+        reasons.append(missing["input"])
     return next(iter(reasons), None)
 
 

@@ -122,7 +122,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     shares = {
         host.host: share_of_rows(
             measured_rows(host.rows, excluded_flags),
-            host.breakdown.missing,
+            host.account.missing,
             unasked=None if _asks(run, host.host, waits[host.host]) else _UNASKED,
         )
         for host in hosts
@@ -174,7 +174,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
     """Return where the host's step threads wait for input; None where unknown."""
     classes = run.derived(host.host, host_classes)
-    if isinstance(classes, Unavailable) or "host_wait" in host.breakdown.missing:
+    if isinstance(classes, Unavailable) or "input" in host.account.missing:
         return None
     waits: Spans = classes.input_wait
     return waits
@@ -302,7 +302,7 @@ def _of_columns(
         "input_percent": no_input,
         "input_wait_percent": no_wait,
         "input_transfer_percent": no_transfer,
-        "device": reasons_of(hosts).get("device_compute_32", _UNSAID),
+        "device": reasons_of(hosts).get("compute_32", _UNSAID),
     }
     return [*found, *missing_columns(devices, reasons, prefix="devices.")]
 

@@ -175,17 +175,19 @@ def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataF
 
     The sum is at least the part that is known, if that is not zero.
     """
-    wait = pl.col("host_wait_ps")
+    wait = pl.col("input_ps")
     if not wait_known:
         wait = pl.when(wait > 0).then(wait)
-    no_transfers = host.breakdown.missing.get("h2d")
+    no_transfers = host.account.missing.get("copy_in")
     no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
-    whole = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("h2d_ps")
-    some = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "h2d_ps")]
+    whole = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
+    some = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")]
     return (
-        rows.select("window", "device", "window_ps", "h2d_ps", wait.alias("wait_ps"))
+        rows.select(
+            "window", "device", "window_ps", "copy_in_ps", wait.alias("wait_ps")
+        )
         .with_columns(input_ps=pl.coalesce(whole, *some))
-        .rename({"h2d_ps": "transfer_ps"})
+        .rename({"copy_in_ps": "transfer_ps"})
     )
 
 
@@ -251,13 +253,13 @@ def consumer_wait(
     lengths: list[NDArray[np.int64]] = []
     for host, waits in hosts:
         counted = measured_rows(host.rows, excluded_flags)
-        means = counted.group_by("window").agg(pl.col("host_wait_ps").mean())
+        means = counted.group_by("window").agg(pl.col("input_ps").mean())
         at = means["window"].sort().to_numpy()
         starts = ints(host.windows.rows, "start_ps")[at]
         ends = ints(host.windows.rows, "end_ps")[at]
         inside = waits & Spans.from_events(starts, ends - starts)
         total += inside.length_ps
-        exposed += round(means["host_wait_ps"].sum())
+        exposed += round(means["input_ps"].sum())
         lengths.append(inside.end_ps - inside.start_ps)
         windows += len(at)
     if not windows:

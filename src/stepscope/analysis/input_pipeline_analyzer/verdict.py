@@ -41,7 +41,7 @@ _NOT_SEEN: Final = Unavailable(
     remedy="Look at one host at a time (option host).",
 )
 #: Time that may hold the making of batches where no request for one was recorded.
-_UNTOLD: Final = ("between_steps_ps", "python_ps", "unattributed_ps")
+_UNTOLD: Final = ("between_ps", "unexplained_ps")
 
 
 def verdict_of(
@@ -162,13 +162,13 @@ def share_of_rows(
     """Add up what is known about input in some rows (host, device, step).
 
     Args:
-        rows: Rows with the columns of the buckets.
+        rows: Rows with the columns of the owners.
         missing: Bucket → why it could not be looked at.
         unasked: Why no request for a batch was recorded; None where one was.
     """
     window_ps = int(rows["window_ps"].sum())
-    waits, copies = rows["host_wait_ps"], rows["h2d_ps"]
-    no_wait = missing.get("host_wait", _NOT_SEEN) if waits.null_count() else None
+    waits, copies = rows["input_ps"], rows["copy_in_ps"]
+    no_wait = missing.get("input", _NOT_SEEN) if waits.null_count() else None
     wait_ps = None if waits.null_count() else int(waits.sum())
     untold = int(rows.select(pl.sum_horizontal(_UNTOLD).sum()).item() or 0)
     doubt = 0
@@ -176,7 +176,7 @@ def share_of_rows(
         no_wait, wait_ps = unasked, None
     if no_wait is not None:
         doubt = untold
-    no_transfer = missing.get("h2d", _NOT_SEEN) if copies.null_count() else None
+    no_transfer = missing.get("copy_in", _NOT_SEEN) if copies.null_count() else None
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:

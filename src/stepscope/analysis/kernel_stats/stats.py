@@ -31,13 +31,15 @@ from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import (
     ALLOW_DEVICE_TRACER,
     COUNT_MATRIX_INSTRUCTIONS,
-    NEWER_DEVICE_TRACER,
+    OTHER_DEVICE_TRACER,
 )
 from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
 
@@ -101,9 +103,9 @@ KERNEL_ROWS: Final = TableSchema(
             pl.String(),
             "",
             "a collective or a copy",
-            "Source of the precision: hlo (element types of the instruction), shape"
-            " (recorded operand shapes), name (of the kernel) or default (none of "
-            "them: 32).",
+            "Source of the precision: name (of the kernel), hlo (element types of the "
+            "instruction), shape (recorded operand shapes) or default (none of them: "
+            "32).",
         ),
         _PERCENT,
         Column(
@@ -135,6 +137,32 @@ PAIR_ROWS: Final = TableSchema(
         *TENSOR_CORES,
         *KERNEL_TIMES,
         _PERCENT,
+        Column(
+            "launch_shapes",
+            pl.List(pl.String()),
+            "",
+            NEVER,
+            "Grids and blocks of the kernel, as far as they are known.",
+        ),
+    ),
+)
+NAME_ROWS: Final = TableSchema(
+    "by_kernel",
+    "a kernel, whatever its op and launch shape",
+    "by total time",
+    (
+        RANK,
+        KERNEL_NAME,
+        *TENSOR_CORES,
+        *KERNEL_TIMES,
+        _PERCENT,
+        Column(
+            "ops",
+            pl.List(pl.String()),
+            "",
+            NEVER,
+            "Ops that the kernel ran for, as far as they are known.",
+        ),
         Column(
             "launch_shapes",
             pl.List(pl.String()),
@@ -177,13 +205,13 @@ _ORDER: Final = (
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _NO_OCCUPANCY: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="occupancy was not recorded, and registers, shared memory, block or the "
     "limits of the device are not known.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _REASONS: Final[dict[str, Unavailable]] = {
     "registers": _NO_DETAILS,
@@ -198,7 +226,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
         code="NO_KERNEL_DETAILS",
         reason="registers, shared memory, block or the limits of the device are not "
         "known.",
-        remedy=NEWER_DEVICE_TRACER,
+        remedy=OTHER_DEVICE_TRACER,
     ),
     "tensor_core_eligible": Unavailable(
         code="NOT_RECORDED",
@@ -221,18 +249,23 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         rows: One row per kernel, op and launch shape, by total time.
             Percentages are of the time of all kernels, shown or not.
         by_pair: One row per kernel and op, with the launch shapes as a list.
+        by_kernel: One row per kernel, over all its ops and launch shapes.
         pie: The kernels with the highest total time and `other`.
         kernel_count: Kernels that ran, shown or not.
         kernel_time_us: Their durations added up.
+        time_us_by_precision: Width of the computation (16, 32, tf32 or 64) → time of
+            the kernels, shown or not; collectives and copies have none.
         missing: Columns and hosts that could not be looked at.
         inputs: Host → kernels, devices and launch shapes that were read.
     """
 
     rows: Annotated[pl.DataFrame, KERNEL_ROWS]
     by_pair: Annotated[pl.DataFrame, PAIR_ROWS]
+    by_kernel: Annotated[pl.DataFrame, NAME_ROWS]
     pie: Annotated[pl.DataFrame, PIE_ROWS]
     kernel_count: int
     kernel_time_us: float
+    time_us_by_precision: dict[str, float]
     missing: tuple[Missing, ...]
     inputs: dict[str, dict[str, int]]
 
@@ -268,10 +301,12 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     return KernelStatsResult(
         rows=rows,
-        by_pair=_pairs(chosen, whole=whole),
+        by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
+        by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
         pie=_pie(everything),
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
+        time_us_by_precision=_by_precision(everything),
         missing=tuple(missing),
         inputs={host: _inputs(of_host) for host, of_host in found.items()},
     )
@@ -373,8 +408,10 @@ def _times(whole: int) -> list[pl.Expr]:
     ]
 
 
-def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
-    """Return one row per kernel and op, whatever the launch shape."""
+def _united(
+    merged: pl.DataFrame, schema: TableSchema, key: Sequence[str], *, whole: int
+) -> pl.DataFrame:
+    """Return one row per kernel, or kernel and op, whatever the launch shape."""
     shape = pl.concat_str(
         [
             pl.lit("grid "),
@@ -383,23 +420,30 @@ def _pairs(merged: pl.DataFrame, *, whole: int) -> pl.DataFrame:
             launch_dimensions("block"),
         ]
     )
-    pairs = merged.group_by("kernel_name", "op_name").agg(
+    op = pl.col("op_name")
+    united = merged.group_by(key).agg(
         pl.col("count").sum(),
         pl.col("total_ps").sum(),
         pl.col("min_ps").min(),
         pl.col("max_ps").max(),
         pl.col("tensor_core_eligible").any(ignore_nulls=False),
         pl.col("uses_tensor_core").any(ignore_nulls=False),
+        op.filter(op != "").unique().sort().alias("ops"),
         shape.drop_nulls().unique().sort().alias("launch_shapes"),
     )
     return (
-        pairs.sort(
-            *("total_ps", "kernel_name", "op_name"), descending=[True, False, False]
-        )
+        united.sort("total_ps", *key, descending=[True, *[False] * len(key)])
         .with_row_index("rank", offset=1)
         .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
-        .select(*PAIR_ROWS.dtypes())
+        .select(*schema.dtypes())
     )
+
+
+def _by_precision(everything: pl.DataFrame) -> dict[str, float]:
+    """Return the time of each width that occurs, in µs."""
+    computes = everything.filter(pl.col("precision").is_not_null())
+    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
+    return {width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()}
 
 
 def _pie(everything: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,22 +14,41 @@ from stepscope.analysis.results.patterns import whole
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.analysis.model_views.tree import Tree
+    from stepscope.trace.schema import TableSchema
 
-__all__ = ["view_rows"]
+__all__ = ["Listed", "listed", "selected", "view_rows"]
 
 _ALWAYS: Final = ("id", "parent", "depth", "name")
 #: Orders in which the least comes first.
 _ASCENDING: Final = frozenset({"name", "depth"})
 
 
+class Listed(NamedTuple):
+    """The nodes to show, depth first.
+
+    Attributes:
+        tree: All nodes, with totals as the settings ask.
+        order: The shown nodes.
+        parent: By shown node: its row's parent, a place in `order`; None for a root.
+        depth: By shown node: 1 is a root.
+    """
+
+    tree: Tree
+    order: NDArray[np.int64]
+    parent: list[int | None]
+    depth: NDArray[np.int64]
+
+
 def view_rows(
     tree: Tree, settings: Settings, *, host: bool, device: bool
 ) -> pl.DataFrame:
-    """List the nodes to show, depth first, columns `VIEW_ROWS` as far as selected.
+    """List the nodes to show, columns `VIEW_ROWS` as far as selected.
 
     Args:
         tree: All nodes.
@@ -37,6 +56,13 @@ def view_rows(
         host: Host time was recorded.
         device: Device time was recorded.
     """
+    shown = listed(tree, settings)
+    frame = _frame(shown.tree, shown.order, host=host, device=device)
+    return selected(frame, shown, VIEW_ROWS, settings.select, SELECTABLE)
+
+
+def listed(tree: Tree, settings: Settings) -> Listed:
+    """Choose the nodes to show, and order them."""
     roots, depth = _started(tree, settings)
     if settings.account_displayed_op_only:
         # What is only too deep to be shown counts with the node above it.
@@ -44,18 +70,40 @@ def view_rows(
         tree = tree._replace(total=summed(tree.parent, own))
     # Thresholds are about what is displayed, then.
     shown = _wanted(tree, settings, depth) & (depth <= settings.max_depth)
-    order, above = _listed(tree, roots, shown, settings)
-    frame = _frame(tree, order, host=host, device=device)
+    order, above = _ordered(tree, roots, shown, settings)
     number = {node: row for row, node in enumerate(order)}
-    frame = frame.with_columns(
-        pl.Series("parent", [number.get(above[node]) for node in order], pl.Int64),
-        pl.Series("depth", depth[order], pl.Int64),
+    rows = np.array(order, np.int64)
+    parent = [number.get(above[node]) for node in order]
+    return Listed(tree, rows, parent, depth[rows])
+
+
+def selected(
+    frame: pl.DataFrame,
+    shown: Listed,
+    schema: TableSchema,
+    select: Sequence[str],
+    selectable: Mapping[str, Sequence[str]],
+) -> pl.DataFrame:
+    """Return the columns of a schema that always stand, or belong to a selected group.
+
+    Args:
+        frame: The columns of the shown nodes but their places in the tree.
+        shown: The nodes.
+        schema: All columns.
+        select: Names of the groups that were selected.
+        selectable: Group → its columns.
+    """
+    whole = frame.with_columns(
+        pl.Series("id", np.arange(len(shown.order))),
+        pl.Series("parent", shown.parent, pl.Int64),
+        pl.Series("depth", shown.depth, pl.Int64),
+        pl.Series("name", [shown.tree.name[node] for node in shown.order], pl.String),
     )
-    selected = {column for name in settings.select for column in SELECTABLE[name]}
-    return frame.select(
+    wanted = {column for name in select for column in selectable.get(name, ())}
+    return whole.select(
         pl.col(name).cast(dtype)
-        for name, dtype in VIEW_ROWS.dtypes().items()
-        if name in _ALWAYS or name in selected
+        for name, dtype in schema.dtypes().items()
+        if name in _ALWAYS or name in wanted
     )
 
 
@@ -107,7 +155,7 @@ def _named(tree: Tree, patterns: tuple[str, ...]) -> NDArray[np.bool_]:
     return whole(pl.Series(tree.name, dtype=pl.String), patterns)
 
 
-def _listed(
+def _ordered(
     tree: Tree, roots: list[int], shown: NDArray[np.bool_], settings: Settings
 ) -> tuple[list[int], dict[int, int]]:
     """List shown nodes depth first, and the nearest shown node above each of them."""
@@ -171,9 +219,10 @@ def _keys(tree: Tree, settings: Settings) -> list[tuple[float, str]]:
     ]
 
 
-def _frame(tree: Tree, order: list[int], *, host: bool, device: bool) -> pl.DataFrame:
-    """Return the columns of the nodes in order; what was not recorded is null."""
-    at = np.array(order, np.int64)
+def _frame(
+    tree: Tree, at: NDArray[np.int64], *, host: bool, device: bool
+) -> pl.DataFrame:
+    """Return the costs of the nodes in order; what was not recorded is null."""
     names = [
         *((f"own_{name}", tree.own[at, place]) for place, name in enumerate(METRICS)),
         *((f"all_{name}", tree.total[at, place]) for place, name in enumerate(METRICS)),
@@ -181,9 +230,7 @@ def _frame(tree: Tree, order: list[int], *, host: bool, device: bool) -> pl.Data
     whole = int(tree.spent_ps(total=False).sum())
     frame = pl.DataFrame(
         {
-            "id": np.arange(len(order)),
-            "name": pl.Series([tree.name[node] for node in order], dtype=pl.String),
-            "type": pl.Series([tree.type[node] for node in order], dtype=pl.String),
+            "type": pl.Series([tree.type[node] for node in at], dtype=pl.String),
             **{name: pl.Series(values, dtype=pl.Int64) for name, values in names},
         }
     )
@@ -198,8 +245,6 @@ def _frame(tree: Tree, order: list[int], *, host: bool, device: bool) -> pl.Data
 
     spent = pl.col("all_host_ps") + pl.col("all_device_ps")
     return frame.select(
-        "id",
-        "name",
         "type",
         pl.col("all_occurrences").alias("occurrences"),
         (spent / PS_PER_US).alias("total_us"),

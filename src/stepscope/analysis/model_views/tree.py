@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import Hung
 
-__all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Tree", "grown", "summed"]
+__all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Nodes", "Tree", "grown", "summed"]
 
 #: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges for which
 #: the metric after it is known: where it is 0, the metric is unknown.
@@ -44,6 +44,8 @@ class Tree(NamedTuple):
         type: By node: the type of its op, None for a scope and where there are several.
         own: int64 (nodes, METRICS); without what is beneath.
         total: int64 (nodes, METRICS); with it.
+        by_clock: Whether the host's time is that between two readings of a clock, to
+            which the time on devices is not added.
     """
 
     parent: list[int]
@@ -52,6 +54,7 @@ class Tree(NamedTuple):
     type: list[str | None]
     own: NDArray[np.int64]
     total: NDArray[np.int64]
+    by_clock: bool = False
 
     def value(self, metric: str, *, total: bool) -> NDArray[np.int64]:
         """Return one metric of all nodes."""
@@ -62,10 +65,12 @@ class Tree(NamedTuple):
 
     def spent_ps(self, *, total: bool) -> NDArray[np.int64]:
         """Return time of all nodes, on hosts and devices."""
+        if self.by_clock:
+            return self.value("host_ps", total=total)
         return self.value("host_ps", total=total) + self.value("device_ps", total=total)
 
 
-class _Nodes:
+class Nodes:
     """Nodes by parent and label, as they come."""
 
     def __init__(self, *, paths: bool) -> None:
@@ -99,7 +104,7 @@ def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tr
         view: Which tree.
         account_types: Only ops with such a type count.
     """
-    nodes = _Nodes(paths=view == "scope")
+    nodes = Nodes(paths=view == "scope")
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     for hung in hosts:
         place = _Placing(nodes, hung, view)
@@ -139,7 +144,7 @@ def summed(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
 class _Placing:
     """Finds the node of a charge; places become nodes when they are first needed."""
 
-    def __init__(self, nodes: _Nodes, hung: Hung, view: View) -> None:
+    def __init__(self, nodes: Nodes, hung: Hung, view: View) -> None:
         self._nodes = nodes
         self._view = view
         self._texts = hung.texts

@@ -1,25 +1,47 @@
-"""`model_views`: costs by name scope, by graph, by op and by line of the program."""
+"""`model_views`: costs by name scope, graph, op, line and named range of a program."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+import re
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.model_views.columns import VIEW_ROWS
+from stepscope.analysis.model_views.annotated import annotated
+from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
+from stepscope.analysis.model_views.annotation_detail import annotation_detail
+from stepscope.analysis.model_views.annotation_rows import (
+    annotation_missing,
+    annotation_rows,
+    unannotated_ps,
+)
+from stepscope.analysis.model_views.reasons import (
+    TOLD_BY,
+    missing_fields,
+    why_no_device,
+    why_no_host,
+    why_nothing,
+)
+from stepscope.analysis.model_views.result import (
+    AnnotationDetailResult,
+    ModelViewsResult,
+)
 from stepscope.analysis.model_views.rows import view_rows
-from stepscope.analysis.model_views.settings import Settings, settings_of
-from stepscope.analysis.model_views.tree import NO_SOURCE, grown
-from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
+from stepscope.analysis.model_views.settings import settings_of
+from stepscope.analysis.model_views.step_choice import (
+    some_steps,
+    step_numbers,
+    step_rows,
+)
+from stepscope.analysis.model_views.tree import grown
+from stepscope.analysis.ops.rows import NO_OPS, without_steps
+from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.model_views import Options
-from stepscope.derive.model.view_names import VIEWS
+from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.model.view_names import ANNOTATION, VIEWS
 from stepscope.derive.model.work import charges_of, model_charges, model_work
-from stepscope.derive.ops.database import host_ops
-from stepscope.derive.steps.chosen import steps
-from stepscope.errors import BadUsage
-from stepscope.remedies import RECORD_SHAPES
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -27,72 +49,37 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["ModelViewsResult", "Options", "analyse"]
-
-
-class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Four views of the same costs, over all selected hosts and devices.
-
-    Attributes:
-        view: Name of the view to show first.
-        scope: Costs by name scope, or by module of the model; columns as far as
-            selected, depth first. The roots' totals add up to all recorded time.
-        graph: Costs by op, each op beneath the op that called it.
-        op: Costs by op type.
-        code: Costs by line of the program.
-        total_us: Time of everything that was accounted, on hosts and devices.
-        flops_known_percent: Share of the total time taken by ops with known operations;
-            null where no time was recorded.
-        settings: The options as they were decided.
-        step: Number of the step that is shown; null for all of the recording, and where
-            several are asked for.
-        steps: Numbers of the steps that are shown, by host; null for all of the
-            recording.
-        missing: Columns that hold nulls, with the reasons.
-        inputs: Host → number of executions and device activities that were read.
-    """
-
-    view: str
-    scope: Annotated[pl.DataFrame, VIEW_ROWS]
-    graph: Annotated[pl.DataFrame, VIEW_ROWS]
-    op: Annotated[pl.DataFrame, VIEW_ROWS]
-    code: Annotated[pl.DataFrame, VIEW_ROWS]
-    total_us: float
-    flops_known_percent: float | None
-    settings: Settings
-    step: int | None
-    steps: dict[str, tuple[int, ...]] | None
-    missing: tuple[Missing, ...]
-    inputs: dict[str, dict[str, int]]
+__all__ = ["AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]
 
 
 def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavailable:
-    """Hang what ran into the four trees.
+    """Hang what ran into the trees.
 
     Definition: docs/tools/model_views.md#the-views.
+
+    Raises:
+        BadUsage: There is no such step or annotation as was asked for.
     """
     settings = settings_of(options)
-    works: dict[str, ModelWork] = {}
-    absent: list[Unavailable] = []
-    for name in profile.hosts:
-        work = profile.derived(name, model_work)
-        if isinstance(work, Unavailable):
-            absent.append(work)
-        elif not work.sees_host(None) and not work.sees_device(None):
-            absent.append(_why_nothing(profile, name))
-        else:
-            works[name] = work
-    if not works:
-        return absent[0] if absent else NO_OPS
-    steps = _step_rows(profile, works, options)
-    if isinstance(steps, Unavailable):
-        return steps
-    host = any(works[name].sees_host(rows) for name, rows in steps.items())
-    device = any(works[name].sees_device(rows) for name, rows in steps.items())
+    works, absent = _works(profile)
+    named = _with_annotations(profile)
+    if options.op is not None and not named:
+        return _no_annotation(profile)
+    if not works and not named:
+        return next(iter(absent.values()), NO_OPS)
+    seen = [name for name in profile.hosts if name in works or name in named]
+    chosen = step_rows(profile, seen, options)
+    if isinstance(chosen, Unavailable):
+        return chosen
+    everything = not some_steps(options)
+    ran = {name: rows for name, rows in chosen.items() if name in works}
+    host = any(works[name].sees_host(rows) for name, rows in ran.items())
+    device = any(works[name].sees_device(rows) for name, rows in ran.items())
+    nothing = None
     if not host and not device:
-        first = works[next(iter(steps))]
-        side = _why_no_device if first.sees_device(None) else _why_no_host
-        return side(first, everything=not _chosen(options))
+        nothing = _why_nothing_ran(profile, works, ran, everything=everything)
+        if not named:
+            return nothing
     frames: dict[View, pl.DataFrame] = {}
     spent = known = 0
     untold: dict[View, frozenset[str]] = {}
@@ -100,7 +87,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         present(profile.derived(name, model_charges))
         if rows is None and not settings.trainable_only
         else charges_of(works[name], rows, trainable_only=settings.trainable_only)
-        for name, rows in steps.items()
+        for name, rows in ran.items()
     ]
     for view in VIEWS:
         hung = [of_host[view] for of_host in charges]
@@ -108,238 +95,123 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         frames[view] = view_rows(tree, settings, host=host, device=device)
         untold[view] = frozenset(
             column
-            for column, metric in _TOLD_BY.items()
+            for column, metric in TOLD_BY.items()
             if not tree.value(f"has_{metric}", total=False).any()
         )
         spent = int(tree.spent_ps(total=False).sum())
         known = int(tree.value("known_ps", total=False).sum())
-    return ModelViewsResult(
-        view=options.view,
-        scope=frames["scope"],
-        graph=frames["graph"],
-        op=frames["op"],
-        code=frames["code"],
+    missing = missing_fields(
+        *(works, frames),
+        untold=untold,
+        spent=spent,
+        settings=settings,
+        everything=everything,
+    )
+    without = [absent[name].for_field(f"hosts.{name}") for name in absent]
+    if nothing is not None:
+        without += [nothing.for_field(view) for view in VIEWS]
+    views = ModelViewsResult(
+        view=ANNOTATION if nothing and options.view == VIEWS[0] else options.view,
+        **frames,
+        annotation=pl.DataFrame(schema=ANNOTATION_ROWS.dtypes()),
+        unannotated_device_us=None,
         total_us=spent / PS_PER_US,
         flops_known_percent=100.0 * known / spent if spent else None,
         settings=settings,
         step=options.step,
-        steps=_numbers(works, steps) if _chosen(options) else None,
-        missing=tuple(
-            _missing(
-                profile,
-                works,
-                frames,
-                untold=untold,
-                spent=spent,
-                settings=settings,
-                everything=not _chosen(options),
-            )
-        ),
+        steps=None if everything else step_numbers(profile, chosen),
+        missing=(*missing, *without),
         inputs={name: _inputs(work) for name, work in works.items()},
+    )
+    return _with_annotation(profile, views, chosen, options)
+
+
+def _works(
+    profile: ProfileData,
+) -> tuple[dict[str, ModelWork], dict[str, Unavailable]]:
+    """Return what ran on each host, and why nothing is known of the others."""
+    works: dict[str, ModelWork] = {}
+    absent: dict[str, Unavailable] = {}
+    for name in profile.hosts:
+        work = profile.derived(name, model_work)
+        if isinstance(work, Unavailable):
+            absent[name] = work
+        elif not work.sees_host(None) and not work.sees_device(None):
+            absent[name] = why_nothing(profile, name)
+        else:
+            works[name] = work
+    return works, absent
+
+
+def _why_nothing_ran(
+    profile: ProfileData,
+    works: dict[str, ModelWork],
+    ran: dict[str, tuple[int, ...] | None],
+    *,
+    everything: bool,
+) -> Unavailable:
+    """Return why neither a host nor a device shows what ran, in the steps chosen."""
+    if not ran:
+        return why_nothing(profile, profile.hosts[0])
+    first = works[next(iter(ran))]
+    side = why_no_device if first.sees_device(None) else why_no_host
+    return side(first, everything=everything)
+
+
+def _with_annotations(profile: ProfileData) -> frozenset[str]:
+    return frozenset(
+        name
+        for name in profile.hosts
+        if not isinstance(profile.derived(name, annotation_calls), Unavailable)
     )
 
 
-#: Column that may be unknown of a whole tree → the metric that decides it.
-_TOLD_BY: Final = {
-    "flops": "flops",
-    "self_flops": "flops",
-    "parameters": "parameters",
-    "allocated_bytes": "allocated_bytes",
-}
-_NO_SHAPES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="for these ops the sizes of the operands were not recorded, or no formula "
-    "is known.",
-    remedy=RECORD_SHAPES,
-)
-_NO_VARIABLES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="the sizes of the variables that these nodes read are not known: that "
-    "takes the modules of the model and the sizes of operands.",
-    remedy="Record modules and shapes with the profiler of the framework where it can "
-    "(`with_modules=True`, `record_shapes=True`).",
-)
-#: Type of the nodes of described variables.
-_OF_TABLE: Final = frozenset({("scope", "parameters"), ("op", "parameters")})
-_NOT_HERE: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="the model's description has no variable in these nodes, or not its sizes.",
-    remedy="Look at the scopes that the variables are named after, or at the type "
-    "`Variable`.",
-)
-_MAYBE_TRAINED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="of some variables it is not known whether they are trained; they are "
-    "counted.",
-    remedy="Look at what the optimizer of the program is given.",
-)
-_NO_BYTES: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="no recorded allocation names an op of these nodes.",
-    remedy="Record memory with the profiler of the framework where it can "
-    "(`profile_memory=True`).",
-)
-_NO_LINES: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="for what is listed under (no source line) neither a line of the "
-    "program nor the Python call around it was recorded.",
-    remedy="Record with the Python tracer on (`python_tracer_level=1`, "
-    "`with_stack=True`), or compile the step (`jit_compile=True`, `jax.jit`).",
-)
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="these nodes took no time, so there is nothing to take a share of.",
-    remedy="Nothing is wrong.",
-)
-
-
-def _why_nothing(profile: ProfileData, host: str) -> Unavailable:
-    """Return why nothing is known to have run on a host."""
-    why = profile.derived(host, host_ops)
+def _no_annotation(profile: ProfileData) -> Unavailable:
+    why = profile.derived(profile.hosts[0], annotation_calls)
     return why if isinstance(why, Unavailable) else NO_OPS
 
 
-def _why_no_device(work: ModelWork, *, everything: bool) -> Unavailable:
-    if isinstance(work.device_ops, Unavailable):
-        return work.device_ops
-    if not everything and isinstance(work.activity_steps, Unavailable):
-        return work.activity_steps
-    return NO_ACTIVITY
-
-
-def _why_no_host(work: ModelWork, *, everything: bool) -> Unavailable:
-    if isinstance(work.host, Unavailable):
-        return work.host
-    if not everything and isinstance(work.windows, Unavailable):
-        return work.windows
-    return NO_OPS
-
-
-def _chosen(options: Options) -> bool:
-    """Return whether only some steps are asked for."""
-    wanted = (options.step, options.step_name, options.last_steps)
-    return any(one is not None for one in wanted)
-
-
-def _step_rows(
-    profile: ProfileData, works: dict[str, ModelWork], options: Options
-) -> dict[str, tuple[int, ...] | None] | Unavailable:
-    """Return by host the rows of the steps asked for; None for everything.
-
-    Raises:
-        BadUsage: No host has such a step.
-    """
-    if not _chosen(options):
-        return dict.fromkeys(works)
-    if options.last_steps is not None and options.last_steps < 1:
-        raise BadUsage(f"last_steps={options.last_steps} is no number of steps")
-    marked = {name: _marked(profile, name) for name in works}
-    if not any(marked.values()):
-        why = profile.derived(next(iter(works)), steps)
-        return why if isinstance(why, Unavailable) else NO_OPS
-    found: dict[str, tuple[int, ...] | None] = {}
-    for name, numbered in marked.items():
-        rows = [
-            row
-            for row, (number, marker) in enumerate(numbered)
-            if options.step in {None, number} and options.step_name in {None, marker}
-        ]
-        if rows:
-            found[name] = tuple(rows[-(options.last_steps or len(rows)) :])
-    if found:
-        return found
-    raise BadUsage(_no_such_step(options, marked))
-
-
-def _no_such_step(
-    options: Options, marked: dict[str, list[tuple[int, str | None]]]
-) -> str:
-    every = [step for steps in marked.values() for step in steps]
-    if options.step_name is not None:
-        names = sorted({marker for _, marker in every if marker is not None})
-        listed = ", ".join(names) or "none; the steps were inferred"
-        return f"no step is marked {options.step_name!r}; marks: {listed}"
-    numbers = sorted(number for number, _ in every)
-    return f"there is no step {options.step}; there are {numbers[0]} to {numbers[-1]}"
-
-
-def _marked(profile: ProfileData, host: str) -> list[tuple[int, str | None]]:
-    """Number and marker of each step of a host."""
-    of_host = profile.derived(host, steps)
-    if isinstance(of_host, Unavailable):
-        return []
-    found: list[tuple[int, str | None]] = of_host.rows.select("step", "marker").rows()
-    return found
-
-
-def _numbers(
-    works: dict[str, ModelWork], steps: dict[str, tuple[int, ...] | None]
-) -> dict[str, tuple[int, ...]]:
-    """Return numbers of the steps that were chosen, by host."""
-    return {
-        name: tuple(works[name].step_numbers[row] for row in rows or ())
-        for name, rows in steps.items()
-    }
-
-
-def _missing(
+def _with_annotation(
     profile: ProfileData,
-    works: dict[str, ModelWork],
-    frames: dict[View, pl.DataFrame],
-    *,
-    untold: dict[View, frozenset[str]],
-    spent: int,
-    settings: Settings,
-    everything: bool,
-) -> list[Missing]:
-    """Explain each column with nulls, and each host that was left out."""
-    first = next(iter(works.values()))
-    allocations = first.allocations
-    reasons = {
-        "percent": _NO_TIME,
-        **dict.fromkeys(
-            ("host_us", "total_host_us"), _why_no_host(first, everything=everything)
-        ),
-        **dict.fromkeys(
-            ("device_us", "total_device_us"),
-            _why_no_device(first, everything=everything),
-        ),
-        **dict.fromkeys(("flops", "self_flops"), _NO_SHAPES),
-        "flops_known_percent": _NO_TIME,
-        "parameters": _NO_VARIABLES,
-        "allocated_bytes": allocations
-        if isinstance(allocations, Unavailable)
-        else _NO_BYTES,
+    views: ModelViewsResult,
+    chosen: dict[str, tuple[int, ...] | None],
+    options: Options,
+) -> ModelViewsResult:
+    """Add the named ranges, and one of them closely where it was asked for."""
+    looked = [annotated(profile, name, rows) for name, rows in chosen.items()]
+    hosts = [one for one in looked if not isinstance(one, Unavailable)]
+    if not hosts:
+        why = _no_annotation(profile)
+        without = [
+            why.for_field(name) for name in ("annotation", "unannotated_device_us")
+        ]
+        return msgspec.structs.replace(views, missing=(*views.missing, *without))
+    known = [name for one in hosts for name in one.found.names]
+    meant = select_ops(options.op, None, known, what="annotation")
+    settings = views.settings
+    if meant is not None and meant.op is not None:
+        only = (re.escape(meant.op),)
+        settings = msgspec.structs.replace(settings, start_name_regexes=only)
+    rows = annotation_rows(hosts, settings)
+    outside = unannotated_ps(hosts)
+    missing = (*views.missing, *annotation_missing(hosts, rows, without_steps(profile)))
+    views = msgspec.structs.replace(
+        views,
+        annotation=rows,
+        unannotated_device_us=None if outside is None else outside / PS_PER_US,
+        missing=missing,
+    )
+    if meant is None or meant.op is None:
+        return views
+    detail, of_detail = annotation_detail(
+        profile, hosts, meant.op, most_calls=options.most_calls
+    )
+    whole = {
+        **msgspec.structs.asdict(views),
+        "view": ANNOTATION,
+        "missing": (*missing, *of_detail),
     }
-    described = [
-        work.parameters
-        for work in works.values()
-        if not isinstance(work.parameters, Unavailable)
-    ]
-    found = [
-        (_NOT_HERE if described and (view, column) in _OF_TABLE else why).for_field(
-            f"{view}.{column}"
-        )
-        for view, frame in frames.items()
-        for column, why in reasons.items()
-        if column in frame.columns
-        # Where a threshold of what is not known leaves no node, there is no null.
-        and (frame[column].null_count() or column in untold[view])
-    ]
-    if settings.trainable_only and any(
-        table["trainable"].null_count() for table in described
-    ):
-        found.append(_MAYBE_TRAINED.for_field("scope.parameters[trainable]"))
-    if not spent:
-        found.append(_NO_TIME.for_field("flops_known_percent"))
-    if NO_SOURCE in frames["code"]["name"].to_list():
-        found.append(_NO_LINES.for_field("code"))
-    for name in profile.hosts:
-        if name not in works:
-            work = profile.derived(name, model_work)
-            why = work if isinstance(work, Unavailable) else _why_nothing(profile, name)
-            found.append(why.for_field(f"hosts.{name}"))
-    return found
+    return AnnotationDetailResult(**whole, detail=detail)
 
 
 def _inputs(work: ModelWork) -> dict[str, int]:

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.remedies import RECORD_SHAPES
+from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import GIB, PS_PER_S
 

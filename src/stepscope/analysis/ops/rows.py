@@ -14,7 +14,8 @@ from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.remedies import ALLOW_DEVICE_TRACER, RECORD_EXECUTIONS, RECORD_LAUNCHES
+from stepscope.remedies import ALLOW_DEVICE_TRACER
+from stepscope.tracer_remedies import RECORD_EXECUTIONS, RECORD_LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ MERGED_ROWS: Final[dict[str, pl.DataType]] = {
     "category": pl.String(),
     "evidence": pl.UInt8(),  # an `OpEvidence`; null for host ops
     "module": pl.String(),
-    "framework_op": pl.String(),
+    "instructions": pl.List(pl.String()),
     "source_file": pl.String(),
     "source_line": pl.Int64(),
     "occurrences": pl.Int64(),
@@ -196,10 +197,9 @@ def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
     grouped = whole.group_by("module", "name", maintain_order=True).agg(
         *(
             pl.col(name).drop_nulls().first()
-            for name in (
-                *("type", "category", "framework_op", "source_file", "source_line"),
-            )
+            for name in (*("type", "category", "source_file", "source_line"),)
         ),
+        pl.col("instructions").explode().drop_nulls().unique().sort(),
         pl.col("evidence").min(),
         *(
             pl.when(pl.col(name).is_not_null().any())

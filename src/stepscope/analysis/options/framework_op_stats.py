@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
-from stepscope.analysis.options.values import Name, Prefix
+from stepscope.analysis.options.values import MOST_CALLS, Name, Prefix
 
 __all__ = ["Options"]
-
-#: Calls that are listed unless all are asked for; their number is always given.
-_MOST_CALLS: Final = 1000
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,4 +26,4 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     include_idle: bool = False
     op: Name | None = None
     scope: Prefix | None = None
-    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = _MOST_CALLS
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = MOST_CALLS

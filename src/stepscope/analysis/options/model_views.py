@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from stepscope.analysis.options.values import Column, Name, Regex
-from stepscope.derive.model.view_names import View
+from stepscope.analysis.options.values import MOST_CALLS, Column, Name, Regex
+from stepscope.derive.model.view_names import AnyView
 
 __all__ = ["Options", "OrderBy", "Preset"]
 
@@ -32,6 +32,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         view: The view that is shown first; all of them are in the result.
+        op: Only the annotation with this name: its calls, steps, ops and kernels.
+        most_calls: Largest number of calls to list; none for all.
         preset: Options that go together; each can still be given.
         step: Only what ran in the step with this number.
         step_name: Only what ran in steps that are marked with this name.
@@ -59,7 +61,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             params, float_ops, occurrence, op_types); all where it is left out.
     """
 
-    view: View = "scope"
+    view: AnyView = "scope"
+    op: Name | None = None
+    most_calls: Annotated[int, msgspec.Meta(ge=1)] | None = MOST_CALLS
     preset: Preset | None = None
     step: int | None = None
     step_name: Name | None = None

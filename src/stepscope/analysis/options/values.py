@@ -6,11 +6,14 @@ is the placeholder of the value in the help of the command line.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
-__all__ = ["Column", "Flag", "Name", "Prefix", "Regex"]
+__all__ = ["MOST_CALLS", "Column", "Flag", "Name", "Prefix", "Regex"]
+
+#: Calls that are listed unless all are asked for; their number is always given.
+MOST_CALLS: Final = 1000
 
 Name = Annotated[str, msgspec.Meta(title="NAME")]
 Prefix = Annotated[str, msgspec.Meta(title="PREFIX")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -11,15 +10,15 @@ import polars as pl
 
 from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rates
 from stepscope.analysis.ops.rows import device_side, host_side
-from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import PrecisionEvidence, precision
 from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
+from stepscope.tracer_remedies import RECORD_OP_MODES, RECORD_OP_NAMES
 from stepscope.unavailable import Missing, Unavailable
-from stepscope.units import GIB, PS_PER_S, PS_PER_US
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
-    "Collective",
     "Eager",
     "FunctionMode",
     "Functions",
@@ -36,8 +34,6 @@ __all__ = [
     "Placement",
     "PrecisionShares",
     "TopOp",
-    "collectives_of",
-    "described_parameters",
     "functions_of",
     "placement_of",
     "precision_of",
@@ -46,8 +42,6 @@ __all__ = [
 
 _TOP: Final = 10
 _DATASET: Final = OpCategory.DATASET.name.lower()
-#: Bytes of a gradient that is exchanged in 32 bits (the guide's estimate).
-_BYTES_PER_PARAMETER: Final = 4
 
 
 class TopOp(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,9 +85,11 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
         compute_16bit_percent: Share of the kernel time that computes in 16 bits or
             fewer.
         compute_32bit_percent: Share of the kernel time that computes in 32 bits or
-            more.
-        tf32_percent: Share of the kernel time with 32-bit operands on Tensor Cores.
-        fp64_percent: Share of the kernel time that computes in 64 bits.
+            more, TF32 and 64 bits among them.
+        compute_tf32_percent: The part of `compute_32bit_percent` that cuts its 32-bit
+            operands for Tensor Cores (TF32).
+        compute_64bit_percent: The part of `compute_32bit_percent` that computes in 64
+            bits.
         default_evidence_percent: Share of the kernel time whose width nothing shows and
             that counts as 32 bits.
         kernels_16bit_count: Number of kernels that compute in 16 bits or fewer.
@@ -102,8 +98,8 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
 
     compute_16bit_percent: float
     compute_32bit_percent: float
-    tf32_percent: float
-    fp64_percent: float
+    compute_tf32_percent: float
+    compute_64bit_percent: float
     default_evidence_percent: float
     kernels_16bit_count: int
     kernels_total_count: int
@@ -197,34 +193,6 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[FunctionMode, ...]
 
 
-class Collective(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of exchange between devices.
-
-    Attributes:
-        kind: Kind of collective: all-reduce, all-gather, …
-        count: Number of collectives of this kind.
-        count_per_step: Number per step on each device; null without steps.
-        mean_us: Mean duration.
-        min_over_devices_us: Mean duration on the device where it is shortest, which
-            waits least for the others.
-        exposed_us: Total time in which nothing else ran on the device.
-        bytes: Always null: sizes are part of shapes, which were not recorded.
-        gib_per_s: Always null: the bytes exchanged were not recorded.
-        expected_us: Expected time of an all-reduce: parameters × 4 bytes / bandwidth;
-            null unless both are known.
-    """
-
-    kind: str
-    count: int
-    count_per_step: float | None
-    mean_us: float
-    min_over_devices_us: float
-    exposed_us: float
-    bytes: int | None
-    gib_per_s: float | None
-    expected_us: float | None
-
-
 def _percent(part: float, whole: float) -> float | None:
     return 100.0 * part / whole if whole else None
 
@@ -264,7 +232,7 @@ def top_ops_of(
             TopOp(
                 rank=rank,
                 host_or_device=side,
-                name=row["framework_op"] or row["name"],
+                name=row["name"],
                 category=row["type"],
                 self_time_us=row["self_ps"] / PS_PER_US,
                 self_time_percent=100.0 * row["self_ps"] / whole,
@@ -282,7 +250,7 @@ def top_ops_of(
 _NO_NAMES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No event carries the name of an op.",
-    remedy="Record with host tracer level 2 and the device tracer on.",
+    remedy=RECORD_OP_NAMES,
 )
 
 
@@ -337,8 +305,8 @@ def precision_of(
     return PrecisionShares(
         compute_16bit_percent=shares["16"],
         compute_32bit_percent=100.0 - shares["16"],
-        tf32_percent=shares["tf32"],
-        fp64_percent=shares["fp64"],
+        compute_tf32_percent=shares["tf32"],
+        compute_64bit_percent=shares["fp64"],
         default_evidence_percent=shares["default"],
         kernels_16bit_count=narrow,
         kernels_total_count=total,
@@ -452,7 +420,7 @@ def _placement_missing(
 _NOT_TOLD: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No execution of an op shows whether it ran eagerly or on which side.",
-    remedy="Record with host tracer level 2.",
+    remedy=RECORD_OP_MODES,
 )
 
 
@@ -489,80 +457,4 @@ def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unav
             # Functions of a program, not events.
             for row in merged.iter_rows(named=True)
         ),
-    )
-
-
-def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Count elements of all trained variables; None where nobody described them.
-
-    Every host trains the same model: the first that describes it is asked. A variable
-    of unknown shape makes the sum unknown.
-    """
-    for host in hosts:
-        described = profile.table(host, "parameters")
-        if isinstance(described, Unavailable):
-            continue
-        trained = described.filter(pl.col("trainable").ne_missing(other=False))
-        shapes = trained["shape"].to_list()
-        return None if None in shapes else sum(map(math.prod, shapes))
-    return None
-
-
-def collectives_of(
-    profile: ProfileData,
-    hosts: Sequence[str],
-    *,
-    step_count: int | None,
-    parameters: int | None,
-    gib_per_s: float | None,
-) -> tuple[Collective, ...] | Unavailable:
-    """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
-
-    Args:
-        profile: The run.
-        hosts: Hosts that are looked at.
-        step_count: Steps in which they were counted; None without steps.
-        parameters: Number of the model's parameters, where the user or the recording
-            gives it.
-        gib_per_s: Bandwidth between devices, where the user gave it.
-    """
-    frames, why = [], None
-    for host in hosts:
-        found = profile.derived(host, collectives)
-        if isinstance(found, Unavailable):
-            why = found
-        else:
-            frames.append(found.with_columns(host=pl.lit(host)))
-    if not frames:
-        return why or _NO_KERNELS
-    expected = None
-    if parameters is not None and gib_per_s:
-        seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
-        expected = seconds * PS_PER_S / PS_PER_US
-    rows = (
-        pl.concat(frames)
-        .with_columns(mean=pl.col("total_ps") / pl.col("count"))
-        .group_by("kind")
-        .agg(
-            pl.col("count", "total_ps", "exposed_ps").sum(),
-            pl.col("mean").min().alias("least_ps"),
-            pl.len().alias("devices"),
-        )
-        .sort("total_ps", "kind", descending=[True, False])
-    )
-    return tuple(
-        Collective(
-            kind=row["kind"],
-            count=row["count"],
-            count_per_step=row["count"] / row["devices"] / step_count
-            if step_count
-            else None,
-            mean_us=row["total_ps"] / row["count"] / PS_PER_US,
-            min_over_devices_us=row["least_ps"] / PS_PER_US,
-            exposed_us=row["exposed_ps"] / PS_PER_US,
-            bytes=None,
-            gib_per_s=None,
-            expected_us=expected,
-        )
-        for row in rows.iter_rows(named=True)
     )

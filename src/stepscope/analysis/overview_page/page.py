@@ -8,17 +8,21 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.options.overview_page import Options
+from stepscope.analysis.overview_page.account import AccountEntry, account_of
+from stepscope.analysis.overview_page.collectives import (
+    Collective,
+    collectives_of,
+    described_parameters,
+    gaps_of,
+)
 from stepscope.analysis.overview_page.environment import RunEnvironment, run_environment
 from stepscope.analysis.overview_page.ops import (
-    Collective,
     Eager,
     Functions,
     Placed,
     Placement,
     PrecisionShares,
     TopOp,
-    collectives_of,
-    described_parameters,
     functions_of,
     placement_of,
     precision_of,
@@ -39,6 +43,7 @@ from stepscope.analysis.steps.summary import (
 from stepscope.derive.phases.rules import PHASES
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.step_windows.windows import typical
 from stepscope.derive.steps.chosen import step_candidates
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -98,8 +103,8 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
         confidence: Confidence in the steps, 0 to 1; null where there are no steps.
         inferred: Whether the steps were inferred from repetition, because the program
             did not announce them.
-        anchor: Source of the times at which the windows begin: `host`, `device` or
-            `profile`.
+        anchor: Source of the times at which the windows begin: `host`, `device`,
+            `executor` (threads of the host that run compiled programs) or `profile`.
         candidates: Every way of finding steps that was tried, the preferred one first.
     """
 
@@ -134,7 +139,12 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
             stepscope's own rules.
         steps: Every step of every host.
         step_count: Number of windows that the statistics use.
+        left_out: Flag → number of closed windows that are in no mean because of it:
+            `other_kind` (they do other work), `warm_up` (they used what was buffered
+            while the recording started).
         step_time_ms: Wall time of a step, to the begin of the next one.
+        host_period_ms: Time from a step's begin on the host to the next one's there,
+            which differs where the host runs ahead; null where it is unknown.
         batch_time_ms: Wall time of a batch, where one step may run several
             (`steps_per_execution`); null where unknown.
         device_step_time_ms: Time from the first to the last device activity of a step;
@@ -143,7 +153,9 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
             could not be looked at is left out.
         breakdown_std_ms: Category → standard deviation of its time.
         breakdown_percent: Category → share of the step time.
-        breakdown_detail_ms: Sub-bucket of a category → mean time.
+        breakdown_detail_ms: Owner of the time → mean time.
+        account: Every owner of time on every device, with what its time goes to by
+            name; empty where another producer's rules are followed.
         overlapped_ms: Kind of device work → mean time that other device work hid; not
             part of the breakdown.
         device_execution_percent: Share of the step time in which a device worked; null
@@ -181,13 +193,16 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     compat: str
     steps: tuple[Step, ...]
     step_count: int
+    left_out: dict[str, int]
     step_time_ms: Statistics
+    host_period_ms: Statistics | None
     batch_time_ms: float | None
     device_step_time_ms: Statistics | None
     breakdown_ms: dict[str, float]
     breakdown_std_ms: dict[str, float | None]
     breakdown_percent: dict[str, float | None]
     breakdown_detail_ms: dict[str, float]
+    account: tuple[AccountEntry, ...]
     overlapped_ms: dict[str, float] | None
     device_execution_percent: float | None
     kernel_launch_percent: float | None
@@ -222,11 +237,17 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
         return measured
     times = _step_times(measured, options)
     placed = placement_of(measured.run, measured.run.hosts)
-    return page_of(measured, options, times=times, placed=placed)
+    account = account_of(measured.run, measured.hosts, options.exclude_flags)
+    return page_of(measured, options, times=times, account=account, placed=placed)
 
 
 def page_of(
-    measured: MeasuredRun, options: Options, *, times: StepTimes, placed: Placed
+    measured: MeasuredRun,
+    options: Options,
+    *,
+    times: StepTimes,
+    account: tuple[AccountEntry, ...],
+    placed: Placed,
 ) -> OverviewPageResult:
     """Put the page together.
 
@@ -234,6 +255,7 @@ def page_of(
         measured: The run and its hosts.
         options: What to look at.
         times: How long the steps took, and with what.
+        account: The owners of that time.
         placed: Where its ops ran.
     """
     run, found, matching = measured.run, measured.hosts, measured.matching
@@ -253,6 +275,8 @@ def page_of(
         *no_ops,
         *placed.missing,
     ]
+    missing += [_NOT_NAMED.for_field("account.parts")] if account else []
+    missing += [_NOT_DIVIDED.for_field("account.between_ms")] if account else []
     missing += [
         _ANNOUNCED.for_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
@@ -264,6 +288,7 @@ def page_of(
         compat="",
         steps=times.steps,
         **{name: getattr(times.summary, name) for name in _OF_SUMMARY},
+        account=account,
         step_detection=detection,
         precision=note.present("precision", precision_of(run, hosts)),
         top_ops=top_ops,
@@ -287,14 +312,19 @@ def page_of(
     ]
     repeats = ("by_host.summary", "by_host")
     return msgspec.structs.replace(
-        page, missing=with_every_null(parts, note.missing, repeats=repeats)
+        page,
+        missing=with_every_null(
+            parts, [*note.missing, *gaps_of(page.collectives)], repeats=repeats
+        ),
     )
 
 
 #: Fields of the page that are those of the summary.
 _OF_SUMMARY: Final = (
     "step_count",
+    "left_out",
     "step_time_ms",
+    "host_period_ms",
     "batch_time_ms",
     "device_step_time_ms",
     "breakdown_ms",
@@ -325,6 +355,17 @@ class _Notes:
         return value
 
 
+_NOT_NAMED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Not all time has a name, and a name is a function with a line only where "
+    "functions were recorded.",
+    remedy="Record with samples of functions, as stepscope does by default.",
+)
+_NOT_DIVIDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Work of a device lies inside the step that launched it, wherever it runs.",
+    remedy="Nothing to do.",
+)
 _ANNOUNCED: Final = Unavailable(
     code="NO_SAMPLES",
     reason="Only steps that were inferred from several repetitions have it.",
@@ -449,12 +490,10 @@ def _phases(
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
             return note.present("phases_ms", found)
-        numbered = host.windows.rows.select(
-            pl.int_range(pl.len(), dtype=pl.Int32).alias("window"), "open_end"
+        numbered = host.windows.rows.with_columns(
+            pl.int_range(pl.len(), dtype=pl.Int32).alias("window")
         )
-        closed = numbered.filter(~pl.col("open_end"))
-        counted = closed if closed.height else numbered
-        frames.append(found.rows.join(counted, on="window", how="semi"))
+        frames.append(found.rows.join(typical(numbered), on="window", how="semi"))
         seen |= found.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}

@@ -1,19 +1,25 @@
-"""The collectives of all workers of a run: matched, on one clock, with waits."""
+"""The collectives of all workers of a run: matched, on one clock, with waits.
+
+A worker without a device takes part by its threads.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.analysis.steps.measured_hosts import start_unix_ns
-from stepscope.derive.collectives.calls import COLLECTIVE_CALLS, collective_calls
+from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.clocks import HostClock, align
+from stepscope.derive.collectives.host_calls import host_collectives
 from stepscope.derive.collectives.matching import (
     matched_collectives,
     without_contradictions,
 )
 from stepscope.derive.collectives.waits import collective_waits
+from stepscope.derive.columns.arrays import ints, nullable
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -25,6 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkerCollectives", "worker_collectives"]
 
+#: What is compared of each collective.
+_COMPARED: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "device": pl.Int32(),  # null of a thread's
+    "window": pl.Int32(),
+    "kind": pl.String(),
+    "group": pl.String(),
+    "start_ps": pl.Int64(),
+    "dur_ps": pl.Int64(),
+}
 #: What ties clocks so that times within a step can be compared.
 _TIED_BY_COLLECTIVES = ("reference", "collectives")
 
@@ -55,15 +71,14 @@ def worker_collectives(
         hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
     """
-    frames = [pl.DataFrame(schema={**COLLECTIVE_CALLS, "window": pl.Int32()})]
-    frames[0] = frames[0].with_columns(host=pl.lit("", pl.String)).clear()
+    frames = [pl.DataFrame(schema=_COMPARED)]
     absent: dict[str, Unavailable] = {}
     for host in hosts:
-        calls = run.derived(host.host, collective_calls)
+        calls = _calls(run, host)
         if isinstance(calls, Unavailable):
             absent[host.host] = calls
         else:
-            frames.append(_in_windows(host, calls))
+            frames.append(calls.select(*_COMPARED))
     calls = pl.concat(frames).join(
         slots.select("host", "window", pl.col("slot").alias("step")),
         on=["host", "window"],
@@ -93,6 +108,20 @@ def worker_collectives(
     return WorkerCollectives(waits.drop("shift_ps", "doubt_ps"), clocks, absent)
 
 
+def _calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
+    """Return the collectives of a host's devices, of its threads where it has none.
+
+    Columns `_COMPARED`.
+    """
+    calls = run.derived(host.host, collective_calls)
+    if not isinstance(calls, Unavailable):
+        return _in_windows(host, calls)
+    if host.rows["device"].null_count() == 0:
+        return calls
+    own = run.derived(host.host, host_collectives)
+    return own if isinstance(own, Unavailable) else _begun_in_windows(host, own)
+
+
 def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
     """Return the calls with the window that each belongs to; null for none."""
     rows = host.windows.rows.with_row_index("window").select(
@@ -102,8 +131,18 @@ def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
         placed = calls.with_columns(window=pl.lit(0, pl.Int32))
     else:
         placed = calls.join(rows, on="step_row", how="left", maintain_order="left")
-    return placed.select(*COLLECTIVE_CALLS, "window").with_columns(
-        host=pl.lit(host.host)
+    return placed.with_columns(host=pl.lit(host.host))
+
+
+def _begun_in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return collectives of threads with the window in which each begins, or null."""
+    start = ints(calls, "start_ps")
+    at = np.searchsorted(ints(host.windows.rows, "start_ps"), start, side="right") - 1
+    inside = (at >= 0) & (start < ints(host.windows.rows, "end_ps")[at])
+    return calls.with_columns(
+        nullable("window", at.astype(np.int32), inside),
+        device=pl.lit(None, pl.Int32),
+        host=pl.lit(host.host),
     )
 
 

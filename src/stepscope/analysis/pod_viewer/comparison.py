@@ -80,6 +80,12 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
     slowest_by: str | None
     fastest: WorkerName | None
 
+    def withheld(self) -> StepComparison:
+        """Return the comparison without what the work of a missing device changes."""
+        return msgspec.structs.replace(
+            self, imbalance=None, slowest=None, slowest_by=None, fastest=None
+        )
+
 
 class SlowestWorker(msgspec.Struct, frozen=True, kw_only=True):
     """The worker that holds up the others over all steps that were compared.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
 from stepscope.analysis.results.null_fields import null_paths
 from stepscope.analysis.steps.rows import present_categories
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why no device could be looked at; None where some could."""
     if any(host.has_device for host in hosts):
         return None
-    known = (host.breakdown.missing.get("collective") for host in hosts)
+    known = (host.account.missing.get("collective") for host in hosts)
     return next((reason for reason in known if reason is not None), _NO_DEVICE)
 
 
@@ -162,7 +162,7 @@ def _of_steps(
         of_skew = _NOT_TIED
     elif result.in_lock_step and "steps" in sources:
         of_skew = _TIED_BY_STEPS
-    alike = result.in_lock_step and any(
+    alike = (result.in_lock_step and not _is_withheld(slowest)) and any(
         step.slowest is None and len(step.workers) > 1 for step in result.steps
     )
     unchecked = any(
@@ -231,6 +231,8 @@ def _of_step(
     result: PodViewerResult, slowest: SlowestWorker | Unavailable
 ) -> Unavailable:
     """Return why workers of a step are not compared."""
+    if _is_withheld(slowest):
+        return slowest
     if not result.in_lock_step and isinstance(slowest, Unavailable):
         return slowest
     if len(result.workers) == 1 and isinstance(slowest, Unavailable):
@@ -238,13 +240,18 @@ def _of_step(
     return _NOT_COMPARED
 
 
+def _is_withheld(slowest: SlowestWorker | Unavailable) -> TypeGuard[Unavailable]:
+    """Return whether records are missing, so that no worker is compared."""
+    return isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
+
+
 def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
     """Return categories that no worker could look at, with the reason."""
     found: dict[str, Missing] = {}
     for host in hosts:
-        shown, _ = present_categories(host.rows, host.breakdown.missing)
+        shown, _ = present_categories(host.rows, host.account.missing)
         for category in CATEGORIES:
-            reason = _reason_of(category, host.breakdown.missing)
+            reason = _reason_of(category, host.account.missing)
             if category not in shown and reason is not None:
                 for place in _PLACES:
                     field = f"{place}.breakdown_ms.{category}"
@@ -255,9 +262,9 @@ def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
 def _reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:
     return next(
         (
-            why[bucket.name]
-            for bucket in BUCKETS
-            if bucket.category == category and bucket.name in why
+            why[owner.name]
+            for owner in OWNERS
+            if owner.category == category and owner.name in why
         ),
         None,
     )

@@ -13,6 +13,7 @@ from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.derive.collectives.waits import waiting_spans
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.derive.step_windows.first_compute import first_compute
 from stepscope.unavailable import Unavailable
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
 
@@ -45,9 +47,8 @@ WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "waited_for_ps": pl.Int64(),  # what others waited for this worker, added up
 }
 #: Work that a device does by itself.
-_OWN_WORK: Final = (
-    *("device_compute_16", "device_compute_32", "memset"),
-    *("p2p_copy", "local_copy", "d2h", "h2d"),
+_OWN_WORK: Final = tuple(
+    name for name in BUSY_OWNERS if name not in ("collective", "transfer_wait")
 )
 #: Collectives are charged where nothing of this order or before covers them.
 _BEFORE_COLLECTIVES: Final = "memset"
@@ -142,19 +143,31 @@ def _with_waits(
     rows: pl.DataFrame,
     calls: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Split the charged collectives of each row; null where the parts are unknown."""
-    if isinstance(sets, Unavailable) or not len(calls):
+    """Split the charged collectives of each row; null where the parts are unknown.
+
+    Of a worker without a device: all collectives of its threads.
+    """
+    if not len(calls):
         return rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in _SPLIT)
     starts = ints(host.windows.rows, "start_ps")
     ends = ints(host.windows.rows, "end_ps")
-    split = pl.concat(
-        _split(device, calls.filter(pl.col("device") == device.device), starts, ends)
-        for device in sets.devices
-    )
+    if isinstance(sets, Unavailable):
+        split = _within(waiting_spans(calls), None, starts, ends)
+    else:
+        split = pl.concat(
+            _split(
+                device, calls.filter(pl.col("device") == device.device), starts, ends
+            )
+            for device in sets.devices
+        )
     told = pl.col("wait_ps") + pl.col("transfer_ps")
     known = (told > 0) | (pl.col("untold_ps") == 0)
     return rows.join(
-        split, on=["window", "device"], how="left", maintain_order="left"
+        split,
+        on=["window", "device"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
     ).with_columns(
         pl.when(known).then(name).alias(name) for name in ("wait_ps", "transfer_ps")
     )
@@ -168,15 +181,25 @@ def _split(
 ) -> pl.DataFrame:
     covered = device.covered[_BEFORE_COLLECTIVES]
     exposed = [spans - covered for spans in waiting_spans(calls)]
+    return _within(exposed, device.device, starts, ends)
+
+
+def _within(
+    parts: Sequence[Spans],
+    device: int | None,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> pl.DataFrame:
+    """Return how much of each part of `_SPLIT` lies in each window of a worker."""
     return pl.DataFrame(
         {
             "window": pl.int_range(len(starts), dtype=pl.Int32, eager=True),
             **{
                 name: spans.within(starts, ends)
-                for name, spans in zip(_SPLIT, exposed, strict=True)
+                for name, spans in zip(_SPLIT, parts, strict=True)
             },
         }
-    ).with_columns(device=pl.lit(device.device, pl.Int32))
+    ).with_columns(device=pl.lit(device, pl.Int32))
 
 
 def _waited_for(calls: pl.DataFrame) -> pl.DataFrame:

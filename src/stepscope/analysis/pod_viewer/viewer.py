@@ -34,7 +34,8 @@ from stepscope.analysis.pod_viewer.workers import (
 from stepscope.analysis.results.null_fields import with_every_null
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.derive.memory.silent_devices import unrecorded_devices
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -87,8 +88,11 @@ def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavail
         return measured.absent[options.hosts[0]]
     by_name = {host.host: host for host in hosts}
     compared = compare_steps(rows, collectives.clocks, _any_device(hosts))
+    incomplete = _incomplete(profile, hosts)
+    if incomplete is not None:
+        compared = {slot: one.withheld() for slot, one in compared.items()}
     steps = _steps(rows, by_name, compared, len(hosts), options.hosts)
-    slowest = _slowest(rows, hosts, compared, collectives, matching)
+    slowest = incomplete or _slowest(rows, hosts, compared, collectives, matching)
     result = PodViewerResult(
         workers=summaries(rows, shown, compared),
         steps=steps,
@@ -183,12 +187,25 @@ def _slowest(
     whole = category_columns(many, reasons_of(hosts))
     sources = {clock.source for clock in collectives.clocks.values()}
     return slowest_of(
-        # Some categories are called like the one bucket that they consist of.
+        # Some categories are called like the one owner that they consist of.
         many.drop(whole.columns, strict=False).hstack(whole),
         [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
         [name.removesuffix("_ps") for name in whole.columns],
         on_one_clock=not sources & _UNCHECKED,
     )
+
+
+def _incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | None:
+    """Return why devices cannot be compared where records of some are missing."""
+    for host in hosts:
+        found = run.derived(host.host, unrecorded_devices)
+        if not isinstance(found, Unavailable) and found.silent:
+            return Unavailable(
+                code="LOST_EVENTS",
+                reason=next(found.notes()).message,
+                remedy="Record again, for a shorter time.",
+            )
+    return None
 
 
 def _not_together(matching: StepMatching) -> Unavailable:
@@ -277,7 +294,7 @@ def _unused(
 
 
 def _categories() -> tuple[Category, ...]:
-    shown = {bucket.category: bucket.display for bucket in BUCKETS}
+    shown = {owner.category: owner.display for owner in OWNERS}
     return tuple(
         Category(id=_INTERCHANGE[name], category=name, name=shown[name])
         for name in CATEGORIES

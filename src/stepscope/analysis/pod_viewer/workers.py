@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.steps.rows import category_columns, present_categories
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
             where nothing ties the two clocks.
         flags: What is special about the step.
         breakdown_ms: Category → time; they add up to `total_ms`.
-        breakdown_detail_ms: Sub-bucket of a category → time; they add up to `total_ms`.
+        breakdown_detail_ms: Sub-owner of a category → time; they add up to `total_ms`.
         bottleneck: The category with most time.
         device_work_ms: Time of device work other than collectives; null without a
             device.
         collective_wait_ms: Part of the collectives in `breakdown_ms` in which the
-            worker waited for other workers; null where unknown.
+            worker waited for other workers; without a device, of those of its threads;
+            null where unknown.
         collective_transfer_ms: Part of the collectives in `breakdown_ms` in which data
             was exchanged; null where unknown.
         collective_untold_ms: Part of the collectives in `breakdown_ms` that may be
@@ -141,8 +142,8 @@ def step_workers(
     for (name,), mine in rows.partition_by(
         "host", as_dict=True, maintain_order=True
     ).items():
-        parts = _in_ms(category_columns(mine, hosts[name].breakdown.missing), "_ps")
-        detail = _in_ms(_buckets(mine, hosts[name]), "_ps")
+        parts = _in_ms(category_columns(mine, hosts[name].account.missing), "_ps")
+        detail = _in_ms(_owners(mine, hosts[name]), "_ps")
         times = _in_ms(mine.select(**(_TIMES | _STARTS)))
         # Steps of workers, not events: a page shows each of them.
         for row, time, split, fine in zip(
@@ -191,7 +192,7 @@ def summaries(
     for host in hosts:
         mine = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
         # A category is shown of all devices of a host or of none.
-        split = category_columns(mine, host.breakdown.missing)
+        split = category_columns(mine, host.account.missing)
         both = mine.drop(split.columns, strict=False).hstack(split)
         for one in both.partition_by("device", maintain_order=True):
             parts = _means(one.select(split.columns), "_ps")
@@ -222,9 +223,9 @@ def _summary(
     )
 
 
-def _buckets(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
-    _, names = present_categories(rows, host.breakdown.missing)
-    known = [bucket.name for bucket in BUCKETS if bucket.name in names]
+def _owners(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
+    _, names = present_categories(rows, host.account.missing)
+    known = [owner.name for owner in OWNERS if owner.name in names]
     return rows.select(f"{name}_ps" for name in known)
 
 

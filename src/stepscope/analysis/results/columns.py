@@ -111,9 +111,9 @@ TENSOR_CORES: Final = (
         "tensor_core_eligible",
         pl.Boolean(),
         "",
-        "nothing names the op, or the compute capability is not known",
-        "Whether the device has Tensor Cores (7.0 or newer), and the op is a "
-        "matrix product or convolution or the kernel uses them.",
+        "neither kernel nor op shows it, or the compute capability is not known",
+        "Whether the device has Tensor Cores (7.0 or newer), and the kernel or its op "
+        "is a matrix product or convolution.",
     ),
     Column(
         "uses_tensor_core",
@@ -128,6 +128,7 @@ PRECISION: Final = Column(
     pl.String(),
     "bits",
     "a collective or a copy",
-    "Width of the computation: 16, 32, tf32 or 64.",
+    "Width of the computation: 16 (16 bits or fewer), 32, tf32 (32-bit operands that "
+    "Tensor Cores cut) or 64; one for all rows of a kernel.",
 )
 COPIED_BYTES: Final = "the size of one of them was not recorded"

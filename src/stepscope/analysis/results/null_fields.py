@@ -17,7 +17,7 @@ __all__ = ["NOT_RECORDED", "null_paths", "with_every_null"]
 NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="This capture does not hold it.",
-    remedy="Record with a newer version of the framework, if it writes this.",
+    remedy="Nothing to do, unless a tracer of the framework writes this.",
 )
 
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.analysis.steps.matching import StepMatching, match_steps
 from stepscope.analysis.steps.rows import HostSteps, host_steps
+from stepscope.derive.step_windows.windows import typical
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -109,7 +110,9 @@ def _measured_hosts(
 
 
 def measured_rows(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that statistics use: of the closed windows where there is one.
+    """Return the rows that statistics use: of closed windows of the main kind.
+
+    Without any of these the closed ones, and without a closed one all.
 
     Args:
         rows: Rows as of `HostSteps.rows`.
@@ -119,8 +122,7 @@ def measured_rows(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataF
     if excluded_flags:
         flagged = pl.col("flags").list.set_intersection(list(excluded_flags))
         kept = rows.filter(flagged.list.len() == 0)
-    closed = kept.filter(~pl.col("open_end"))
-    return closed if len(closed) else kept
+    return typical(kept)
 
 
 def start_unix_ns(run: ProfileData, host: str) -> int | None:

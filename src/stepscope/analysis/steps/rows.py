@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES, breakdown
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
@@ -16,13 +17,13 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.derive.account.owned_time import Account
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.step_time.breakdown import Breakdown
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = [
-    "BUCKET_COLUMNS",
+    "OWNER_COLUMNS",
     "HostSteps",
     "category_columns",
     "host_steps",
@@ -31,35 +32,40 @@ __all__ = [
     "reasons_of",
 ]
 
-BUCKET_COLUMNS: Final = tuple(f"{bucket.name}_ps" for bucket in BUCKETS)
+OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: What is left when every cause has been charged; it is always known.
-_REST: Final = BUCKETS[-1].category
+_REST: Final = OWNERS[-1].category
 #: A run without any device has nothing to look at there, and loses nothing.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
-#: Measures of a row beside its buckets; they are averaged like them.
+#: Categories that are first of all a device's: without one, only what the host shows of
+#: them counts.
+_OF_DEVICES: Final = frozenset({"output", "device_collectives"})
+_BETWEEN_DEVICES: Final = "device_collectives"
+_BUSY: Final = frozenset(BUSY_OWNERS)
+#: Measures of a row beside its owners; they are averaged like them.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
 
 class HostSteps(Frozen, frozen=True):
-    """The windows of one host with their breakdown.
+    """The windows of one host with their account.
 
     Attributes:
         host: Name of the host.
         steps: The steps, or why there are none; the only window is then the whole
             profile.
         windows: Windows of the host.
-        breakdown: Breakdown of the windows.
+        account: The account of the windows.
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
-            `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `device`, `gap_ps`,
-            `device_step_time_ps`, the buckets and the measures beside them. `step` is
-            null where there are no steps.
+            `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
+            `device`, `gap_ps`, `device_step_time_ps`, the owners and the measures
+            beside them. `step` is null where there are no steps.
         any_device: Rows as in `rows`, with the devices taken as one.
     """
 
     host: str
     steps: Steps | Unavailable
     windows: Windows
-    breakdown: Breakdown
+    account: Account
     rows: pl.DataFrame
     any_device: pl.DataFrame
 
@@ -81,7 +87,7 @@ def host_steps(
     """
     found = profile.derived(host, steps)
     step_windows = profile.derived(host, windows)
-    charged = profile.derived(host, breakdown)
+    charged = profile.derived(host, account)
     if isinstance(step_windows, Unavailable):
         return step_windows
     if isinstance(charged, Unavailable):
@@ -107,6 +113,7 @@ def _named_windows(
         "start_ps",
         "open_end",
         "flags",
+        "host_period_ps",
         (pl.col("gap_end_ps") - pl.col("gap_start_ps")).alias("gap_ps"),
     )
     if isinstance(steps, Unavailable):
@@ -154,29 +161,36 @@ def _joined(
 def present_categories(
     rows: pl.DataFrame, why: Mapping[str, Unavailable]
 ) -> tuple[list[str], list[str]]:
-    """Return categories and buckets that can be shown, in their order.
+    """Return categories and owners that can be shown, in their order.
 
-    A bucket is shown if every row could look at it. A category is shown if one of its
-    buckets is; but where a part of it was lost (not: where the run has no device to
+    An owner is shown if every row could look at it. A category is shown if one of its
+    owners is; but where a part of it was lost (not: where the run has no device to
     look at), it is shown only if the rest holds time, as "at least so much". A zero
     would say that there was none.
     """
     full = {
-        bucket.name
-        for bucket in BUCKETS
-        if len(rows) and not rows[f"{bucket.name}_ps"].null_count()
+        owner.name
+        for owner in OWNERS
+        if len(rows) and not rows[f"{owner.name}_ps"].null_count()
     }
     shown = set()
     for category in CATEGORIES:
-        parts = [bucket.name for bucket in BUCKETS if bucket.category == category]
+        parts = [owner.name for owner in OWNERS if owner.category == category]
         known = [name for name in parts if name in full]
-        lost = [name for name in parts if name in why and why[name].code != _NO_DEVICE]
+        lost = [
+            name
+            for name in parts
+            if name in why and (why[name].code != _NO_DEVICE or category in _OF_DEVICES)
+        ]
         has_time = any(rows[f"{name}_ps"].sum() for name in known)
+        if category == _BETWEEN_DEVICES and not _BUSY & set(known):
+            # Without devices, waiting for other workers is in the rest.
+            continue
         if known and (not lost or category == _REST or has_time):
             shown.add(category)
     return (
         [name for name in CATEGORIES if name in shown],
-        [bucket.name for bucket in BUCKETS if bucket.name in full],
+        [owner.name for owner in OWNERS if owner.name in full],
     )
 
 
@@ -185,23 +199,27 @@ def category_columns(
 ) -> pl.DataFrame:
     """Compute `<category>_ps` of every category that can be shown.
 
-    What only some rows could look at counts as unattributed there, so that the
+    What only some rows could look at counts as unexplained there, so that the
     categories of each row still add up to its window.
 
     Args:
-        rows: Rows with the columns of the buckets.
-        why: Bucket → why it could not be looked at.
+        rows: Rows with the columns of the owners.
+        why: Owner → why it could not be looked at.
     """
-    categories, buckets = present_categories(rows, why)
+    categories, owners = present_categories(rows, why)
     of_category = {
         name: [
-            f"{bucket.name}_ps"
-            for bucket in BUCKETS
-            if bucket.category == name and bucket.name in buckets
+            f"{owner.name}_ps"
+            for owner in OWNERS
+            if owner.category == name and owner.name in owners
         ]
         for name in categories
     }
-    stray = [f"{bucket.name}_ps" for bucket in BUCKETS if bucket.name not in buckets]
+    stray = [
+        f"{owner.name}_ps"
+        for owner in OWNERS
+        if owner.name not in owners or owner.category not in categories
+    ]
     summed = {
         f"{name}_ps": pl.sum_horizontal(*columns)
         for name, columns in of_category.items()
@@ -230,7 +248,7 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
         pl.len().alias("rows"),
         pl.col("device_busy_ps").min().alias("busy_least_ps"),
         pl.col("device_busy_ps").max().alias("busy_most_ps"),
-        *(_sum(name) for name in BUCKET_COLUMNS),
+        *(_sum(name) for name in OWNER_COLUMNS),
         *((_sum(name) / pl.len()).round().cast(pl.Int64) for name in _MEASURES),
     )
     if grouped["rows"].max() in (None, 1):
@@ -246,12 +264,12 @@ def _sum(name: str) -> pl.Expr:
 
 def _with_exact_means(sums: pl.DataFrame) -> pl.DataFrame:
     """Divide by the number of rows with largest-remainder rounding."""
-    known = [name for name in BUCKET_COLUMNS if not sums[name].null_count()]
+    known = [name for name in OWNER_COLUMNS if not sums[name].null_count()]
     totals = np.stack([sums[name].to_numpy() for name in known])
     count = sums["rows"].to_numpy().astype(np.int64)
     share, remainder = totals // count, totals % count
     lacking = sums["window_ps"].to_numpy() - share.sum(axis=0)
-    # Position of each bucket among the remainders of its window, the largest first.
+    # Position of each owner among the remainders of its window, the largest first.
     rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
     share += rank < lacking
     return sums.with_columns(
@@ -260,8 +278,8 @@ def _with_exact_means(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
-    """Return by bucket why some host could not look at it."""
+    """Return by owner why some host could not look at it."""
     found: dict[str, Unavailable] = {}
     for host in hosts:
-        found = {**host.breakdown.missing, **found}
+        found = {**host.account.missing, **found}
     return found

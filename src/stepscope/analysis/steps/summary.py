@@ -15,13 +15,14 @@ from stepscope.analysis.results.statistics import (
 )
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.rows import (
-    BUCKET_COLUMNS,
+    OWNER_COLUMNS,
     category_columns,
     mean_over_devices,
     present_categories,
     reasons_of,
 )
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -115,7 +116,12 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         step_count: Number of windows counted; 0 where there are no steps and the whole
             recording is the one window.
         row_count: Number of rows (host, device, step) counted.
+        left_out: Flag → number of closed windows that are in no mean because of it:
+            `other_kind` (they do other work), `warm_up` (they used what was buffered
+            while the recording started).
         step_time_ms: Wall time of the windows.
+        host_period_ms: Time from a step's begin on the host to the next one's there,
+            which differs where the host runs ahead; null where it is unknown.
         batch_time_ms: Wall time of a batch: that of the windows over their batches;
             null where unknown.
         device_step_time_ms: Time from the first to the last device activity, over the
@@ -123,7 +129,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         breakdown_ms: Category → mean time; they add up to the mean step time.
         breakdown_std_ms: Category → sample standard deviation of its time over rows.
         breakdown_percent: Category → share of the time.
-        breakdown_detail_ms: Sub-bucket of a category → mean time.
+        breakdown_detail_ms: Sub-owner of a category → mean time.
         overlapped_ms: Kind of device work → mean time that other device work hid.
         device_execution_percent: Share of the time in which a device worked; null where
             unknown.
@@ -140,7 +146,9 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     step_count: int
     row_count: int
+    left_out: dict[str, int]
     step_time_ms: Statistics
+    host_period_ms: Statistics | None
     batch_time_ms: float | None
     device_step_time_ms: Statistics | None
     breakdown_ms: dict[str, float]
@@ -173,7 +181,7 @@ class StepTimes(NamedTuple):
 def step_list(host: HostSteps) -> tuple[Step, ...]:
     """Return every window of a host, the open one too."""
     means = mean_over_devices(host.rows)
-    categories = category_columns(means, host.breakdown.missing)
+    categories = category_columns(means, host.account.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]
     charged = (categories / PS_PER_MS).rows()
     return tuple(
@@ -217,13 +225,15 @@ def summary_of(
         [measured_rows(host.any_device, excluded_flags) for host in hosts]
     )
     walls = rows.group_by("host", "window", maintain_order=True).agg(
-        pl.col("window_ps", "batches").first(), pl.col("device_step_time_ps").max()
+        pl.col("window_ps", "host_period_ps", "batches").first(),
+        pl.col("device_step_time_ps").max(),
     )
     missing = _left_out(hosts, rows)
     no_steps = [host.steps for host in hosts if not host.windows.has_steps]
     step_time, lacks = _step_time(walls["window_ps"], no_steps)
     device_step_time, unknown = _device_step_time(walls["device_step_time_ps"], hosts)
-    missing += [*lacks, *unknown]
+    host_period, untold = _host_period(walls["host_period_ps"])
+    missing += [*lacks, *unknown, *untold]
     if walls["batches"].null_count():
         missing.append(_NO_BATCHES.for_field("batch_time_ms"))
     if any(host.rows["batches"].null_count() for host in hosts):
@@ -244,13 +254,15 @@ def summary_of(
     return StepSummary(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
+        left_out=_flagged(hosts, rows),
         step_time_ms=step_time,
+        host_period_ms=host_period,
         batch_time_ms=_batch_time_ms(walls),
         device_step_time_ms=device_step_time,
         breakdown_ms=_means(categories),
         breakdown_std_ms=_spreads(categories),
         breakdown_percent=shares,
-        breakdown_detail_ms=_means(rows.select(_full_buckets(rows))),
+        breakdown_detail_ms=_means(rows.select(_full_owners(rows))),
         overlapped_ms=_overlapped(hosts, rows),
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares.get("kernel_launch"),
@@ -271,6 +283,25 @@ def _step_time(
     return statistics_of(walls, field="step_time_ms", scale=PS_PER_MS)
 
 
+def _host_period(
+    periods: pl.Series,
+) -> tuple[Statistics | None, tuple[Missing, ...]]:
+    known = periods.drop_nulls()
+    if len(known):
+        return statistics_of(known, field="host_period_ms", scale=PS_PER_MS)
+    return None, (_NO_HOST_PERIOD.for_field("host_period_ms"),)
+
+
+def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
+    """Count the closed windows of each flag that are not among the counted rows."""
+    windows = pl.concat([host.rows for host in hosts]).filter(~pl.col("open_end"))
+    left = windows.join(counted, on=["host", "window"], how="anti").unique(
+        ["host", "window"]
+    )
+    found = {flag: int(left["flags"].list.contains(flag).sum()) for flag in LEFT_OUT}
+    return {flag: count for flag, count in found.items() if count}
+
+
 def _batch_time_ms(walls: pl.DataFrame) -> float | None:
     """Divide Σ wall time by Σ batches; None where a step does not state its batches.
 
@@ -288,7 +319,7 @@ def _device_step_time(
     known = longest.drop_nulls()
     if len(known):
         return statistics_of(known, field="device_step_time_ms", scale=PS_PER_MS)
-    why = reasons_of(hosts).get("device_compute_32", _NO_STEP_TIME)
+    why = reasons_of(hosts).get("compute_32", _NO_STEP_TIME)
     return None, (why.for_field("device_step_time_ms"),)
 
 
@@ -297,7 +328,9 @@ def empty_summary() -> StepSummary:
     return StepSummary(
         step_count=0,
         row_count=0,
+        left_out={},
         step_time_ms=Statistics(),
+        host_period_ms=None,
         batch_time_ms=None,
         device_step_time_ms=None,
         breakdown_ms={},
@@ -336,35 +369,35 @@ def bottleneck_of(input_percent: float | None) -> str:
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
-    """Return every category and sub-bucket that is left out, with its reason."""
+    """Return every category and sub-owner that is left out, with its reason."""
     why = reasons_of(hosts)
-    categories, buckets = present_categories(rows, why)
+    categories, owners = present_categories(rows, why)
     found = []
     for category in CATEGORIES:
-        mine = [bucket.name for bucket in BUCKETS if bucket.category == category]
+        mine = [owner.name for owner in OWNERS if owner.category == category]
         reason = next((why[name] for name in mine if name in why), None)
         if category not in categories and reason is not None:
             found.append(reason.for_field(f"breakdown_ms.{category}"))
     found += [
-        why[bucket.name].for_field(f"breakdown_detail_ms.{bucket.name}")
-        for bucket in BUCKETS
-        if bucket.name not in buckets and bucket.name in why
+        why[owner.name].for_field(f"breakdown_detail_ms.{owner.name}")
+        for owner in OWNERS
+        if owner.name not in owners and owner.name in why
     ]
     absent = {"kernel_launch": "kernel_launch_percent", "input": "input_percent"}
     for category, field in absent.items():
         if category not in categories:
             reason = next(
                 (
-                    why[bucket.name]
-                    for bucket in BUCKETS
-                    if bucket.category == category and bucket.name in why
+                    why[owner.name]
+                    for owner in OWNERS
+                    if owner.category == category and owner.name in why
                 ),
                 None,
             )
             if reason is not None:
                 found.append(reason.for_field(field))
-    if rows["device_busy_ps"].null_count() and "device_compute_32" in why:
-        reason = why["device_compute_32"]
+    if rows["device_busy_ps"].null_count() and "compute_32" in why:
+        reason = why["compute_32"]
         found += [
             reason.for_field(field)
             for field in (
@@ -380,7 +413,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
             )
         ]
     if rows["idle_input_ps"].null_count():
-        reason = next((why[name] for name in ("host_wait", "h2d") if name in why), None)
+        reason = next((why[name] for name in ("input", "copy_in") if name in why), None)
         found += [reason.for_field("steps.idle_input_ms")] if reason else []
     if rows["gap_ps"].null_count():
         found.append(_NO_END.for_field("steps.gap_ms"))
@@ -393,6 +426,12 @@ _NO_BATCHES: Final = Unavailable(
     remedy="State it where the steps are marked: `Trace(name, step_num=i, n_steps=n, "
     "_r=1)`.",
 )
+_NO_HOST_PERIOD: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The steps are known by what the device did, or there is only one: when the "
+    "host began the next one is not.",
+    remedy="Mark the steps in the program.",
+)
 _NO_END: Final = Unavailable(
     code="NO_STEPS",
     reason="Nothing marks where a step ended before the next one began.",
@@ -400,8 +439,8 @@ _NO_END: Final = Unavailable(
 )
 
 
-def _full_buckets(rows: pl.DataFrame) -> list[str]:
-    return [name for name in BUCKET_COLUMNS if not rows[name].null_count()]
+def _full_owners(rows: pl.DataFrame) -> list[str]:
+    return [name for name in OWNER_COLUMNS if not rows[name].null_count()]
 
 
 def _means(frame: pl.DataFrame) -> dict[str, float]:
@@ -434,9 +473,9 @@ def _overlapped(
     hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, float] | None:
     frames = [
-        host.breakdown.overlapped.with_columns(host=pl.lit(host.host))
+        host.account.overlapped.with_columns(host=pl.lit(host.host))
         for host in hosts
-        if host.breakdown.overlapped is not None
+        if host.account.overlapped is not None
     ]
     if not frames or len(frames) != len(hosts):
         return None

@@ -35,6 +35,7 @@ from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.errors import BadUsage
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
+from stepscope.tracer_remedies import RECORD_STAGE_PARAMETERS, RECORD_WHOLE_PIPELINE
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -81,12 +82,12 @@ _ONLY_DEVICES: Final = Unavailable(
 _ONLY_TRANSPARENT: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no transformation was recorded within the slowest call of this pipeline.",
-    remedy="Record again with host tracer level 2, and for longer.",
+    remedy=RECORD_WHOLE_PIPELINE,
 )
 _NO_PARAMETERS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the stages do not report their parallelism and buffers.",
-    remedy="Record with a newer release of the framework, at host tracer level 2.",
+    remedy=RECORD_STAGE_PARAMETERS,
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import polars as pl
 
-from stepscope.derive.step_time.breakdown import breakdown
-from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -41,7 +42,7 @@ class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
 def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
     """Return the waiting of one host's steps, or why it is unknown."""
     step_windows = profile.derived(host, windows)
-    charged = profile.derived(host, breakdown)
+    charged = profile.derived(host, account)
     if isinstance(step_windows, Unavailable):
         return step_windows
     if isinstance(charged, Unavailable):
@@ -49,13 +50,13 @@ def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
     if not step_windows.has_steps:
         found = profile.derived(host, steps)
         return found if isinstance(found, Unavailable) else _NO_TIME
-    if "host_wait" in charged.missing:
-        return charged.missing["host_wait"]
-    open_end = step_windows.rows["open_end"]
-    judged = charged.rows
-    if not open_end.all():
-        judged = judged.filter(~open_end.gather(judged["window"]))
-    waited = int(judged["host_wait_ps"].sum())
+    if "input" in charged.missing:
+        return charged.missing["input"]
+    numbered = step_windows.rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int32).alias("window")
+    )
+    judged = charged.rows.join(typical(numbered), on="window", how="semi")
+    waited = int(judged["input_ps"].sum())
     whole = int(judged["window_ps"].sum())
     if not whole:
         return _NO_TIME

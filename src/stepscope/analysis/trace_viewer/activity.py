@@ -9,7 +9,8 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
-from stepscope.remedies import NEWER_DEVICE_TRACER
+from stepscope.remedies import OTHER_DEVICE_TRACER
+from stepscope.tracer_remedies import RECORD_OPS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 
@@ -53,8 +54,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """What a device did.
 
     Attributes:
-        kind: Kind of activity: kernel, collective, h2d, d2h, p2p_copy, local_copy or
-            memset.
+        kind: Kind of activity: kernel, collective, h2d, d2h, p2p_copy, local_copy,
+            memset or transfer_wait.
         device: Ordinal of the device.
         stream: Id of the stream.
         bytes: Bytes of a copy; null where not recorded.
@@ -81,12 +82,12 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="This kernel carries no such launch detail.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _NO_SIZE: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The size of this copy was not recorded.",
-    remedy=NEWER_DEVICE_TRACER,
+    remedy=OTHER_DEVICE_TRACER,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
@@ -96,7 +97,7 @@ _NO_TIME: Final = Unavailable(
 _NO_OP: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Neither the device event nor its launch call names an op.",
-    remedy="Record the host's framework ops as well (host_tracer_level=2).",
+    remedy=RECORD_OPS,
 )
 _KERNELS: Final = ("kernel", "collective")
 

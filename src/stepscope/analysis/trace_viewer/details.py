@@ -23,7 +23,7 @@ from stepscope.analysis.trace_viewer.spans import host_timeline
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.host.event_nesting import event_nesting
-from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage

@@ -109,8 +109,8 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
             code="NO_CLOCK",
             reason="hosts without an absolute start time cannot be aligned: "
             f"{', '.join(sorted(starts.keys() - known.keys()))}.",
-            remedy="Compare times within a host only, or record with a newer version "
-            "of the framework, which writes the start time.",
+            remedy="Compare times within a host only, or record with a profiler that "
+            "writes the start time (`stepscope run`).",
         )
     first = min(known.values())
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.trace_viewer.spans import host_timeline
-from stepscope.derive.step_time.breakdown import CATEGORIES
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.lanes import LaneSlices
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable

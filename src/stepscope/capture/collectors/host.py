@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.ground.annotating import forget_annotating, note_annotating
 from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
@@ -57,6 +58,7 @@ class HostCollector:
         # In a forked child the annotation that began this is being kept already.
         if not recorder.enabled():
             recorder.enable(_RING_EVENTS)
+        forget_annotating()
         gc.callbacks.append(self._on_collection)
 
     def flush(self) -> Fragment:
@@ -65,6 +67,7 @@ class HostCollector:
             return Fragment(b"", 0)
         self._names.refresh()
         drained = recorder.drain()
+        note_annotating(drained.thread)
         own, forwarded = _divided(drained)
         for _ in range(len(self._collections)):
             for column, value in zip(own, self._collections.popleft(), strict=True):

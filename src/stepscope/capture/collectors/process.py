@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 from collections import deque
 from pathlib import Path
@@ -176,9 +177,54 @@ class _Source:
         os.close(self._file)
 
 
-def _open_sources(proc: Path) -> list[_Source]:
+class _Workers:
+    """Processes that the program started by multiprocessing: loaders of data, say.
+
+    Nothing is said of them before there are any.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        #: Processor time of each when it was last read, in ticks.
+        self._ticks: dict[int, int] = {}
+        self._grown = 0
+        self._seen = False
+
+    def __call__(self) -> tuple[Readings, Readings]:
+        workers = _children()
+        self._seen |= bool(workers)
+        if not self._seen:
+            return {}, {}
+        found: dict[int, int] = {}
+        for worker in workers:
+            try:
+                ticks = _ticks((self._proc / str(worker) / "stat").read_text("ascii"))
+            except (OSError, ValueError, IndexError):
+                continue
+            found[worker] = ticks
+            # What it used before it was first seen is not of the time since then.
+            self._grown += ticks - self._ticks.get(worker, ticks)
+        self._ticks = found
+        used = self._grown * 100 / os.sysconf("SC_CLK_TCK")
+        return (
+            {"worker processes": float(len(found))},
+            {"worker processes CPU (percent)": used},
+        )
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def _children() -> list[int]:
+    """Return ids of processes that multiprocessing started and that nobody joined."""
+    # Its public function would join those that have ended, which is the program's part.
+    started = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
+    return [child.pid for child in list(started) if child.pid is not None]
+
+
+def _open_sources(proc: Path) -> list[_Source | _Workers]:
     """Open the sources that this machine has: a container may hide some."""
-    sources = []
+    sources: list[_Source | _Workers] = []
     for name, parse in _PARSERS.items():
         try:
             source = _Source(proc / name, parse)
@@ -190,16 +236,25 @@ def _open_sources(proc: Path) -> list[_Source]:
             source.close()
         else:
             sources.append(source)
+    sources.append(_Workers(proc))
     return sources
 
 
 def _process_stat(text: str) -> tuple[Readings, Readings]:
+    used = _ticks(text) * 100 / os.sysconf("SC_CLK_TCK")
+    return {"threads": float(_fields(text)[17])}, {"process CPU (percent)": used}
+
+
+def _ticks(text: str) -> int:
+    """Return the processor time of a process, in ticks."""
+    fields = _fields(text)
+    return int(fields[11]) + int(fields[12])
+
+
+def _fields(text: str) -> list[str]:
     # The name in brackets may hold anything; fields are counted from after it, where
     # field 3 of proc(5) comes first.
-    fields = text.rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
-    used = ticks * 100 / os.sysconf("SC_CLK_TCK")
-    return {"threads": float(fields[17])}, {"process CPU (percent)": used}
+    return text.rpartition(")")[2].split()
 
 
 def _process_memory(text: str) -> tuple[Readings, Readings]:

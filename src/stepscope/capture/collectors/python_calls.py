@@ -11,12 +11,12 @@ import platform
 import sys
 import threading
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
+from stepscope.capture.ground.functions import FunctionNames
 from stepscope.capture.ground.main_thread import in_main_thread
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import HOST_PLANE
@@ -37,9 +37,6 @@ __all__ = ["PythonCallsCollector"]
 #: Entries and exits that wait for a flush, 0.2 s: a million calls a second is more
 #: than Python makes with a hook on each.
 _RING_NOTES: Final = 400_000
-#: Our own functions are no part of the program.
-_OURS: Final = str(Path(__file__).resolve().parents[2])
-
 _NO_STATS: Final[dict[str, object]] = {}
 #: When, on which thread, in which code; entered (true) or left.
 _Note = tuple[int, int, "CodeType", bool]
@@ -139,7 +136,7 @@ class _Calls:
 
     def __init__(self) -> None:
         self._open: dict[int, list[tuple[CodeType, int]]] = {}
-        self._names: dict[CodeType, str] = {}
+        self._names = FunctionNames()
 
     def ended(self, notes: Iterable[_Note]) -> Rows:
         """Return the calls that ended among these notes; the others stay open."""
@@ -153,7 +150,7 @@ class _Calls:
             while stack:
                 began_code, began = stack.pop()
                 if began_code is code:
-                    name = self._name_of(code)
+                    name = self._names.of(code)
                     if name:
                         rows.append((name, began, at, thread, _NO_STATS))
                     break
@@ -162,21 +159,10 @@ class _Calls:
     def open_calls(self) -> int:
         """Return how many calls of the program have begun and not ended."""
         return sum(
-            bool(self._name_of(code))
+            bool(self._names.of(code))
             for stack in self._open.values()
             for code, _ in stack
         )
-
-    def _name_of(self, code: CodeType) -> str:
-        """`$file.py:LINE function`, as frameworks name them; empty for our own."""
-        name = self._names.get(code)
-        if name is None:
-            file = code.co_filename
-            base = file.rpartition("/")[2]
-            ours = file.startswith(_OURS)
-            name = "" if ours else f"${base}:{code.co_firstlineno} {code.co_name}"
-            self._names[code] = name
-        return name
 
 
 class _Hooks(Protocol):

@@ -25,7 +25,15 @@ COLLECTORS: Final[dict[str, tuple[str, str]]] = {
     "torch": ("stepscope.capture.collectors.torch.collector", "TorchCollector"),
     "model": ("stepscope.capture.collectors.model", "ModelCollector"),
     "host": ("stepscope.capture.collectors.host", "HostCollector"),
+    "compilations": (
+        "stepscope.capture.collectors.compilations",
+        "CompilationsCollector",
+    ),
     "process": ("stepscope.capture.collectors.process", "ProcessCollector"),
+    "python_samples": (
+        "stepscope.capture.collectors.python_samples",
+        "PythonSamplesCollector",
+    ),
     "python_calls": (
         "stepscope.capture.collectors.python_calls",
         "PythonCallsCollector",

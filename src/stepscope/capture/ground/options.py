@@ -16,6 +16,8 @@ _LEVELS: Final = {
 }
 #: Counters are read by one thread beside the program: faster reading would cost it.
 _MOST_HZ: Final = 100.0
+#: More looks a second would get in the program's way.
+_MOST_SAMPLES_HZ: Final = 1000.0
 #: A file that holds less would not hold one flush.
 _LEAST_BYTES: Final = 2**20
 
@@ -31,6 +33,9 @@ class ProfilerOptions:
         device_tracer_level: 1 records what ran on devices, 0 nothing of it.
         delay_ms: Recording begins so much later; None means at once.
         counters_hz: How often the counters of the process are read; 0 means never.
+        python_sampling_hz: How often a second it is looked which functions the main
+            thread and those that annotate are in, where calls are not recorded; 0
+            means never.
         collectors: "auto" takes those that can record here; a tuple of names takes
             those, and one of them that cannot is an error.
         record_shapes: Shapes of ops' inputs, where the framework can.
@@ -44,6 +49,7 @@ class ProfilerOptions:
     device_tracer_level: int = 1
     delay_ms: int | None = None
     counters_hz: float = 10.0
+    python_sampling_hz: float = 100.0
     collectors: tuple[str, ...] | Literal["auto"] = "auto"
     record_shapes: bool = False
     profile_memory: bool = False
@@ -62,11 +68,10 @@ class ProfilerOptions:
                 f"delay_ms={self.delay_ms!r} is no delay; give milliseconds from 0, "
                 "or None."
             )
-        if not _is_number(self.counters_hz, least=0) or self.counters_hz > _MOST_HZ:
-            raise BadUsage(
-                f"counters_hz={self.counters_hz!r} is no rate; give 0 to "
-                f"{_MOST_HZ:g} readings a second."
-            )
+        _check_rate("counters_hz", self.counters_hz, _MOST_HZ, "readings")
+        _check_rate(
+            "python_sampling_hz", self.python_sampling_hz, _MOST_SAMPLES_HZ, "looks"
+        )
         _check_collectors(self.collectors)
         if not _is_number(self.max_bytes, least=_LEAST_BYTES):
             raise BadUsage(
@@ -80,6 +85,13 @@ def _check_level(name: str, level: object, highest: int) -> None:
     if isinstance(level, bool) or not isinstance(level, int) or level not in known:
         listed = ", ".join(map(str, known))
         raise BadUsage(f"{name}={level!r} does not exist; known: {listed}.")
+
+
+def _check_rate(name: str, rate: float, highest: float, of_what: str) -> None:
+    if not _is_number(rate, least=0) or rate > highest:
+        raise BadUsage(
+            f"{name}={rate!r} is no rate; give 0 to {highest:g} {of_what} a second."
+        )
 
 
 def _is_number(value: object, *, least: float) -> bool:

@@ -47,6 +47,7 @@ class RunPlan(NamedTuple):
     host_tracer_level: int = 2
     python_tracer_level: int | None = None
     device_tracer_level: int = 1
+    python_sampling_hz: float = 100.0
     record_shapes: bool = False
     profile_memory: bool = False
 
@@ -107,6 +108,7 @@ class RunPlan(NamedTuple):
                 else self.python_tracer_level
             ),
             device_tracer_level=self.device_tracer_level,
+            python_sampling_hz=self.python_sampling_hz,
             record_shapes=self.record_shapes,
             profile_memory=self.profile_memory,
         )

@@ -148,8 +148,11 @@ class UnderWay:
             self._started.append(collector)
             asked = options
             if any(it.traces_python for it in self._tracers):
-                # A framework notes Python's calls itself, and Python has one such hook.
-                asked = dataclasses.replace(options, python_tracer_level=0)
+                # A framework notes Python's calls itself, and Python has one such hook;
+                # with all calls there is nothing that samples would add.
+                asked = dataclasses.replace(
+                    options, python_tracer_level=0, python_sampling_hz=0
+                )
             try:
                 collector.start(asked, self._recording.begin)
             except Exception as error:  # noqa: BLE001 - a collector's edge

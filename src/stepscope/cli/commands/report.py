@@ -6,6 +6,7 @@ import click
 
 from stepscope.cli.commands.options import force_option, output_option, paths_argument
 from stepscope.cli.forms import REPORT_FORMS
+from stepscope.cli.light_start import light_start
 
 __all__ = ["report"]
 
@@ -30,6 +31,7 @@ def report(
     PATH is a log directory (its newest run), a run directory, or one file of a
     supported format; several PATHs are several workers of one run.
     """
-    from stepscope.cli import report as reporting  # noqa: PLC0415 - help stays light
+    with light_start():
+        from stepscope.cli import report as reporting  # noqa: PLC0415 - help stays light
 
     return reporting.answer(paths, form=form, output=output, force=force)

@@ -76,6 +76,13 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     metavar="0-1",
     help="0 records nothing of devices.",
 )
+@click.option(
+    "--python-sampling-hz",
+    default=100.0,
+    show_default=True,
+    metavar="HZ",
+    help="Looks a second at which functions run; 0 takes none.",
+)
 @click.option("--record-shapes", is_flag=True, help="Shapes of ops' inputs (PyTorch).")
 @click.option("--profile-memory", is_flag=True, help="Allocations (PyTorch).")
 @click.option("--no-report", is_flag=True, help="Record only; do not report.")
@@ -91,6 +98,7 @@ def run(
     host_tracer_level: int,
     python_tracer_level: int | None,
     device_tracer_level: int,
+    python_sampling_hz: float,
     record_shapes: bool,
     profile_memory: bool,
     no_report: bool,
@@ -115,6 +123,7 @@ def run(
         host_tracer_level=host_tracer_level,
         python_tracer_level=python_tracer_level,
         device_tracer_level=device_tracer_level,
+        python_sampling_hz=python_sampling_hz,
         record_shapes=record_shapes,
         profile_memory=profile_memory,
     )

@@ -7,6 +7,7 @@ import click
 from stepscope.cli.commands.options import force_option, output_option, paths_argument
 from stepscope.cli.commands.tool_options import chosen_options, tool_options
 from stepscope.cli.forms import SHOW_FORMS
+from stepscope.cli.light_start import light_start
 
 __all__ = ["show"]
 
@@ -52,7 +53,8 @@ def show(
     inference_profile (inference), model_views (model). PATH is a log directory (its
     newest run), a run directory, or one file; several are several workers of one run.
     """
-    from stepscope.cli import show as showing  # noqa: PLC0415 - help stays light
+    with light_start():
+        from stepscope.cli import show as showing  # noqa: PLC0415 - help stays light
 
     return showing.answer(
         showing.Request(

@@ -1,38 +1,64 @@
-"""`collective_calls`: every collective of a host, one by one, with its group."""
+"""`collective_calls`: every collective of a host, one by one: kind, bytes, group."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from stepscope.derive.collectives.totals import exchange_kind
+from stepscope.derive.collectives.arguments import (
+    ARGUMENTS,
+    element_type,
+    recorded_arguments,
+)
+from stepscope.derive.collectives.kinds import bus_share, exchange_kind, is_sure_kind
+from stepscope.derive.collectives.surroundings import Launched, surroundings
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.stat_values import find_handle, rows_of_owners, texts_of
+from stepscope.derive.costs.operands import from_text
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.reading.activity_names import (
+    is_collective_category,
+    is_collective_op,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.costs.operands import Tensor
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.exposure import Exposure
+    from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
 
 __all__ = ["COLLECTIVE_CALLS", "collective_calls"]
 
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
+    "activity": pl.Int32(),  # row of device_activity
     "device": pl.Int32(),
     "step_row": pl.Int32(),  # row of steps; -1 for none
-    "kind": pl.String(),  # of exchange, one of the kinds of `collectives`
+    "kind": pl.String(),  # of exchange, one of `KINDS`
     "group": pl.String(),  # names the members of the group; "" where not recorded
+    "group_size": pl.Int64(),  # members of the group; null where not recorded
+    "dtype": pl.String(),  # element type; null where not recorded
+    "bytes": pl.Int64(),  # the larger of what a member gives and gets; null: unknown
+    "bus_bytes": pl.Int64(),  # of them what its link carries; null where unknown
     "start_ps": pl.Int64(),
     "dur_ps": pl.Int64(),
+    "exposed_ps": pl.Int64(),  # nothing else ran on the device
 }
-#: Values of an event that together name the group of processes taking part.
-_GROUP_VALUES: Final = (StatKey.PROCESS_GROUP_NAME, StatKey.PROCESS_GROUP_RANKS)
+#: How the names of ops begin that communicate, whatever they are called beyond that.
+_VOCABULARY: Final = r"^_?c10d(?:_functional)?::|(?i:nccl|collective|horovod)"
+#: How the names of ops begin whose operands are lists of tensors.
+_LISTS: Final = r"^_?c10d(?:_functional)?::"
+#: Kinds that give and get the same tensors.
+_IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
+
+#: Tensors of an op that gives one and gets one.
+_BOTH_SIDES: Final = 2
 
 _NONE: Final = Unavailable(
     code="NO_SAMPLES",
@@ -42,17 +68,37 @@ _NONE: Final = Unavailable(
 )
 
 
+class _Names(NamedTuple):
+    """What could name each collective, strongest first; null where it does not."""
+
+    argument: pl.Series
+    range: pl.Series
+    op: pl.Series
+    kernel: pl.Series
+
+
 def collective_calls(
     *,
     trace: TraceData,
     activity_classes: ActivityClasses,
     activity_ops: ActivityOps,
+    exposure: Exposure,
+    events: pl.DataFrame,
     event_types: pl.DataFrame,
     device_activity: pl.DataFrame,
     activity_steps: NDArray[np.int32] | Unavailable,
     stats: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    event_nesting: Nesting | Unavailable,
+    hlo_ops: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
     """List the collectives of all devices of a host.
+
+    A collective is named by its arguments, else by the range of the library around its
+    launch, else by its op, else by its kernel.
+
+    Definition: docs/definitions/device-work.md#collectives.
 
     Returns:
         Columns `COLLECTIVE_CALLS`, by device and start.
@@ -63,63 +109,221 @@ def collective_calls(
     rows = np.flatnonzero(wanted[activity_classes.code])
     if not len(rows):
         return _NONE
-    code = activity_classes.code[rows]
+    around = surroundings(
+        rows, Launched(correlation, launches, event_nesting), events, event_types
+    )
+    own = handles(device_activity, "event")[rows]
+    said = _arguments(trace, stats, own, around.record)
+    types = event_types["name"]
+    types_of = handles(events, "type")
+    names = _Names(
+        said["name"],
+        _gathered(types, np.where(around.range >= 0, types_of[around.range], -1)),
+        _op_texts(activity_ops.ops).gather(activity_ops.op[rows]),
+        types.gather(handles(device_activity, "type")[rows]),
+    )
     steps = np.full(len(rows), -1, np.int32)
     if not isinstance(activity_steps, Unavailable):
         steps = activity_steps[rows]
-    return pl.DataFrame(
-        {
-            "device": handles(device_activity, "device")[rows],
-            "step_row": steps,
-            "kind": _kinds(classes, activity_ops, event_types, wanted).gather(code),
-            "group": _groups(trace, handles(device_activity, "event")[rows], stats),
-            "start_ps": ints(device_activity, "start_ps")[rows],
-            "dur_ps": ints(device_activity, "dur_ps")[rows],
-        },
-        schema=COLLECTIVE_CALLS,
-    ).sort("device", "start_ps", maintain_order=True)
-
-
-def _kinds(
-    classes: pl.DataFrame,
-    activity_ops: ActivityOps,
-    event_types: pl.DataFrame,
-    wanted: NDArray[np.bool_],
-) -> pl.Series:
-    """Return the kind of exchange of each class; empty for other activities."""
-    ops = activity_ops.ops
-    said = (
-        event_types["name"].gather(classes["type"])
-        + " "
-        + ops["type"].fill_null("").gather(classes["op"])
-        + " "
-        + ops["opcode"].fill_null("").gather(classes["op"])
+    found = said.select("group", "group_size").with_columns(
+        activity=pl.Series(rows, dtype=pl.Int32),
+        device=handles(device_activity, "device")[rows],
+        step_row=steps,
+        kind=_kinds(names),
+        start_ps=ints(device_activity, "start_ps")[rows],
+        dur_ps=ints(device_activity, "dur_ps")[rows],
+        exposed_ps=exposure.alone_ps[rows],
     )
-    # One round per class, of which there are as many as distinct kernels.
+    op = activity_ops.op[rows]
+    tensors = _Tensors(
+        _strings(trace, handles(device_activity, "shape")[rows]),
+        activity_ops.ops["name"].str.contains(_LISTS).gather(op),
+        _results(activity_ops.ops, hlo_ops).gather(op),
+    )
+    sized = found.hstack(_sizes(found["kind"], said, tensors))
+    return (
+        sized.with_columns(bus_bytes=_bus_bytes(sized))
+        .select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_CALLS.items())
+        .sort("device", "start_ps", maintain_order=True)
+    )
+
+
+def _arguments(
+    trace: TraceData,
+    stats: pl.DataFrame | Unavailable,
+    own: NDArray[np.int32],
+    record: NDArray[np.int32],
+) -> pl.DataFrame:
+    """Return what activities say of themselves, else what the host recorded of them."""
+    if isinstance(stats, Unavailable):
+        empty = pl.DataFrame(schema=ARGUMENTS).clear(len(own))
+        return empty.with_columns(group=pl.lit(""))
+    mine = recorded_arguments(trace, stats, own)
+    if mine["name"].null_count() == 0:
+        return mine
+    hosts = recorded_arguments(trace, stats, record)
+    return mine.select(
+        pl.when(mine["name"].is_not_null()).then(pl.col(name)).otherwise(hosts[name])
+        for name in ARGUMENTS
+    )
+
+
+def _gathered(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
+    """Return values by place; null for negative places."""
+    places = pl.Series(at, dtype=pl.Int64)
+    return values.gather(places.set(places < 0, None))
+
+
+def _strings(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
+    """Return texts by handle; null for negative ones."""
+    used = np.unique(of[of >= 0])
+    texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
+    return _gathered(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
+
+
+def _results(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
+    """Return the shape of what the instruction of each op gives; null if unknown."""
+    if isinstance(hlo_ops, Unavailable):
+        return pl.Series([None], dtype=pl.String).new_from_index(0, len(ops))
+    return _gathered(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
+
+
+def _op_texts(ops: pl.DataFrame) -> pl.Series:
+    """Return what names the exchange of each op, null of ops that may not communicate.
+
+    Others name it, too, where their words mean nothing else.
+    """
+    said = ops.select(
+        text=pl.concat_str(
+            *(pl.col(name).fill_null("") for name in ("opcode", "type", "name")),
+            separator=" ",
+        ),
+    )["text"]
+    vocabulary = (
+        ops["name"].str.contains(_VOCABULARY).fill_null(value=False)
+        | ops["type"].str.contains(_VOCABULARY).fill_null(value=False)
+    ).to_list()
+    communicates = [
+        known
+        or is_collective_category(opcode or "")
+        or is_collective_op(f":{op_type or ''}")
+        for known, opcode, op_type in zip(
+            vocabulary, ops["opcode"].to_list(), ops["type"].to_list(), strict=True
+        )
+    ]
+    # One round per distinct op, not per activity.
+    kinds = [exchange_kind(text) for text in said.to_list()]
     return pl.Series(
         [
-            exchange_kind(text) if is_collective else ""
-            for text, is_collective in zip(said, wanted.tolist(), strict=True)
+            kind if kind is not None and (known or is_sure_kind(kind)) else None
+            for kind, known in zip(kinds, communicates, strict=True)
         ],
         dtype=pl.String,
     )
 
 
-def _groups(
-    trace: TraceData,
-    events: NDArray[np.int32],
-    stats: pl.DataFrame | Unavailable,
-) -> list[str]:
-    """Return the recorded group of each collective; "" where none was recorded."""
-    if isinstance(stats, Unavailable) or (events < 0).any():
-        return [""] * len(events)
-    owners = np.unique(events)
-    values = rows_of_owners(stats, "event", owners)
-    found = [
-        texts_of(trace, values, owners, find_handle(trace.strings, name))
-        for name in _GROUP_VALUES
+def _kinds(names: _Names) -> pl.Series:
+    """Return the kind by the strongest name that holds one."""
+    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
+    found = pl.Series([None] * len(frame), dtype=pl.String)
+    for text in frame:
+        # One round per distinct name, not per collective.
+        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
+        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
+        found = found.fill_null(named) if kinds else found
+    return found.fill_null("other").alias("kind")
+
+
+class _Tensors(NamedTuple):
+    """What is known of the tensors of each collective, from its op.
+
+    Attributes:
+        operands: Shapes of the operands; null where not recorded.
+        lists: Whether all operands are given and got alike, as lists of tensors.
+        results: Shape of what an instruction gives; null where unknown.
+    """
+
+    operands: pl.Series
+    lists: pl.Series
+    results: pl.Series
+
+
+def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFrame:
+    """Return bytes and element type: by the arguments, else by the op's tensors."""
+    keys = said.select("in_elements", "out_elements", "dtype").with_columns(
+        kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
+    )
+    distinct = keys.unique(maintain_order=True)
+    known = [
+        _said_size(inside, out, dtype)
+        or _result_size(kind, result)
+        or _operands_size(kind, shapes, lists=lists)
+        or (None, None)
+        for inside, out, dtype, kind, shapes, lists, result in distinct.iter_rows()
     ]
-    named = [
-        " ".join(text for text in texts if text) for texts in zip(*found, strict=True)
-    ]
-    return [named[at] for at in np.searchsorted(owners, events).tolist()]
+    table = distinct.with_columns(
+        bytes=pl.Series([size for size, _ in known], dtype=pl.Int64),
+        type=pl.Series([name for _, name in known], dtype=pl.String),
+    )
+    joined = keys.join(
+        table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.select("bytes", dtype="type")
+
+
+def _said_size(
+    inside: int | None, out: int | None, dtype: str | None
+) -> tuple[int | None, str] | None:
+    counts = [it for it in (inside, out) if it is not None]
+    if dtype is None or not counts:
+        return None
+    name, width = element_type(dtype)
+    return None if width is None else width * max(counts), name
+
+
+def _result_size(kind: str, result: str | None) -> tuple[int, str] | None:
+    """Return bytes by the result of an instruction, of which some give both sides."""
+    tensors = _tensors(result)
+    sizes = [tensor.size_bytes for tensor in tensors]
+    known = [size for size in sizes if size is not None]
+    if not tensors or len(known) < len(sizes) or kind == "reduce-scatter":
+        return None
+    whole = sum(known) if kind in (*_IN_PLACE, "all-to-all") else max(known)
+    return whole, tensors[0].dtype
+
+
+def _operands_size(
+    kind: str, operands: str | None, *, lists: bool
+) -> tuple[int, str] | None:
+    """Return bytes by the operands of an op, of which one is given and one is got.
+
+    Of more tensors it is not known which is which, except where each is both.
+    """
+    tensors = _tensors(operands)
+    sizes = [tensor.size_bytes for tensor in tensors]
+    known = [size for size in sizes if size is not None]
+    if not tensors or len(known) < len(sizes):
+        return None
+    name, _ = element_type(tensors[0].dtype.removeprefix("c10::"))
+    if kind in _IN_PLACE:
+        return (sum(known) if lists else max(known)), name
+    return (max(known), name) if len(known) == _BOTH_SIDES else None
+
+
+def _tensors(shape: str | None) -> list[Tensor]:
+    found = None if shape is None else from_text(shape)
+    return [] if found is None else list(found.every())
+
+
+def _bus_bytes(calls: pl.DataFrame) -> pl.Series:
+    return pl.Series(
+        [
+            None
+            if size is None or not members
+            else round(size * bus_share(kind, members))
+            for kind, size, members in calls.select(
+                "kind", "bytes", "group_size"
+            ).iter_rows()
+        ],
+        dtype=pl.Int64,
+    )

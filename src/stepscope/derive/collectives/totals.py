@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
 
-if TYPE_CHECKING:
-    from stepscope.derive.device.activity_classes import ActivityClasses
-    from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
-
-__all__ = ["COLLECTIVE_ROWS", "collectives", "exchange_kind"]
-
-_COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
+__all__ = ["COLLECTIVE_ROWS", "collectives"]
 
 COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
     "kind": pl.String(),
@@ -26,26 +18,18 @@ COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
     "min_ps": pl.Int64(),
     "max_ps": pl.Int64(),
     "exposed_ps": pl.Int64(),  # nothing else ran on the device
+    "sized": pl.Int64(),  # collectives whose bytes are known
+    "bytes": pl.Int64(),  # of these; null where there are none
+    "sized_ps": pl.Int64(),  # time of these
+    "bus_bytes": pl.Int64(),  # what a link carried; null where that is never known
+    "bus_ps": pl.Int64(),  # time of the collectives of which that is known
 }
-
-#: What a lower-case name, op type or opcode calls the exchange; the first that fits.
-_KINDS: Final = (
-    ("all-reduce", re.compile(r"all_?-?reduce|cross_device_reduce|collectivereduce")),
-    ("reduce-scatter", re.compile(r"reduce_?-?scatter")),
-    ("all-gather", re.compile(r"all_?-?gather|collectivegather")),
-    ("all-to-all", re.compile(r"all_?-?to_?-?all")),
-    ("broadcast", re.compile(r"broad_?cast|bcast")),
-    ("send-receive", re.compile(r"send_?-?recv|collective-permute|sendrecv|permute")),
-    ("reduce", re.compile(r"reduce")),
-)
 
 
 def collectives(
     *,
-    activity_classes: ActivityClasses,
-    class_totals: ClassTotals,
-    activity_ops: ActivityOps,
-    event_types: pl.DataFrame,
+    device_activity: pl.DataFrame,
+    collective_calls: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame:
     """Sum collectives by kind and device.
 
@@ -53,41 +37,31 @@ def collectives(
 
     Returns:
         Columns `COLLECTIVE_ROWS`, by kind and device; no rows where there were none.
-        A collective whose name shows no kind is `other`.
+        A collective whose kind nothing shows is `other`.
     """
-    ops = activity_ops.ops
-    rows = activity_classes.rows
-    described = rows.select(
-        "kind",
-        "device",
-        said=event_types["name"][rows["type"]]
-        + " "
-        + ops["type"].fill_null("")[rows["op"]]
-        + " "
-        + ops["opcode"].fill_null("")[rows["op"]],
-    ).with_columns(
-        count=class_totals.all.count,
-        total_ps=class_totals.all.total,
-        min_ps=class_totals.all.least,
-        max_ps=class_totals.all.greatest,
-        exposed_ps=class_totals.alone_ps,
-    )
-    found = described.filter(pl.col("kind") == _COLLECTIVE)
-    kinds = [exchange_kind(text) for text in found["said"].to_list()]
+    del device_activity  # without it nothing is known, rather than that there was none
+    if isinstance(collective_calls, Unavailable):
+        return pl.DataFrame(schema=COLLECTIVE_ROWS)
+    dur = pl.col("dur_ps")
     return (
-        found.with_columns(pl.Series("kind", kinds, dtype=pl.String))
-        .group_by("kind", "device")
+        collective_calls.group_by("kind", "device")
         .agg(
-            *(pl.col(name).sum() for name in ("count", "total_ps", "exposed_ps")),
-            pl.col("min_ps").min(),
-            pl.col("max_ps").max(),
+            count=pl.len(),
+            total_ps=dur.sum(),
+            min_ps=dur.min(),
+            max_ps=dur.max(),
+            exposed_ps=pl.col("exposed_ps").sum(),
+            sized=pl.col("bytes").count(),
+            bytes=_sum_of_known("bytes"),
+            sized_ps=dur.filter(pl.col("bytes").is_not_null()).sum(),
+            bus_bytes=_sum_of_known("bus_bytes"),
+            bus_ps=dur.filter(pl.col("bus_bytes").is_not_null()).sum(),
         )
-        .select(*COLLECTIVE_ROWS)
+        .select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_ROWS.items())
         .sort("kind", "device")
     )
 
 
-def exchange_kind(text: str) -> str:
-    """Return the kind of exchange in a name, op type or opcode, else `other`."""
-    lowered = text.lower()
-    return next((kind for kind, found in _KINDS if found.search(lowered)), "other")
+def _sum_of_known(name: str) -> pl.Expr:
+    values = pl.col(name)
+    return pl.when(values.is_not_null().any()).then(values.sum())

@@ -15,12 +15,17 @@ __all__ = ["ATTENTION"]
 #: again.
 _FORWARD: Final = 2
 _BACKWARD: Final = 5
+#: Values of a setting that masks the future: a flag, or the kind of mask.
+_CAUSAL: Final = (True, 1, 2)
 
 
-def _attention(first: int, *, heads_first: bool, products: int) -> Rule:
+def _attention(
+    first: int, *, heads_first: bool, products: int, causal: int | None = None
+) -> Rule:
     """Make a rule for query, key and value from place `first` on.
 
-    Sizes are (batch, heads, length, width) or (batch, length, heads, width).
+    Sizes are (batch, heads, length, width) or (batch, length, heads, width). The
+    setting at place `causal` says whether a query sees only the keys before it.
     """
 
     def result(given: Operands) -> tuple[int, ...] | None:
@@ -41,9 +46,11 @@ def _attention(first: int, *, heads_first: bool, products: int) -> Rule:
         # With as many products over the width of the values as over that of the
         # keys; the odd one of the backward pass forms the scores again.
         over_values = products // 2
-        return (
-            2 * pairs * ((products - over_values) * query[3] + over_values * value[3])
-        )
+        width = (products - over_values) * query[3] + over_values * value[3]
+        # Of the pairs that a causal mask leaves, each has a multiplication and an
+        # addition; it leaves half.
+        masked = causal is not None and given.value(causal) in _CAUSAL
+        return pairs * width if masked else 2 * pairs * width
 
     return Rule(flops, result)
 
@@ -57,53 +64,48 @@ def _packed(given: Operands, begin: int) -> bool:
     )
 
 
-_HEADS_FIRST: Final = _attention(0, heads_first=True, products=_FORWARD)
-_LENGTH_FIRST: Final = _attention(0, heads_first=False, products=_FORWARD)
+#: Op → place of its setting for a causal mask.
+_FORWARD_HEADS_FIRST: Final = {
+    "aten::scaled_dot_product_attention": 5,
+    "aten::_scaled_dot_product_flash_attention": 4,
+    "aten::_scaled_dot_product_efficient_attention": 6,
+    "aten::_scaled_dot_product_cudnn_attention": 6,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": 4,
+    "aten::_scaled_dot_product_fused_attention_overrideable": 5,
+}
+_FORWARD_LENGTH_FIRST: Final = {
+    "aten::_flash_attention_forward": 8,
+    "aten::_efficient_attention_forward": 9,
+    "flash_attn::_flash_attn_forward": 5,
+}
+_BACKWARD_HEADS_FIRST: Final = {
+    "aten::_scaled_dot_product_flash_attention_backward": 11,
+    "aten::_scaled_dot_product_efficient_attention_backward": 11,
+    "aten::_scaled_dot_product_cudnn_attention_backward": 14,
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": 7,
+}
+_BACKWARD_LENGTH_FIRST: Final = {
+    "aten::_flash_attention_backward": 11,
+    "aten::_efficient_attention_backward": 14,
+    "flash_attn::_flash_attn_backward": 11,
+}
 
 ATTENTION: Final = Family(
     name="attention",
     part=Part.PRODUCT,
     formula="2 batch heads (length of queries) (length of keys) width for each of the "
-    "products: 2 forward, 5 backward; a causal mask saves none of them, and the "
-    "softmax between them is not counted",
+    "products: 2 forward, 5 backward; half of that where the recorded arguments say "
+    "that the mask is causal; the softmax between them is not counted",
     source="the definition; the backward pass of Dao et al. 2022 (arXiv 2205.14135), "
     "Algorithm 4, forms the scores again",
     rules={
-        **dict.fromkeys(
-            (
-                "aten::scaled_dot_product_attention",
-                "aten::_scaled_dot_product_flash_attention",
-                "aten::_scaled_dot_product_efficient_attention",
-                "aten::_scaled_dot_product_cudnn_attention",
-                "aten::_scaled_dot_product_flash_attention_for_cpu",
-                "aten::_scaled_dot_product_fused_attention_overrideable",
-            ),
-            _HEADS_FIRST,
-        ),
-        **dict.fromkeys(
-            (
-                "aten::_flash_attention_forward",
-                "aten::_efficient_attention_forward",
-                "flash_attn::_flash_attn_forward",
-            ),
-            _LENGTH_FIRST,
-        ),
-        **dict.fromkeys(
-            (
-                "aten::_scaled_dot_product_flash_attention_backward",
-                "aten::_scaled_dot_product_efficient_attention_backward",
-                "aten::_scaled_dot_product_cudnn_attention_backward",
-                "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-            ),
-            _attention(1, heads_first=True, products=_BACKWARD),
-        ),
-        **dict.fromkeys(
-            (
-                "aten::_flash_attention_backward",
-                "aten::_efficient_attention_backward",
-                "flash_attn::_flash_attn_backward",
-            ),
-            _attention(1, heads_first=False, products=_BACKWARD),
-        ),
+        op: _attention(first, heads_first=heads, products=products, causal=place)
+        for places, first, heads, products in (
+            (_FORWARD_HEADS_FIRST, 0, True, _FORWARD),
+            (_FORWARD_LENGTH_FIRST, 0, False, _FORWARD),
+            (_BACKWARD_HEADS_FIRST, 1, True, _BACKWARD),
+            (_BACKWARD_LENGTH_FIRST, 1, False, _BACKWARD),
+        )
+        for op, place in places.items()
     },
 )

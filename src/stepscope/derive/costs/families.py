@@ -7,6 +7,7 @@ whose operands were not recorded, has no cost: None, never 0.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.derive.costs.attention import ATTENTION
@@ -18,6 +19,8 @@ from stepscope.derive.costs.movement import (
     WEIGHTS,
     WITHOUT_ARITHMETIC,
 )
+from stepscope.derive.costs.operands import operand_bytes, total_bytes
+from stepscope.derive.costs.outputs import without_outputs
 from stepscope.derive.costs.pointwise import LISTS, POINTWISE
 from stepscope.derive.costs.products import EINSUM, PRODUCTS
 from stepscope.derive.costs.reductions import (
@@ -28,8 +31,8 @@ from stepscope.derive.costs.reductions import (
 )
 
 if TYPE_CHECKING:
-    from stepscope.derive.costs.family import Family
-    from stepscope.derive.costs.operands import Operands
+    from stepscope.derive.costs.family import Family, Rule
+    from stepscope.derive.costs.operands import Operands, Tensor
 
 __all__ = ["FAMILIES", "Cost", "calls_only", "cost_of", "family_of", "weights_of"]
 
@@ -56,14 +59,19 @@ class Cost(NamedTuple):
 
     Attributes:
         part: Part of the work that the op counts, among ops that call each other.
-        flops: Floating-point operations.
+        flops: Floating-point operations; None where they are not known.
         accessed_bytes: Bytes of all tensors read and written, each counted once; None
             where the sizes of the result or the width of an element are not known.
     """
 
     part: Part
-    flops: int
+    flops: int | None
     accessed_bytes: int | None
+
+
+#: Kernels that a compiler made of functions of single elements and reductions. Their
+#: operands are all tensors that they read or write.
+_FUSED: Final = re.compile(r"triton_(?:poi|per|red)_fused_")
 
 
 def family_of(op_type: str) -> Family | None:
@@ -78,17 +86,21 @@ def calls_only(op_type: str) -> bool:
 
 def cost_of(op_type: str, given: Operands) -> Cost | None:
     """Return the cost of one execution with these operands; None where unknown."""
+    if _FUSED.match(op_type):
+        accessed = operand_bytes(given)
+        return None if accessed is None else Cost(Part.OTHER, None, accessed)
     family = family_of(op_type)
     if family is None:
         return None
     rule = family.rules[op_type]
+    given, outputs = without_outputs(op_type, given)
     flops = rule.flops(given)
     if flops is None:
         return None
     if family.part == Part.OTHER and not any(one.is_floating for one in given.every()):
         # Functions of integers are indices and masks; products of integers count.
         flops = 0
-    return Cost(family.part, flops, _accessed(given, rule.result(given)))
+    return Cost(family.part, flops, _accessed(given, rule, outputs))
 
 
 def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
@@ -97,11 +109,13 @@ def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     return tuple(tensor.sizes for tensor in found if tensor is not None)
 
 
-def _accessed(given: Operands, result: tuple[int, ...] | None) -> int | None:
-    """Return bytes: operands read once, a result of the first's type written once."""
+def _accessed(given: Operands, rule: Rule, outputs: tuple[Tensor, ...]) -> int | None:
+    """Return bytes: operands read once, the result or what stands for it written."""
+    if rule.accessed is not None:
+        return rule.accessed(given)
     tensors = list(given.every())
+    result = rule.result(given)
     if result is None or not tensors:
         return None
-    sizes = [one.size_bytes for one in (*tensors, tensors[0]._replace(sizes=result))]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    written = outputs or (tensors[0]._replace(sizes=result),)
+    return total_bytes((*tensors, *written))

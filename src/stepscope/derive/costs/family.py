@@ -32,10 +32,13 @@ class Rule(NamedTuple):
         flops: Floating-point operations; None where the operands do not determine
             them.
         result: Sizes of the result; None where the operands do not determine them.
+        accessed: Bytes read and written, where they are not those of all operands and
+            of a result of the first one's type; None where that is what they are.
     """
 
     flops: Callable[[Operands], int | None]
     result: Callable[[Operands], tuple[int, ...] | None]
+    accessed: Callable[[Operands], int | None] | None = None
 
 
 class Family(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
@@ -16,7 +17,7 @@ from stepscope.derive.costs.convolution_windows import (
 from stepscope.derive.costs.operands import Tensor, from_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["INSTRUCTION_COSTS", "instruction_costs"]
 
@@ -87,11 +88,13 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     """
     rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction._fields)
+    # Few shapes occur in a program, each many times.
+    tensors = cache(_tensors)
     for _, program in wanted.group_by("program", maintain_order=True):
         instructions = [
             _Instruction(*row) for row in program.drop("program").iter_rows()
         ]
-        costs = _Program(instructions)
+        costs = _Program(instructions, tensors)
         rows += [(costs.flops(one), costs.accessed(one)) for one in instructions]
     # Groups keep the order of the table only where programs are not interleaved.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
@@ -103,9 +106,14 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
 class _Program:
     """The instructions of one program by name and by computation."""
 
-    def __init__(self, instructions: Sequence[_Instruction]) -> None:
-        self._tensors = {
-            (one.computation, one.name): _tensors(one.shape) for one in instructions
+    def __init__(
+        self,
+        instructions: Sequence[_Instruction],
+        tensors: Callable[[str | None], tuple[Tensor, ...]],
+    ) -> None:
+        self._tensors = tensors
+        self._results = {
+            (one.computation, one.name): tensors(one.shape) for one in instructions
         }
         self._inside: dict[str | None, list[_Instruction]] = {}
         for one in instructions:
@@ -118,7 +126,7 @@ class _Program:
             return self._of_fusion(one, depth)
         if one.opcode in _NOTHING:
             return 0
-        result = _tensors(one.shape)
+        result = self._tensors(one.shape)
         if not result:
             return None
         if one.opcode in _ELEMENTWISE or one.opcode in _SUMS:
@@ -130,7 +138,7 @@ class _Program:
         """Return bytes of operands and result, each once; None for unknown shapes."""
         if one.opcode in _NOTHING - _MOVING:
             return None
-        result = _tensors(one.shape)
+        result = self._tensors(one.shape)
         # Further results of a library call are its workspace.
         returned = result[:1] if one.custom_call else result
         groups = [returned, *self._operands(one)]
@@ -141,7 +149,7 @@ class _Program:
 
     def _operands(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
         return [
-            self._tensors.get((one.computation, name), ())
+            self._results.get((one.computation, name), ())
             for name in one.operands or ()
         ]
 

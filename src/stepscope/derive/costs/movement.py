@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.costs.family import Family, Part, Rule
+from stepscope.derive.costs.operands import operand_bytes, total_bytes
+from stepscope.derive.costs.pointwise import broadcast
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
@@ -21,6 +24,47 @@ def _unknown(_: Operands) -> None:
     return None
 
 
+def _first_sizes(given: Operands) -> tuple[int, ...] | None:
+    """Return the sizes of the first operand, which the result shares."""
+    first = given.tensor(0)
+    return None if first is None else first.sizes
+
+
+def _joined(given: Operands) -> tuple[int, ...] | None:
+    """Return as many elements as all operands have."""
+    tensors = list(given.every())
+    return (sum(one.elements for one in tensors),) if tensors else None
+
+
+def _compared(given: Operands) -> int | None:
+    """Return bytes of all operands and of one truth value per element."""
+    read, sizes = operand_bytes(given), broadcast(given)
+    return None if read is None or sizes is None else read + math.prod(sizes)
+
+
+def _chosen(given: Operands) -> int | None:
+    """Return bytes of a condition, of both choices and of what is chosen."""
+    sizes = broadcast(given)
+    choices = [one for place in (1, 2) if (one := given.tensor(place)) is not None]
+    if sizes is None or not choices:
+        return None
+    # A single number takes the type of the tensor beside it.
+    widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
+    return total_bytes((*given.every(), widest._replace(sizes=sizes)))
+
+
+#: Ops whose operands are all that they read or write, each once: the destination of a
+#: copy, or what is filled, is the first.
+_IN_PLACE: Final = "copy_ fill_ zero_"
+#: Ops that read all operands and write as many elements as the first has.
+_SAME_SIZES: Final = (
+    "clone contiguous flip roll tril triu tril_ triu_ masked_fill masked_fill_"
+)
+_JOINING: Final = "cat concat stack hstack vstack"
+_COMPARING: Final = (
+    "eq ne gt ge lt le logical_and logical_or logical_not logical_xor isnan isinf "
+    "isfinite"
+)
 _ATEN: Final = (
     "empty empty_like empty_strided zeros zeros_like ones ones_like full full_like "
     "new_empty new_zeros new_ones zero_ fill_ view _unsafe_view reshape "
@@ -53,6 +97,11 @@ _GRAPH: Final = (
     "DeepCopy Empty TensorListStack TensorListFromTensor VariableShape Snapshot"
 )
 
+
+def _aten(names: str, rule: Rule) -> dict[str, Rule]:
+    return {f"aten::{name}": rule for name in names.split()}
+
+
 WITHOUT_ARITHMETIC: Final = Family(
     name="moving, making, comparing",
     part=Part.OTHER,
@@ -60,6 +109,11 @@ WITHOUT_ARITHMETIC: Final = Family(
     source="what they do: they copy, view, fill, compare or pick elements",
     rules={
         **{f"aten::{name}": Rule(_none, _unknown) for name in _ATEN.split()},
+        **_aten(_IN_PLACE, Rule(_none, _unknown, operand_bytes)),
+        **_aten(_SAME_SIZES, Rule(_none, _first_sizes)),
+        **_aten(_JOINING, Rule(_none, _joined)),
+        **_aten(_COMPARING, Rule(_none, _unknown, _compared)),
+        "aten::where": Rule(_none, _unknown, _chosen),
         **{name: Rule(_none, _unknown) for name in _GRAPH.split()},
     },
 )

@@ -13,19 +13,30 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["Operands", "Tensor", "from_lists", "from_text"]
+__all__ = [
+    "Operands",
+    "Tensor",
+    "from_lists",
+    "from_text",
+    "operand_bytes",
+    "total_bytes",
+]
 
 #: Bytes of an element; types of other names have an unknown width.
 _WIDTHS: Final = {
     **dict.fromkeys(("bool", "unsigned char", "signed char", "uint8", "int8"), 1),
     **dict.fromkeys(("pred", "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3"), 1),
     **dict.fromkeys(("c10::Float8_e4m3fn", "c10::Float8_e5m2", "float8_e4m3fn"), 1),
+    **dict.fromkeys(("c10::Float8_e4m3fnuz", "c10::Float8_e5m2fnuz", "char"), 1),
     **dict.fromkeys(("c10::Half", "c10::BFloat16", "half", "bfloat16"), 2),
-    **dict.fromkeys(("short int", "int16", "uint16", "f16", "bf16", "s16", "u16"), 2),
+    **dict.fromkeys(
+        ("short int", "short", "int16", "uint16", "f16", "bf16", "s16", "u16"), 2
+    ),
     **dict.fromkeys(("float", "int", "int32", "uint32", "f32", "s32", "u32"), 4),
     **dict.fromkeys(("double", "long int", "int64", "uint64", "complex64"), 8),
+    **dict.fromkeys(("long", "long long", "unsigned long"), 8),
     **dict.fromkeys(("f64", "s64", "u64", "c64", "c10::complex<float>"), 8),
     **dict.fromkeys(("complex128", "c128", "c10::complex<double>"), 16),
 }
@@ -92,6 +103,19 @@ class Operands(NamedTuple):
         """Yield all tensors."""
         for operand in self.tensors:
             yield from operand
+
+
+def operand_bytes(given: Operands) -> int | None:
+    """Return bytes of all tensors, each once; None without any of known width."""
+    tensors = list(given.every())
+    return total_bytes(tensors) if tensors else None
+
+
+def total_bytes(tensors: Iterable[Tensor]) -> int | None:
+    """Add up bytes; None where the element type of one has an unknown width."""
+    sizes = [tensor.size_bytes for tensor in tensors]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def from_lists(

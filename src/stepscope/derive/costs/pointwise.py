@@ -10,10 +10,10 @@ from stepscope.derive.costs.family import Family, Part, Rule
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
-__all__ = ["LISTS", "POINTWISE"]
+__all__ = ["LISTS", "POINTWISE", "broadcast"]
 
 
-def _broadcast(given: Operands) -> tuple[int, ...] | None:
+def broadcast(given: Operands) -> tuple[int, ...] | None:
     """Return sizes after broadcasting all operands; None where there are none."""
     found: list[int] = []
     seen = False
@@ -32,10 +32,10 @@ def _broadcast(given: Operands) -> tuple[int, ...] | None:
 
 def _per_element(count: int) -> Rule:
     def flops(given: Operands) -> int | None:
-        sizes = _broadcast(given)
+        sizes = broadcast(given)
         return None if sizes is None else count * math.prod(sizes)
 
-    return Rule(flops, _broadcast)
+    return Rule(flops, broadcast)
 
 
 def _lists(count: int) -> Rule:

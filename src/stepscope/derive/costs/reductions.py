@@ -34,6 +34,30 @@ def _reading(count: int) -> Rule:
     return Rule(_per_input(count).flops, lambda _: None)
 
 
+def _over_dimensions(count: int) -> Rule:
+    """Make a rule of so many operations per element, over the dimensions at place 1.
+
+    The short form, without dimensions, gives one number.
+    """
+
+    def result(given: Operands) -> _Sizes | None:
+        tensor = given.tensor(0)
+        if tensor is None:
+            return None
+        if len(given.tensors) < _LONG_FORM:
+            return ()
+        dims = given.value(1)
+        if isinstance(dims, int):
+            dims = [dims]
+        if not given.values or not isinstance(dims, list | None):
+            return None
+        room = len(tensor.sizes)
+        gone = {one % room for one in dims or range(room)} if room else set()
+        return tuple(size for at, size in enumerate(tensor.sizes) if at not in gone)
+
+    return Rule(_per_input(count).flops, result)
+
+
 def _normalised(place: int, *weights: int) -> Rule:
     """Make a rule of five operations per element, and one for each weight given."""
 
@@ -86,6 +110,9 @@ def _pooled_sizes(given: Operands, place: int, kernel: int) -> _Sizes | None:
     return (*tensor.sizes[:-room], *sizes)
 
 
+#: A sum over dimensions has at least the tensor, the dimensions, and whether to keep
+#: them.
+_LONG_FORM: Final = 3
 #: Mean, deviation, square, variance, and the product with its root's inverse.
 _CENTRED: Final = 5
 #: Square, mean, and the product with its root's inverse.
@@ -100,13 +127,22 @@ REDUCTIONS: Final = Family(
     rules={
         **dict.fromkeys(
             (
-                *("aten::sum", "aten::mean", "aten::max", "aten::min", "aten::amax"),
-                *("aten::amin", "aten::prod", "aten::cumsum", "aten::cumprod"),
-                *("aten::argmax", "aten::argmin", "aten::logsumexp"),
+                *("aten::max", "aten::min", "aten::prod"),
+                *(
+                    "aten::cumsum",
+                    "aten::cumprod",
+                    "aten::argmax",
+                    "aten::argmin",
+                    "aten::logsumexp",
+                ),
                 *("Sum", "Mean", "Max", "Min", "Prod", "ArgMax", "ArgMin", "Cumsum"),
                 *("BiasAddGrad", "EuclideanNorm"),
             ),
             _reading(1),
+        ),
+        **dict.fromkeys(
+            ("aten::sum", "aten::mean", "aten::amax", "aten::amin"),
+            _over_dimensions(1),
         ),
         **dict.fromkeys(
             (

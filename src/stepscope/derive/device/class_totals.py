@@ -24,15 +24,13 @@ class ClassTotals(Frozen, frozen=True):
     """Sums by row of `activity_classes`.
 
     Attributes:
-        all: Counts and times of all activities.
-        timed: Counts and times of the activities that last at least 1 ps.
+        all: Counts and times; on a coarse clock many activities last 0 ps.
         alone_ps: int64; time during which nothing else ran on the device.
         step_ps: int64; time of the activities that belong to a step; None where there
             are no steps, or where no activity could be assigned to one.
     """
 
     all: Totals
-    timed: Totals
     alone_ps: NDArray[np.int64]
     step_ps: NDArray[np.int64] | None
 
@@ -48,10 +46,6 @@ def class_totals(
     code, count = activity_classes.code, len(activity_classes.rows)
     dur_ps = ints(device_activity, "dur_ps")
     everything = totals_by(code, dur_ps, count=count)
-    timed = everything
-    lasts = dur_ps > 0
-    if not lasts.all():
-        timed = totals_by(code, dur_ps, count=count, where=lasts)
     step_ps = None
     if not isinstance(activity_steps, Unavailable):
         inside = activity_steps >= 0
@@ -60,4 +54,4 @@ def class_totals(
         elif inside.any():
             step_ps = totals_by(code, dur_ps, count=count, where=inside).total
     alone = totals_by(code, exposure.alone_ps, count=count).total
-    return ClassTotals(everything, timed, alone, step_ps)
+    return ClassTotals(everything, alone, step_ps)

@@ -8,8 +8,8 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
-from stepscope.derive.device.tensor_cores import TensorCoreEvidence
 from stepscope.frozen import Frozen
 from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -88,16 +88,16 @@ def kernels(
     precision: Precision,
     tensor_cores: TensorCores,
 ) -> Kernels:
-    """Describe the kernels and collectives that took time.
+    """Describe the kernels and collectives, those that a coarse clock rounds to 0 too.
 
     An activity with launch details is a kernel, even if it copies or fills memory.
     """
     rows = activity_classes.rows.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int32).alias("class"),
-        count=class_totals.timed.count,
-        total_ps=class_totals.timed.total,
-        min_ps=class_totals.timed.least,
-        max_ps=class_totals.timed.greatest,
+        count=class_totals.all.count,
+        total_ps=class_totals.all.total,
+        min_ps=class_totals.all.least,
+        max_ps=class_totals.all.greatest,
         exposed_ps=class_totals.alone_ps,
         step_ps=pl.lit(None, pl.Int64)
         if class_totals.step_ps is None
@@ -110,11 +110,8 @@ def kernels(
         tf32=pl.Series(precision.of_class[:, 2]),
         precision_evidence=pl.Series(precision.of_class[:, 3]),
     ).filter(
-        (pl.col("count") > 0)
-        & (
-            pl.col("kind").is_in([KERNEL_KIND, _COLLECTIVE_KIND])
-            | (pl.col("geometry") >= 0)
-        )
+        pl.col("kind").is_in([KERNEL_KIND, _COLLECTIVE_KIND])
+        | (pl.col("geometry") >= 0)
     )
     named = _with_names(rows, event_types, activity_ops.ops)
     shaped = _with_geometry(named, geometries, devices)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.frozen import Frozen
@@ -17,10 +18,10 @@ from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
 
 __all__ = ["ASSUMED_LATENCY_PS", "ENOUGH_SAMPLES", "LaunchFacts", "launch_facts"]
 
@@ -33,6 +34,8 @@ _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_QUANTILE: Final = 10
 _CLOCK_QUANTILE: Final = 99
 _LONG_QUANTILE: Final = 95
+#: A place whose calls lead to activity at least this often usually has one.
+_USUAL: Final = 0.5
 #: One row for all the kernels that a replayed graph ran.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
@@ -57,8 +60,8 @@ class LaunchFacts(Frozen, frozen=True):
         clock_error_ps: Time by which activities begin before their own launch call
             (99th percentile of those that do); 0 where none does.
         lost: Number of launches whose activity must have been dropped while recording.
-        long_kernel_ps: 95th percentile of the kernels' durations; None without
-            kernels.
+        lost_ps: Device time that these activities may have taken: of each the 95th
+            percentile of the durations that such a call usually leads to.
     """
 
     latency_ps: int
@@ -70,7 +73,7 @@ class LaunchFacts(Frozen, frozen=True):
     graph_percent: float | None
     clock_error_ps: int
     lost: int
-    long_kernel_ps: int | None
+    lost_ps: int
 
 
 def launch_facts(
@@ -78,7 +81,9 @@ def launch_facts(
     device_activity: pl.DataFrame,
     launches: pl.DataFrame,
     correlation: Correlation,
+    events: pl.DataFrame,
     event_types: pl.DataFrame,
+    event_nesting: Nesting,
 ) -> LaunchFacts:
     """Measure the launches that some device activity came from."""
     launch_of = correlation.launch_of_activity
@@ -97,6 +102,7 @@ def launch_facts(
     kernel = codes(device_activity, "kind") == _KERNEL
     early = -waited[waited < 0]
     used = correlation.activity_count_of_launch > 0
+    lost = _lost(launches, _around(launches, events, event_nesting), used)
     return LaunchFacts(
         latency_ps=latency_ps,
         latency_samples=len(samples) if len(samples) >= ENOUGH_SAMPLES else 0,
@@ -112,28 +118,57 @@ def launch_facts(
         kernels=int(kernel.sum()),
         graph_percent=_graph_percent(device_activity, event_types, kernel, dur_ps),
         clock_error_ps=int(np.percentile(early, _CLOCK_QUANTILE)) if len(early) else 0,
-        lost=_lost(launches, used),
-        long_kernel_ps=int(np.percentile(dur_ps[kernel], _LONG_QUANTILE))
-        if kernel.any()
-        else None,
+        lost=len(lost),
+        lost_ps=_priced(lost, handles(launches, "type"), launch_of, dur_ps),
     )
 
 
-def _lost(launches: pl.DataFrame, used: NDArray[np.bool_]) -> int:
-    """Calls without activity among calls of a kind that has some.
+def _lost(
+    launches: pl.DataFrame, around: pl.Series, used: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """Return the calls without activity at places that usually have one.
 
-    Work that was still queued when recording stopped is not lost: those calls come
-    after the last one of their thread that has activity.
+    A place is the name of a call in the innermost event around it, on one thread: a
+    call that clears no bytes never leads to activity, wherever it is repeated. Work
+    that was still queued when recording stopped is not lost: those calls come after the
+    last one of their thread that has activity.
     """
     if not used.any():
-        return 0
-    track, type_ = handles(launches, "track"), handles(launches, "type")
-    of_a_kind = np.zeros(int(type_.max()) + 1, np.bool_)
-    of_a_kind[type_[used]] = True
+        return np.empty(0, np.intp)
+    track = handles(launches, "track")
+    place = launches.select("track", "type", around=around, used=pl.Series(used))
+    usual = place.select(
+        pl.col("used").mean().over("track", "type", "around") >= _USUAL
+    ).to_series()
     last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
     called = ints(launches, "start_ps")
     np.maximum.at(last, track[used], called[used])
-    return int((~used & of_a_kind[type_] & (called < last[track])).sum())
+    return np.flatnonzero(~used & usual.to_numpy() & (called < last[track]))
+
+
+def _around(
+    launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting
+) -> pl.Series:
+    """Return the name of the innermost event around each call; -1 for none."""
+    parent = nesting.parent[handles(launches, "event")]
+    name = handles(events, "type")[np.maximum(parent, 0)]
+    return pl.Series(np.where(parent >= 0, name, -1))
+
+
+def _priced(
+    lost: NDArray[np.intp],
+    type_: NDArray[np.int32],
+    launch_of: NDArray[np.int32],
+    dur_ps: NDArray[np.int64],
+) -> int:
+    """Return the 95th percentile of what calls of the same name led to, summed."""
+    known = np.flatnonzero(launch_of >= 0)
+    led_by = type_[launch_of[known]]
+    total = 0
+    for kind, count in zip(*np.unique(type_[lost], return_counts=True), strict=True):
+        like = dur_ps[known][led_by == kind]
+        total += int(count) * int(np.percentile(like, _LONG_QUANTILE))
+    return total
 
 
 def _queued_at(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.kernel_names import (
+    DOUBLE,
+    NARROW,
+    TF32,
+    WIDE,
+    width_of_name,
+)
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -19,15 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.kernel_names import Width
 
 __all__ = [
     "KERNEL_KIND",
     "Precision",
     "PrecisionEvidence",
-    "Width",
     "precision",
     "width_of_element",
-    "width_of_name",
     "width_of_shape",
 ]
 
@@ -36,7 +42,7 @@ KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 class PrecisionEvidence(IntEnum):
-    """The evidence that decided the width, in the order in which it is tried.
+    """The evidence that decided the width.
 
     Definition: docs/definitions/device-work.md#width-of-a-kernel.
     """
@@ -48,59 +54,20 @@ class PrecisionEvidence(IntEnum):
     DEFAULT = 4
 
 
-class Width(NamedTuple):
-    """The width of the numbers that a kernel computes with.
-
-    Attributes:
-        bits: 16 for 16 bits and fewer, 32 for 32 bits and more.
-        fp64: Whether the operands have 64 bits; `bits` is 32 then.
-        tf32: Whether 32-bit operands are cut to 19 bits on matrix units.
-    """
-
-    bits: int
-    fp64: bool = False
-    tf32: bool = False
-
-
-_NARROW: Final = Width(16)
-_WIDE: Final = Width(32)
-_DOUBLE: Final = Width(32, fp64=True)
-_TF32: Final = Width(32, tf32=True)
-
-#: Element type of HLO → width; what starts with `f8` is narrow as well.
+_CUSTOM_CALL: Final = "custom-call"
+#: First parts of HLO's types of 8 bits and fewer, which come in many kinds.
+_SMALL_ELEMENTS: Final = ("f8", "f6e", "f4e")
+#: Parts of recorded operand types of 16 bits and fewer.
+_NARROW_SHAPES: Final = ("half", "bfloat16", "float8", "f8e", "float4_e2m1")
+#: Element type of HLO → width.
 _ELEMENTS: Final = {
     **dict.fromkeys(
-        ("f16", "bf16", "s16", "u16", "s8", "u8", "s4", "u4", "s2", "u2"), _NARROW
+        ("f16", "bf16", "s16", "u16", "s8", "u8", "s4", "u4", "s2", "u2"), NARROW
     ),
-    **dict.fromkeys(("f32", "s32", "u32", "s64", "u64", "c64"), _WIDE),
-    "tf32": _TF32,
-    "f64": _DOUBLE,
-    "c128": _DOUBLE,
-}
-
-#: Parts of lower-case kernel names, one list after the other; the first part that is
-#: found decides. The narrow parts come first because mixed kernels name their wider
-#: accumulator too. Names of Blackwell are not yet confirmed on such a device.
-_NARROW_PARTS: Final = (
-    *("half", "fp16", "f16", "bf16", "bfloat16", "fp8", "e4m3", "e5m2", "f8f6f4"),
-    *("mxf8", "nvf4", "int8", "_s8_", "i8816", "i16832", "hgemm", "h884", "h1688"),
-    *("h16816", "s884gemm_fp16", "nvjet_hsh", "nvjet_hss", "nvjet_tst", "nvjet_tss"),
-    "nvjet_q",
-)
-#: In these names the architecture comes between the library and the types.
-_NVJET: Final = re.compile(r"nvjet_sm\d+_")
-#: Shapes of matrix instructions; 16-bit operands unless the name says `tf32`.
-_MATRIX_SHAPES: Final = ("s884", "s1688", "s16816")
-_WIDE_PARTS: Final = ("sgemm", "f32", "float", "nvjet_sss")
-_DOUBLE_PARTS: Final = ("dgemm", "f64", "double", "fp64")
-
-#: Libraries of AMD write the operand's type after two index blocks.
-_TENSILE: Final = re.compile(r"Cijk_[A-Za-z]+_[A-Za-z]+_(F8|B8|I8|[A-Z])")
-_TENSILE_TYPES: Final = {
-    **dict.fromkeys(("H", "B", "F8", "B8", "I8"), _NARROW),
-    **dict.fromkeys(("S", "C", "I"), _WIDE),
-    "X": _TF32,
-    **dict.fromkeys(("D", "Z"), _DOUBLE),
+    **dict.fromkeys(("f32", "s32", "u32", "s64", "u64", "c64"), WIDE),
+    "tf32": TF32,
+    "f64": DOUBLE,
+    "c128": DOUBLE,
 }
 
 
@@ -126,56 +93,128 @@ class Precision(Frozen, frozen=True):
 
 def precision(
     *,
+    device_activity: pl.DataFrame,
     activity_classes: ActivityClasses,
     event_types: pl.DataFrame,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
+    devices: pl.DataFrame | Unavailable,
 ) -> Precision:
-    """Decide the width of every kernel.
+    """Decide the width of every kernel; kernels of one name have one width.
 
-    The element types of the HLO instruction decide, else those of the recorded
-    shapes, else the kernel's name. A kernel of unknown width is taken to compute with
-    32 bits, and its evidence is the default one.
+    The kernel's name decides, else its HLO instruction, else the recorded shapes of its
+    operands. The instruction comes before the name of a kernel that was compiled from
+    it. Where that leaves several widths under one name, the one with most time counts.
+    A kernel of unknown width is taken to compute with 32 bits, and its evidence is the
+    default one.
 
     Definition: docs/definitions/device-work.md#width-of-a-kernel.
     """
     rows = activity_classes.rows
-    elements = (
-        [None]
-        if isinstance(hlo_ops, Unavailable)
-        else hlo_ops["operand_type"].to_list()
+    told = _told(rows, event_types["name"], strings, hlo_ops, _capability(devices))
+    dur_ps = np.bincount(
+        activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
+    decided = _decided(rows["type"].to_list(), told, dur_ps.tolist())
+    of_class = np.zeros((len(rows), 4), np.uint8)
+    for place, (kind, type_) in enumerate(rows.select("kind", "type").iter_rows()):
+        if kind == KERNEL_KIND:
+            width, evidence = decided.get(type_, (WIDE, PrecisionEvidence.DEFAULT))
+            of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
+    code = activity_classes.code
+    bits, fp64, tf32, by = (of_class[:, column][code] for column in range(4))
+    return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
+
+
+def _told(
+    rows: pl.DataFrame,
+    names: pl.Series,
+    strings: Sequence[str],
+    hlo_ops: pl.DataFrame | Unavailable,
+    capability: tuple[int, int] | None,
+) -> list[tuple[Width, PrecisionEvidence] | None]:
+    """Return by class the width that its evidence tells; None where nothing does."""
+    elements, opcodes = [None], [""]
+    if not isinstance(hlo_ops, Unavailable):
+        elements, opcodes = (
+            hlo_ops[name].to_list() for name in ("operand_type", "opcode")
+        )
     by_hlo = {hlo: width_of_element(elements[hlo]) for hlo in _known(rows["hlo"])}
     by_shape = {
         shape: width_of_shape(strings[shape]) for shape in _known(rows["shape"])
     }
-    names = event_types["name"]
-    by_name = {type_: width_of_name(names[type_]) for type_ in _known(rows["type"])}
-    of_class = np.zeros((len(rows), 4), np.uint8)
+    by_name = {
+        type_: width_of_name(names[type_], capability) for type_ in _known(rows["type"])
+    }
+    found: list[tuple[Width, PrecisionEvidence] | None] = []
     # One round per class of activities, of which there are as many as distinct
     # kernels, not as activities.
-    for place, (kind, hlo, shape, type_) in enumerate(
-        rows.select("kind", "hlo", "shape", "type").iter_rows()
-    ):
+    for kind, hlo, shape, type_ in rows.select(
+        "kind", "hlo", "shape", "type"
+    ).iter_rows():
         if kind != KERNEL_KIND:
+            found.append(None)
             continue
-        width, evidence = next(
-            (width, evidence)
-            for width, evidence in (
-                (by_hlo.get(hlo), PrecisionEvidence.HLO),
-                (by_shape.get(shape), PrecisionEvidence.SHAPE),
-                (by_name.get(type_), PrecisionEvidence.NAME),
-                (_WIDE, PrecisionEvidence.DEFAULT),
+        name = (by_name.get(type_), PrecisionEvidence.NAME)
+        instruction = (by_hlo.get(hlo), PrecisionEvidence.HLO)
+        compiled = hlo >= 0 and opcodes[hlo] != _CUSTOM_CALL
+        if compiled and not (instruction[0] == WIDE and name[0] == TF32):
+            # The operands may be 32 bits wide where only the name says they are cut.
+            name, instruction = instruction, name
+        shaped = (by_shape.get(shape), PrecisionEvidence.SHAPE)
+        found.append(
+            next(
+                (
+                    (width, evidence)
+                    for width, evidence in (name, instruction, shaped)
+                    if width is not None
+                ),
+                None,
             )
-            if width is not None
         )
-        if width == _WIDE and by_name.get(type_) == _TF32:
-            # The operands are 32 bits wide; only the name says that they are cut.
-            width = _TF32
-        of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
-    code = activity_classes.code
-    bits, fp64, tf32, by = (of_class[:, column][code] for column in range(4))
-    return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
+    return found
+
+
+def _decided(
+    types: list[int],
+    told: list[tuple[Width, PrecisionEvidence] | None],
+    dur_ps: list[float],
+) -> dict[int, tuple[Width, PrecisionEvidence]]:
+    """Return by name the width with most time, and what told it for most of that."""
+    time: dict[int, dict[tuple[Width, PrecisionEvidence], float]] = {}
+    for type_, one, dur in zip(types, told, dur_ps, strict=True):
+        if one is not None:
+            of_type = time.setdefault(type_, {})
+            of_type[one] = of_type.get(one, 0.0) + dur
+    decided = {}
+    for type_, found in time.items():
+        by_width: dict[Width, float] = {}
+        for (width, _), dur in found.items():
+            by_width[width] = by_width.get(width, 0.0) + dur
+        # Of equal times the narrower width, so that the order of rows is no matter.
+        most = min(by_width, key=lambda width: (-by_width[width], width))
+        decided[type_] = min(
+            (one for one in found if one[0] == most), key=lambda one: (-found[one], one)
+        )
+    return decided
+
+
+def _capability(devices: pl.DataFrame | Unavailable) -> tuple[int, int] | None:
+    """Return the oldest capability of the host's devices; None where it is unknown.
+
+    Names of AMD's kernels say where operands are cut; (0, 0) keeps the rule for names
+    that do not from applying to them.
+    """
+    if isinstance(devices, Unavailable):
+        return None
+    found = [
+        (0, 0) if vendor == "AMD" else (major, minor or 0)
+        for vendor, major, minor in devices.select(
+            "vendor", "cc_major", "cc_minor"
+        ).iter_rows()
+        if vendor == "AMD" or major is not None
+    ]
+    return min(found, default=None)
 
 
 def width_of_element(element: str | None) -> Width | None:
@@ -183,35 +222,17 @@ def width_of_element(element: str | None) -> Width | None:
     if element is None:
         return None
     lowered = element.lower()
-    return _NARROW if lowered.startswith("f8") else _ELEMENTS.get(lowered)
+    return NARROW if lowered.startswith(_SMALL_ELEMENTS) else _ELEMENTS.get(lowered)
 
 
 def width_of_shape(shape: str) -> Width | None:
     """Return the width that recorded operand shapes name; None where they name none."""
     lowered = shape.lower()
-    if any(part in lowered for part in ("half", "bfloat16", "float8", "f8e")):
-        return _NARROW
+    if any(part in lowered for part in _NARROW_SHAPES):
+        return NARROW
     if "float[" in lowered:
-        return _WIDE
-    return _DOUBLE if "double" in lowered else None
-
-
-def width_of_name(name: str) -> Width | None:
-    """Return the width that a kernel's name states; None where it states none."""
-    tensile = _TENSILE.search(name)
-    if tensile:
-        return _TENSILE_TYPES.get(tensile[1])
-    lowered = _NVJET.sub("nvjet_", name.lower())
-    tf32 = "tf32" in lowered
-    if any(part in lowered for part in _NARROW_PARTS):
-        return _NARROW
-    if not tf32 and any(shape in lowered for shape in _MATRIX_SHAPES):
-        return _NARROW
-    if tf32:
-        return _TF32
-    if any(part in lowered for part in _WIDE_PARTS):
-        return _WIDE
-    return _DOUBLE if any(part in lowered for part in _DOUBLE_PARTS) else None
+        return WIDE
+    return DOUBLE if "double" in lowered else None
 
 
 def _known(column: pl.Series) -> list[int]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.kernel_names import (
+    TensorCoreEvidence,
+    is_product_kernel,
+    name_uses_tensor_cores,
+)
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -23,55 +27,22 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
 
 __all__ = [
-    "TensorCoreEvidence",
     "TensorCores",
     "is_matmul_equation",
     "is_matmul_name",
     "is_matmul_type",
-    "name_uses_tensor_cores",
+    "is_opaque_type",
     "tensor_cores",
 ]
 
 
-class TensorCoreEvidence(IntEnum):
-    """What a verdict about a kernel's use of matrix units rests on."""
-
-    NONE = 0
-    NAME = 1
-    NAME_UNCONFIRMED = 2  # a part of the name that was not yet seen with a counter
-
-
-#: Parts of lower-case names of kernels that use matrix units, among them those that
-#: counters of an H100 confirmed (tests/data/gpu/kernels). Definition:
-#: docs/tools/kernel_stats.md#how-each-number-is-defined.
-_PARTS: Final = (
-    *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
-    *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
-    *("i8816", "s884", "s1688", "xmma_gemm", "xmma_implicit_gemm"),
-    *("xmma_sparse_conv", "xmma_sparse_gemm", "xmma_warp_specialized_implicit_gemm"),
-    *("nvjet", "wgmma", "tensorop", "sm80_xmma", "sm90_xmma", "_tf32", "lstm_tile"),
-    *("flash_fwd", "flash_bwd_dq_dk_dv", "fmha_cutlass", "native_sdpa"),
-)
-_UNCONFIRMED_PARTS: Final = (
-    *("gmma", "tcgen05", "utcmma", "sm100_", "flash_bwd", "fmha", "sdpa", "imma"),
-)
-#: Parts of names that also contain one of the above, but whose kernels executed no
-#: matrix instruction by a counter: they compute on vector lanes, or prepare a product.
-_WITHOUT: Final = (
-    *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
-    *("flash_bwd_convert", "flash_bwd_dot_do_o"),
-)
-#: Generated kernels are named after the program, not after their instructions.
-_SILENT_PARTS: Final = ("triton", "gemm_fusion")
-_TENSILE: Final = re.compile(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
-
 #: Op types that are matrix products or convolutions; a trailing * stands for any rest.
 _TYPES: Final = re.compile(
-    r"^(?:_?FusedMatMul|_FusedConv2D|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"
+    r"^(?:_?FusedMatMul|_FusedBatchMatMul\w*|_FusedConv[23]D|FusedConv2D\w+|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"
     r"|Conv2D|Conv2DBackpropFilter|Conv2DBackpropInput|Conv3D"
     r"|Conv3DBackprop(?:Filter|Input)\w*|DepthwiseConv2dNative\w*"
     r"|XlaDot(?:V2)?|XlaConv\w*|dot_general|conv_general_dilated"
-    r"|aten::_?(?:addmm|mm|bmm|baddbmm|addbmm|matmul|linear|addmv|mv|einsum|scaled_mm)"
+    r"|aten::_?(?:addmm|(?:\w+_)?mm|bmm|baddbmm|addbmm|matmul|linear|addmv|mv|einsum)"
     r"(?:_out|_activation)?_?"
     r"|aten::_?(?:\w+_)?conv(?:olution|\d+d|_transpose\w*)?(?:_\w+)?"
     r"|aten::_?(?:\w+_)?scaled_dot_product_\w+|aten::_(?:flash|efficient)_attention\w*"
@@ -85,6 +56,14 @@ _NAMES: Final = re.compile(
     r"|CudnnRNNBackprop"
 )
 _OPCODES: Final = re.compile(r"^(?:dot|convolution)$")
+#: A call of a library, which an instruction does not describe.
+_CUSTOM_CALL: Final = "custom-call"
+#: Types of ops that may hold any other op, and of ops that no framework defines.
+_OPAQUE: Final = re.compile(
+    r"^(?!aten::|prims?::)\w+::|Compiled|PartitionedCall|RemoteCall|Xla(?:Run|Launch)"
+    r"|Function|Backward\d*$|Region|Cluster|^(?:While|If|Case)$|^Stateless(?:While|If)$"
+    r"|TRTEngine|PyFunc|CudaGraph|custom_call|pjit|_ffi$|pallas_call|triton"
+)
 #: Matrix units exist from this compute capability on.
 _FIRST_CAPABILITY: Final = (7, 0)
 
@@ -95,8 +74,8 @@ class TensorCores(Frozen, frozen=True):
     Attributes:
         uses: int8; the kernel holds matrix instructions. 0 for activities that do not
             compute.
-        eligible: int8; the op is a matrix product or convolution and the device has
-            matrix units.
+        eligible: int8; the kernel or its op is a matrix product or convolution, and the
+            device has matrix units.
         evidence: uint8; a `TensorCoreEvidence`, for `uses`.
         of_class: int8, shape (classes, 3): `uses`, `eligible` and `evidence` by row of
             `activity_classes`.
@@ -120,7 +99,8 @@ def tensor_cores(
     """Judge every kernel by its name and every op by its type.
 
     The answer is unknown, not no, for names that say nothing about their instructions,
-    for activities without an op, and for devices whose kernels are named otherwise.
+    for activities without an op, for ops that may hold any other one, and for devices
+    whose kernels are named otherwise.
 
     Definition: docs/tools/kernel_stats.md#how-each-number-is-defined.
     """
@@ -131,6 +111,7 @@ def tensor_cores(
         type_: name_uses_tensor_cores(names[type_])
         for type_ in rows["type"].unique().to_list()
     }
+    products = {type_: is_product_kernel(names[type_]) for type_ in by_type}
     by_op = _eligible_ops(activity_ops.ops, hlo_ops)
     of_class = np.zeros((len(rows), 3), np.int8)
     # One round per class of activities, of which there are as many as distinct
@@ -145,7 +126,7 @@ def tensor_cores(
             continue
         can = able.get(device)
         uses, evidence = by_type[type_]
-        eligible = by_op[op]
+        eligible = True if products[type_] else by_op[op]
         if equation >= 0 and is_matmul_equation(strings[equation]):
             eligible = True
         if can is False:
@@ -160,23 +141,14 @@ def tensor_cores(
     return TensorCores(uses_, eligible_, by, of_class)
 
 
-def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
-    """Read a kernel's name for matrix instructions; None where it does not say."""
-    lowered = name.lower()
-    if any(part in lowered for part in _SILENT_PARTS):
-        return None, TensorCoreEvidence.NONE
-    if any(part in lowered for part in _WITHOUT):
-        return False, TensorCoreEvidence.NAME
-    if any(part in lowered for part in _PARTS):
-        return True, TensorCoreEvidence.NAME
-    if _TENSILE.search(name) or any(part in lowered for part in _UNCONFIRMED_PARTS):
-        return True, TensorCoreEvidence.NAME_UNCONFIRMED
-    return False, TensorCoreEvidence.NAME
-
-
 def is_matmul_type(op_type: str) -> bool:
     """Return whether an op type is a matrix product or a convolution."""
     return _TYPES.match(op_type) is not None
+
+
+def is_opaque_type(op_type: str) -> bool:
+    """Return whether ops of this type may hold or do anything."""
+    return _OPAQUE.search(op_type) is not None
 
 
 def is_matmul_name(op_name: str) -> bool:
@@ -200,13 +172,15 @@ def _eligible_ops(
         "name", "type", "hlo", "opcode", "evidence"
     ).iter_rows():
         if hlo is not None:
-            found.append(matmul[hlo] or _OPCODES.match(opcode or "") is not None)
+            known = matmul[hlo] or _OPCODES.match(opcode or "") is not None
+            found.append(None if not known and opcode == _CUSTOM_CALL else known)
         elif evidence == OpEvidence.NONE:
             found.append(None)
         elif op_type is None:
             found.append(True if is_matmul_name(name) else None)
         else:
-            found.append(is_matmul_type(op_type))
+            matches = is_matmul_type(op_type)
+            found.append(None if not matches and is_opaque_type(op_type) else matches)
     return found
 
 

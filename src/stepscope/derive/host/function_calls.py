@@ -11,6 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.tracer_remedies import RECORD_FUNCTIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def function_calls(
         return Unavailable(
             code="NOT_RECORDED",
             reason="no call of a graph function was recorded.",
-            remedy="Record with host tracer level 2 where the program has such calls.",
+            remedy=RECORD_FUNCTIONS,
         )
     nested = nest_subset(
         ints(events, "start_ps")[owner],

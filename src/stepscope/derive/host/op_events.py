@@ -31,8 +31,8 @@ __all__ = ["HOST_OPS", "HostOpEvents", "host_op_events"]
 
 #: Columns of `HostOpEvents.ops`; null means unknown.
 HOST_OPS: Final[dict[str, pl.DataType]] = {
-    "name": pl.String(),  # of a compiled program: the instruction
-    "type": pl.String(),  # of a compiled program: the opcode
+    "name": pl.String(),  # of a compiled program: framework op, else the instruction
+    "type": pl.String(),  # of a compiled program: of that op, else the opcode
     "category": pl.UInt8(),  # an `OpCategory`
     **HLO_TEXTS,
     "call": pl.Boolean(),  # calls a function or controls flow; its work has other ops
@@ -127,7 +127,7 @@ def host_op_events(
         start_ps=start_ps,
         dur_ps=dur_ps,
         self_ps=nested.self_ps,
-        outermost=_outermost(nested.parent, op),
+        outermost=_outermost(nested.parent, _groups(ops)[op]),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
@@ -337,8 +337,8 @@ def _instructions(
         programs=pl.select(pl.when(programs >= 0).then(programs)).to_series(),
     )
     named = resolved.with_columns(
-        pl.col("hlo_op").alias("name"),
-        pl.col("opcode").alias("type"),
+        pl.coalesce("framework_op", "hlo_op").alias("name"),
+        pl.coalesce("framework_type", "opcode").alias("type"),
         pl.lit(int(OpCategory.JAX), pl.UInt8).alias("category"),
         pl.lit(value=False).alias("call"),
     )
@@ -368,7 +368,8 @@ def _distinct(
     everything = pl.concat(frames)
     used = dense(op)
     rows = everything[op[used.first]]
-    key = ["name", "type", "module", "program"]
+    # Instructions of one framework op stay apart: each has its own cost.
+    key = ["name", "type", "module", "program", "hlo_op"]
     united = rows.unique(key, keep="first", maintain_order=True)
     numbered = rows.select(key).join(
         united.select(key).with_row_index("number"),
@@ -433,6 +434,15 @@ def _one_per_execution(
     eager[child[wrapped]] |= eager[above[wrapped]]
     keep[child[rank[child] == _CALL]] = False
     return keep, eager
+
+
+def _groups(ops: pl.DataFrame) -> NDArray[np.int32]:
+    """Return by row one number for all instructions that are one op."""
+    same = pl.struct("name", "type", "module", "program")
+    groups: NDArray[np.int32] = (
+        ops.select(same.rank("dense")).to_series().to_numpy().astype(np.int32)
+    )
+    return groups
 
 
 def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -14,11 +14,11 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.device_sets import DEVICE_ORDERS
+from stepscope.derive.step_time.device_sets import owner_places
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNERS
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -52,15 +52,12 @@ class RequestBucket(NamedTuple):
 
 #: All buckets in the order in which time is charged to them.
 REQUEST_BUCKETS: Final = (
-    RequestBucket("device_compute_16", "device_compute_16"),
-    RequestBucket("device_compute_32", "device_compute_32"),
-    RequestBucket("memset", "device_to_device"),
-    RequestBucket("collective", "device_collectives"),
-    RequestBucket("p2p_copy", "device_to_device"),
-    RequestBucket("local_copy", "device_to_device"),
-    RequestBucket("d2h", "output"),
-    RequestBucket("h2d", "input"),
-    RequestBucket("host_wait", "input"),
+    *(
+        RequestBucket(owner.name, owner.category)
+        for owner in OWNERS
+        if owner.name in BUSY_OWNERS
+    ),
+    RequestBucket("input", "input"),
     RequestBucket("compile", "compilation"),
     RequestBucket("launch", "kernel_launch"),
     RequestBucket("host_compute", "host_compute"),
@@ -70,21 +67,20 @@ REQUEST_BUCKETS: Final = (
     RequestBucket("thread_queue", "other"),
     #: The request's thread is blocked, and no thread is known to work for it.
     RequestBucket("blocked", "other"),
-    RequestBucket("unattributed", "other"),
+    RequestBucket("unexplained", "other"),
 )
 _CODES: Final = {
-    "host_wait": (
+    "input": (
         *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
         HostCode.PIPELINE,
     ),
     "compile": (HostCode.COMPILE, HostCode.TRACING),
-    "launch": (HostCode.LAUNCH,),
+    "launch": (HostCode.LAUNCH, HostCode.DISPATCH),
     "host_compute": (HostCode.HOST_COMPUTE,),
-    "blocked": (HostCode.SYNC, HostCode.BLOCKED),
+    "blocked": (HostCode.SYNC, HostCode.READ_BACK, HostCode.BLOCKED),
 }
 #: Labels of threads share the type of codes.
 _MOST_THREADS: Final = 254
-_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
 _MANY_THREADS: Final = Unavailable(
     code="NOT_RECORDED",
@@ -150,7 +146,7 @@ def request_waits(
     if tasks is None:
         missing |= dict.fromkeys(("other_threads", "thread_queue"), _MANY_THREADS)
     if isinstance(work, Unavailable):
-        missing |= dict.fromkeys(DEVICE_ORDERS, work)
+        missing |= dict.fromkeys(BUSY_OWNERS, work)
     if isinstance(host_classes.launch, Unavailable):
         missing["launch"] = host_classes.launch
     if isinstance(host_classes.host_compute, Unavailable):
@@ -331,26 +327,16 @@ def _device_work(
     edges = np.searchsorted(of_thread, np.arange(1, len(served.tracks)))
     start = ints(device_activity, "start_ps")
     dur = ints(device_activity, "dur_ps")
-    place = _orders(codes(device_activity, "kind"), precision)
+    place = owner_places(codes(device_activity, "kind"), precision)
     found: list[dict[str, Spans]] = []
     for number, mine in enumerate(np.split(rows, edges)):
         sets = {}
-        for at, name in enumerate(DEVICE_ORDERS):
+        for at, name in enumerate(BUSY_OWNERS):
             some = mine[place[mine] == at]
             begins, called = start[some], called_ps[launch[some]]
             sets[name] = served.clipped(number, called, begins, begins + dur[some])
         found.append(sets)
     return found
-
-
-def _orders(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.uint8]:
-    """Return the place in `DEVICE_ORDERS` of each activity."""
-    place = np.zeros(256, np.uint8)
-    for name in DEVICE_ORDERS[2:]:
-        place[_KIND[name]] = DEVICE_ORDERS.index(name)
-    order: NDArray[np.uint8] = place[kind]
-    order[(kind == _KIND["kernel"]) & (precision.bits != 16)] = 1
-    return order
 
 
 def _callers(
@@ -384,7 +370,7 @@ def _charge(
     *,
     skipped: Collection[str],
 ) -> None:
-    """Charge the requests of one thread; what no set covers is unattributed."""
+    """Charge the requests of one thread; what no set covers is unexplained."""
     rows = served.rows[number]
     starts, ends = served.start_ps[rows], served.end_ps[rows]
     taken, covered = Spans.empty(), np.zeros(len(rows), np.int64)

@@ -32,6 +32,7 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.tracer_remedies import RECORD_PIPELINE_STAGES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ __all__ = ["PIPELINES", "STAGES", "PipelineGraph", "pipeline_graph"]
 _NO_STAGES: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The input was recorded as calls without stages, so it has no graph.",
-    remedy="The input pipeline analyzer shows how long the program waits for it; a "
-    "graph needs a tf.data pipeline, recorded with host tracer level 2.",
+    remedy=RECORD_PIPELINE_STAGES,
 )
 _NO_WHOLE_CALL: Final = Unavailable(
     code="NO_TFDATA_EVENTS",

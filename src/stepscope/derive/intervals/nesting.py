@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["NESTED_KINDS", "Nesting", "flatten_tracks", "nest_subset", "nesting"]
 
 #: Kinds of track whose events contain each other; on all others they are siblings.
-NESTED_KINDS: Final = ("thread", "core", "derived")
+NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
 
 #: Deep enough for nearly every track; a deeper one is done again with room for all.
 _USUAL_DEPTH: Final = 1024

@@ -129,14 +129,7 @@ def host_charges(
     own = totals_by(distinct.code, found.self_ps[rows], count=count)
     work = totals_by(distinct.code, flops, count=count, where=flops >= 0)
     ops = found.ops[op[distinct.first]]
-    # Ops of compiled programs have the name that the program's author gave them.
-    named = ops.select(
-        name=pl.coalesce("framework_op", "name"),
-        type=pl.when(pl.col("framework_op").is_not_null())
-        .then(pl.coalesce("framework_type", "type"))
-        .otherwise("type"),
-        source=_source(),
-    )
+    named = ops.select("name", "type", source=_source())
     return named.with_columns(
         pl.Series("place", where[distinct.first]),
         pl.Series("occurrences", own.count),

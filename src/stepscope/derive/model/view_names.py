@@ -2,7 +2,12 @@
 
 from typing import Final, Literal
 
-__all__ = ["VIEWS", "View"]
+__all__ = ["ANNOTATION", "SHOWN", "VIEWS", "AnyView", "View"]
 
+#: Views in which everything that ran is at exactly one node.
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
+#: The ranges that the program named, which need not hold everything.
+AnyView = Literal["scope", "graph", "op", "code", "annotation"]
+ANNOTATION: Final = "annotation"
+SHOWN: Final[tuple[AnyView, ...]] = (*VIEWS, ANNOTATION)

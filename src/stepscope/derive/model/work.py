@@ -379,8 +379,8 @@ def _kernels(ops: ActivityOps, type_: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _names(host: HostOpEvents) -> pl.Series:
-    """Return by op the name that the program's author gave it, where known."""
-    return host.ops.select(pl.coalesce("framework_op", "name")).to_series()
+    """Return the name of each op."""
+    return host.ops["name"]
 
 
 def _launch_events(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.xspace.op_links import BOOKKEEPING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,8 +27,9 @@ __all__ = [
     "EventKinds",
     "HostClass",
     "OpCategory",
+    "OpNames",
     "event_kinds",
-    "name_kinds",
+    "op_names",
 ]
 
 
@@ -59,6 +62,9 @@ class HostClass(IntEnum):
     `OP`, `EXECUTOR`, `DATASET`, `EXECUTABLE` and `DISPATCH` become launch, host
     compute, input wait or nothing once it is known what they enclose and where they
     ran. `BLOCKING` is a call that mostly waits for what other threads do for it.
+    `PROFILER` is the recording's own work, `OUTPUT` writes checkpoints or summaries,
+    `GARBAGE` is a garbage collection, and `READ_BACK` hands a result of the device to
+    the program, which waits until it is there.
 
     Definition: docs/definitions/host-time.md#classes.
     """
@@ -76,6 +82,10 @@ class HostClass(IntEnum):
     EXECUTABLE = 10
     DISPATCH = 11
     BLOCKING = 12
+    PROFILER = 13
+    OUTPUT = 14
+    GARBAGE = 15
+    READ_BACK = 16
 
 
 class EventFlag(IntFlag):
@@ -105,6 +115,15 @@ class EventFlag(IntFlag):
     POOL_RECORD = 2097152  # a task is handed to a thread pool
     POOL_START = 4194304  # a thread of the pool begins a task
     POOL_STOP = 8388608  # a thread of the pool is done with a task
+    ANNOTATION = 16777216  # a range that the program or a library in it may have named
+    LIBRARY_RANGE = 33554432  # a range that a framework puts around its own work
+    CHORE = 67108864  # a range named as a callback, a metric, an evaluation or a log
+    MODULE_CALL = 134217728  # one call of a part of a model
+    OPTIMIZER = 268435456  # updates weights: a range, an op or a kernel
+    READ_BACK = 536870912  # gives one value of a tensor to the program
+    ENGINE_ITERATION = 1073741824  # a serving engine runs its model once
+    # Communicates with other processes, and waits for them where it launches nothing.
+    COLLECTIVE = 2147483648
 
 
 class _ClassRule(NamedTuple):
@@ -117,8 +136,35 @@ class _FlagRule(NamedTuple):
     pattern: str
 
 
+#: Letters are listed because all of Unicode's take a millisecond to compile.
+_RUNS_EXECUTABLE: Final = (
+    r"PjRt[A-Za-z0-9_]*Execut[A-Za-z0-9_]*::[A-Za-z0-9_]*Execute"
+    r"|^PJRT_LoadedExecutable_Execute$"
+    r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:"
+)
+
 #: The first pattern found in the name decides; (?i) where spelling varies.
 _CLASS_RULES: Final = (
+    _ClassRule(
+        HostClass.PROFILER,
+        r"^Activity Buffer Request$|^(?:Activity )?Buffer Flush$|^Instrumentation$"
+        r"|^(?:cuda|cupti|cu|roctracer|hip)\w*Profiler(?:Start|Stop)$"
+        r"|^\$profiler(?:_v2)?\.py:\d+ (?:start|stop)(?:_trace)?$"
+        r"|profiler/profiler\.py\(\d+\): (?:start|stop)_trace$"
+        r"|^\$tensorflow\.python\.profiler\.internal\._pywrap_profiler ",
+    ),
+    _ClassRule(
+        HostClass.GARBAGE,
+        r"^garbage collection$|CollectGarbage$|^\$__init__\.py:\d+ _xla_gc_callback$",
+    ),
+    _ClassRule(
+        HostClass.OUTPUT,
+        r"(?i)^(?:save_?)?checkpoint(?:ing)?$|^save_(?:checkpoint|model|state)$"
+        r"|:(?:Save|SaveV2|SaveSlices|MergeV2Checkpoints|FlushSummaryWriter"
+        r"|Write\w*Summary)$|^Eager(?:Local)?Execute: (?:SaveV2|SaveSlices"
+        r"|MergeV2Checkpoints|FlushSummaryWriter|Write\w*Summary)$"
+        r"|torch/serialization\.py\(\d+\): save$",
+    ),
     _ClassRule(HostClass.PYTHON, r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "),
     _ClassRule(
         HostClass.INPUT_WAIT,
@@ -134,23 +180,18 @@ _CLASS_RULES: Final = (
         r"|XlaCompilationCache|backend_compile|compile_or_get_cached"
         r"|PyClient::Compile|LoadedExecutable.*Compile|TraceFunction"
         r"|dynamo_timed|compile_fx|(?i:(?:dynamo|inductor|triton)\w*[ ._:]*compil)"
-        r"|^(?:cu|hip|cuda)(?:Module|Library)Load",
+        r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of ",
     ),
     _ClassRule(
         HostClass.SYNC,
         r"^(?:cu|cuda|hip)[A-Za-z]*Synchronize|^(?:cu|cuda|hip)EventQuery"
         r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"
-        # JAX hands a result to the program, which waits until it is there.
-        r"|^np\.asarray\(jax\.Array\)$"
         r"|\(wait for completion\)$",
     ),
+    _ClassRule(HostClass.READ_BACK, r"^np\.asarray\(jax\.Array\)$"),
     _ClassRule(HostClass.EXECUTOR, r"^ExecutorState::Process"),
     _ClassRule(HostClass.DATASET, r"^Iterator::|^Iterator$"),
-    _ClassRule(
-        HostClass.EXECUTABLE,
-        r"PjRt\w*Execut\w*::\w*Execute|^PJRT_LoadedExecutable_Execute$"
-        r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:",
-    ),
+    _ClassRule(HostClass.EXECUTABLE, _RUNS_EXECUTABLE),
     _ClassRule(
         HostClass.DISPATCH,
         r"^Eager(?:Local|Kernel)?Execute(?:$|: __)|^EagerCopyToDevice|^TFE_"
@@ -204,17 +245,18 @@ _FLAG_RULES: Final = (
         r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: ",
     ),
     _FlagRule(EventFlag.EXECUTOR, r"^ExecutorState::Process"),
+    _FlagRule(
+        EventFlag.CHORE,
+        r"(?i)\b(?:callbacks?|metrics?|evaluat(?:e|ion)|validat(?:e|ion)|logging"
+        r"|on_(?:train|test|epoch|batch)_\w+)\b",
+    ),
     _FlagRule(EventFlag.CAPTURED_FUNCTION, r"^InstantiatedCapturedFunction::Run"),
     _FlagRule(EventFlag.FUNCTION_RUN, r"^(?:FunctionRun|SessionRun|RunGraph)$"),
     _FlagRule(
         EventFlag.LOOP_OP,
         r"^(?:ParallelForOp|ForeverOp|ForOp|WhileOp-EvalCond|WhileOp-StartBody)$",
     ),
-    _FlagRule(
-        EventFlag.EXECUTABLE,
-        r"PjRt\w*Execut\w*::\w*Execute|^PJRT_LoadedExecutable_Execute$"
-        r"|^(?:Cpu|Gpu)Executable::Execute|^Thunk|^XlaModule:",
-    ),
+    _FlagRule(EventFlag.EXECUTABLE, _RUNS_EXECUTABLE),
     _FlagRule(EventFlag.PJIT, r"^PjitFunction\("),
     _FlagRule(EventFlag.PROFILER_STEP, r"^ProfilerStep#\d+"),
     _FlagRule(EventFlag.TRACE_CONTEXT, r"^TraceContext$"),
@@ -223,11 +265,69 @@ _FLAG_RULES: Final = (
         r"^(?:BatchingSessionRun|ProcessBatch|TfrtModelRun|ServingModelRun)$",
     ),
     _FlagRule(
+        EventFlag.COLLECTIVE,
+        # Communication libraries of PyTorch and of plain Python.
+        r"^(?:gloo|mpi|ucc|c10d|_c10d_functional|horovod|smddp):"
+        r"|^(?:MPI_|Horovod|HOROVOD_|smddp)"
+        r"|^record_param_comms$"
+        # Ops of TensorFlow and of XLA on CPUs, and the waits of their implementations.
+        r"|:_?(?:Collective(?:Reduce|Gather|Bcast|Broadcast|AllToAll|Permute|Assign)\w*"
+        r"|Nccl\w+|Horovod\w+)$"
+        r"|^(?:EagerLocalExecute: )?Collective(?:Reduce|Gather|Bcast|AllToAll)\w*"
+        r"|^(?:RingReduce|RingGather|RingAlltoall|HierarchicalTreeBroadcaster)\b"
+        r"|^(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
+        r"|collective-broadcast|ragged-all-to-all)(?:-start|-done)?(?:\.\d+)?$"
+        r"|^(?:AllReduce|AllGather|ReduceScatter|AllToAll|CollectivePermute)\w*Thunk"
+        # Of the Python tracer, with file and line before them.
+        r"|distributed_c10d\.py\(\d+\): (?:all_|reduce|broadcast|barrier|gather|scatter"
+        r"|send|recv|irecv|isend|wait)"
+        r"|^\$?mpi4py|MPI\.Comm\.\w+",
+    ),
+    _FlagRule(
         EventFlag.USER_INPUT,
         r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"
         r"|^(?:load|get|fetch|read|prepare)_?(?:next_?)?(?:batch|data|input)s?$"
         r"|^(?:data|input)_?(?:load|loader|loading|wait|pipeline|fetch)$",
     ),
+    _FlagRule(
+        EventFlag.LIBRARY_RANGE,
+        r"^ProfilerStep#\d+|^Optimizer\.\w+#|^enumerate\(DataLoader\)#"
+        r"|^(?:nccl|gloo|hccl|mpi|ucc|xccl):|^(?:Distributed)?DataParallel\."
+        r"|^FullyShardedDataParallel\.|^FSDP::"
+        r"|^Torch-Compiled Region|^## Call CompiledFxGraph |^CompiledFunction"
+        r"|^autograd::|^Pregraph bytecode|^TORCHDYNAMO$|\(dynamo_timed\)$"
+        r"|^graph_\d+_inductor_wrapper_call$|^record_param_comms$",
+    ),
+    _FlagRule(
+        EventFlag.MODULE_CALL,
+        r"^nn\.Module: |\.py\(\d+\): (?:forward|_call_impl|_wrapped_call_impl)$"
+        r"|^\$\S+\.py:\d+ (?:forward|_call_impl|_wrapped_call_impl)$",
+    ),
+    _FlagRule(
+        EventFlag.OPTIMIZER,
+        r"(?i)optimizer[_.]?step|(?:resource|sparse)?apply_?(?:gradient|adam|momentum)"
+        r"|apply_?(?:rmsprop|adagrad|ftrl)|assignsubvariableop"
+        r"|_(?:fused|foreach)_(?:adam|sgd|lamb|adagrad)"
+        r"|(?:fused|multi_?tensor)\w*(?:adam|sgd|lamb)|adamfunctor|sgdfunctor",
+    ),
+    _FlagRule(EventFlag.READ_BACK, r"^aten::(?:item|_local_scalar_dense)$"),
+    _FlagRule(
+        EventFlag.ENGINE_ITERATION,
+        r"^execute_(?:context_\d+\S*_generation_\d|new_\d+_cached_\d)"
+        r"|^gpu_model_runner: forward$|_forward_step \d+: \d+ ctx reqs",
+    ),
+)
+
+#: Ranges of runtimes that lie on the program's own threads, outside of any call whose
+#: name is known; what lies inside of one is no range of the program anyway.
+_RUNTIME_RANGE: Final = (
+    # Functions of C and C++.
+    r"::|^(?:cu|cuda|cudnn|cublas|hip|hsa|roc|nccl|rccl|pthread)[A-Z_]"
+    # What JAX's Python annotates of itself, and its runtime outside of a call.
+    r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
+    r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
+    r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"
+    r"|^tf\.function-graph_building$|^garbage collection$"
 )
 
 _COPY_CATEGORIES: Final = (
@@ -288,22 +388,44 @@ def _are_ops(category: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return found
 
 
+class OpNames(NamedTuple):
+    """What names say of ops; the fields are those of `EventKinds`."""
+
+    category: NDArray[np.uint8]
+    op_name: pl.Series
+    op_type: pl.Series
+
+
 def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     """Read every type once.
 
     Definition: docs/definitions/names-and-events.md#names-of-host-events.
     """
-    return _kinds(event_types.select("name", "op"))
+    ops = _op_names(event_types.select("name", "op"))
+    parsed = event_types.select(_flags(), _host_class())
+    host_class = parsed["host_class"].to_numpy().copy()
+    flags = parsed["flags"].to_numpy()
+    plain_op = (
+        (host_class == HostClass.NONE)
+        & _are_ops(ops.category)
+        & (ops.category != OpCategory.DATASET)
+        & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
+    )
+    host_class[plain_op] = HostClass.OP
+    flags = flags | _annotations(event_types, ops.category, host_class, flags)
+    named_input = (flags & int(EventFlag.USER_INPUT)) != 0
+    host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
+    return EventKinds(*ops, host_class, flags)
 
 
-def name_kinds(names: pl.Series) -> EventKinds:
+def op_names(names: pl.Series) -> OpNames:
     """Read texts as names of events whose producer does not say what they are."""
     op = pl.lit(None, pl.Boolean).alias("op")
-    return _kinds(names.alias("name").to_frame().with_columns(op))
+    return _op_names(names.alias("name").to_frame().with_columns(op))
 
 
-def _kinds(names: pl.DataFrame) -> EventKinds:
-    """Return the kinds of types with the columns `name` and `op`."""
+def _op_names(names: pl.DataFrame) -> OpNames:
+    """Return what the columns `name` and `op` say of ops."""
     # `split once at the first colon`; no colon leaves `right` null.
     split = names.with_columns(
         pl.col("name")
@@ -311,19 +433,8 @@ def _kinds(names: pl.DataFrame) -> EventKinds:
         .struct.rename_fields(["left", "right"])
         .alias("parts")
     ).unnest("parts")
-    parsed = split.select(_category(), _flags(), _host_class(), *_op_texts())
+    parsed = split.select(_category(), *_op_texts())
     category = parsed["category"].to_numpy()
-    host_class = parsed["host_class"].to_numpy().copy()
-    flags = parsed["flags"].to_numpy()
-    plain_op = (
-        (host_class == HostClass.NONE)
-        & _are_ops(category)
-        & (category != OpCategory.DATASET)
-        & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
-    )
-    host_class[plain_op] = HostClass.OP
-    named_input = (flags & int(EventFlag.USER_INPUT)) != 0
-    host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
     is_op = pl.Series(_are_ops(category))
     # A name outside every vocabulary has no parts.
     whole = pl.Series(category == OpCategory.OTHER)
@@ -333,7 +444,40 @@ def _kinds(names: pl.DataFrame) -> EventKinds:
         .alias(text)
         for text in ("op_name", "op_type")
     )
-    return EventKinds(category, texts["op_name"], texts["op_type"], host_class, flags)
+    return OpNames(category, texts["op_name"], texts["op_type"])
+
+
+def _annotations(
+    names: pl.DataFrame,
+    category: NDArray[np.uint8],
+    host_class: NDArray[np.uint8],
+    flags: NDArray[np.uint32],
+) -> NDArray[np.uint32]:
+    """Return the flag of ranges for the types that are, or may be, named ranges.
+
+    Where the producer does not say, it is what no vocabulary knows: whether it is a
+    range of the program then depends on where it lies.
+    """
+    known_flags = ~np.uint32(
+        EventFlag.USER_INPUT
+        | EventFlag.LIBRARY_RANGE
+        | EventFlag.CHORE
+        | EventFlag.OPTIMIZER
+        | EventFlag.ENGINE_ITERATION
+        | EventFlag.COLLECTIVE
+    )
+    unknown = (
+        (category == OpCategory.UNKNOWN)
+        & np.isin(host_class, (HostClass.NONE, HostClass.OUTPUT))
+        & ((flags & known_flags) == 0)
+    )
+    told = names.select(
+        said=pl.col("annotation"),
+        runtime=pl.col("name").str.contains(_RUNTIME_RANGE) | (pl.col("name") == ""),
+    )
+    may_be = pl.Series(unknown) & ~told["runtime"]
+    found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
+    return np.where(found, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
 
 
 def _category() -> pl.Expr:
@@ -356,6 +500,7 @@ def _category() -> pl.Expr:
     rules = [
         *((name.str.contains(text), code) for code, text in _COPY_CATEGORIES),
         (~pl.col("op"), OpCategory.UNKNOWN),
+        (name.is_in(sorted(BOOKKEEPING)), OpCategory.UNKNOWN),
         (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
         (name.str.contains(_TORCH_OP), OpCategory.TORCH),
         (pl.col("op") & ~has_colon, OpCategory.OTHER),

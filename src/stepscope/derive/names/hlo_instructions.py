@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.names.event_kinds import name_kinds
+from stepscope.derive.names.event_kinds import op_names
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def resolve_hlo(
 
 def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
     """Return instructions with their framework ops; (program, name) is unique."""
-    read = name_kinds(
+    read = op_names(
         hlo_ops.select(
             name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")
         ).fill_null("")["name"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.names.event_kinds import OpCategory, name_kinds
+from stepscope.derive.names.event_kinds import OpCategory, op_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +52,11 @@ def read_annotations(texts: Sequence[str]) -> pl.DataFrame:
         .str.strip_chars()
         .alias("name")
     )
-    kinds = name_kinds(whole["name"])
+    found = op_names(whole["name"])
     read = whole.with_columns(
-        pl.Series("category", kinds.category),
-        kinds.op_name.alias("op_name"),
-        kinds.op_type.alias("type"),
+        pl.Series("category", found.category),
+        found.op_name.alias("op_name"),
+        found.op_type.alias("type"),
         pl.col("name").str.contains(_NO_OP).alias("no_op"),
     )
     return read.select(

@@ -17,6 +17,7 @@ from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.run_costs import RUN_COSTS
 from stepscope.hardware import peak_flops, rates_of, unit_of
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.executions import DeviceExecutions
+    from stepscope.derive.device.peaks import DevicePeaks
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
     from stepscope.derive.host.op_events import HostOpEvents
@@ -52,6 +54,17 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
 _KEY: Final = ["device", "group"]
 #: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
 _DIVIDED: Final = r"-(?:start|update|done)$"
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+#: What the link to a host or to another device holds up, not the device's memory.
+_THROUGH_A_LINK: Final = tuple(
+    _KINDS.index(kind)
+    for kind in ("collective", "h2d", "d2h", "p2p_copy", "transfer_wait")
+)
+#: Kind of copy → how often each of its bytes is read or written in the device's memory.
+_TIMES_MOVED: Final = {
+    _KINDS.index(kind): times
+    for kind, times in (("h2d", 1), ("d2h", 1), ("local_copy", 2), ("memset", 1))
+}
 _NO_RATES: Final = Unavailable(
     code="NO_SHAPES",
     reason="on this host devices do the work of ops, or may do it: what an op computes "
@@ -62,6 +75,7 @@ _NO_RATES: Final = Unavailable(
 
 def op_costs(
     *,
+    device_activity: pl.DataFrame,
     activity_classes: ActivityClasses,
     activity_ops: ActivityOps,
     class_totals: ClassTotals,
@@ -69,13 +83,14 @@ def op_costs(
     run_costs: pl.DataFrame,
     precision: Precision,
     tensor_cores: TensorCores | Unavailable,
-    devices: pl.DataFrame | Unavailable,
+    device_peaks: DevicePeaks | Unavailable,
     execution_costs: ExecutionCosts | Unavailable,
 ) -> pl.DataFrame:
     """Add up costs and peaks by device and op.
 
     An op's costs are those of its program's instructions, times the number of their
-    runs; else those of the executions on the host that launched its activities.
+    runs; else those of the executions on the host that launched its activities; else,
+    where all of these are copies, the bytes that were recorded with them.
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
 
@@ -90,7 +105,7 @@ def op_costs(
         pl.Series("count", class_totals.all.count),
         pl.Series("total_ps", class_totals.all.total),
     )
-    peaks = _peaks(of_class, activity_classes, precision, tensor_cores, devices)
+    peaks = _peaks(of_class, activity_classes, precision, tensor_cores, device_peaks)
     found = device_executions.rows.select(*_KEY, "executions").join(
         peaks, on=_KEY, how="left", maintain_order="left"
     )
@@ -102,6 +117,16 @@ def op_costs(
         found = found.with_columns(
             pl.coalesce(name, by_host[name]).alias(name) for name in RUN_COSTS
         )
+    copied = found.join(
+        _of_copies(of_class, activity_classes, device_activity),
+        on=_KEY,
+        how="left",
+        maintain_order="left",
+        suffix="_copied",
+    )
+    found = found.with_columns(
+        pl.coalesce(name, copied[f"{name}_copied"]).alias(name) for name in RUN_COSTS
+    )
     names = activity_ops.ops.select("group", "module", "name").unique(
         "group", keep="first"
     )
@@ -141,12 +166,44 @@ def _by_program(
     )
 
 
+def _of_copies(
+    of_class: pl.DataFrame,
+    activity_classes: ActivityClasses,
+    device_activity: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return costs of ops that only copy and fill, by the bytes of each copy."""
+    known = device_activity["bytes"].is_not_null().to_numpy()
+    moved = totals_by(
+        activity_classes.code,
+        device_activity["bytes"].fill_null(0).to_numpy(),
+        count=len(of_class),
+        where=known,
+    )
+    times = np.zeros(256, np.int64)
+    times[list(_TIMES_MOVED)] = list(_TIMES_MOVED.values())
+    by_kind = times[activity_classes.rows["kind"].to_numpy()]
+    complete = (moved.count == of_class["count"].to_numpy()) & (by_kind > 0)
+    nothing = nullable("flops", np.zeros(len(of_class), np.int64), complete)
+    return (
+        of_class.select(
+            *_KEY,
+            nothing,
+            nothing.alias("model_flops"),
+            nullable("accessed_bytes", moved.total * by_kind, complete),
+        )
+        .group_by(_KEY)
+        .agg(_sum_of_all(name) for name in RUN_COSTS)
+    )
+
+
 def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
     """Return sums over the executions that launched all of an op's activities."""
     owner = found.owner
-    candidates = (owner >= 0) & (costs.flops >= 0)
+    candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
         candidates &= ~_left_to_others(found, costs)
+        # What such an op launches itself nobody described.
+        candidates &= ~(found.launched & costs.only_calls)
     count = len(found.rows)
     complete = found.rows["executions"].to_numpy()
     columns = {}
@@ -192,21 +249,22 @@ def _peaks(
     activity_classes: ActivityClasses,
     precision: Precision,
     tensor_cores: TensorCores | Unavailable,
-    devices: pl.DataFrame | Unavailable,
+    device_peaks: DevicePeaks | Unavailable,
 ) -> pl.DataFrame:
     """Return what the units of each op's kernels, and memory, could have done."""
     kinds = activity_classes.rows["kind"].to_numpy()
     described: dict[int, dict[str, Any]] = {}
-    if not isinstance(devices, Unavailable):
-        described = {row["device"]: row for row in devices.iter_rows(named=True)}
+    if not isinstance(device_peaks, Unavailable):
+        peaks = device_peaks.rows.iter_rows(named=True)
+        described = {row["device"]: row for row in peaks}
     rate: list[float | None] = []
     memory: list[float | None] = []
     # One round per class of activities, of which there are as many as distinct
     # kernels, not as activities.
     for place, device in enumerate(of_class["device"].to_list()):
         row = described.get(device, {})
-        bandwidth = row.get("peak_hbm") or row.get("memory_bandwidth")
-        memory.append(float(bandwidth) if bandwidth else None)
+        local = int(kinds[place]) not in _THROUGH_A_LINK
+        memory.append(row.get("memory_bandwidth") if local else None)
         if kinds[place] != KERNEL_KIND:
             rate.append(0.0)
             continue

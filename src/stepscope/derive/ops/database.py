@@ -12,7 +12,8 @@ from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN, RECORD_EXECUTIONS
+from stepscope.remedies import COPY_AGAIN
+from stepscope.tracer_remedies import RECORD_EXECUTIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ HOST_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "type": pl.String(),
     "category": pl.UInt8(),  # an `OpCategory`
     **{name: dtype for name, dtype in HLO_TEXTS.items() if name != "hlo"},
+    "instructions": pl.List(pl.String()),  # of compiled programs; empty of others
     "occurrences": pl.Int64(),
     "total_ps": pl.Int64(),  # of recursive calls only the outermost
     "self_ps": pl.Int64(),
@@ -64,6 +66,7 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),
     "source_file": pl.String(),
     "source_line": pl.Int64(),
+    "instructions": pl.List(pl.String()),  # of compiled programs; empty of others
     "evidence": pl.UInt8(),  # an `OpEvidence`, the strongest of its instructions
     "occurrences": pl.Int64(),  # executions of the op
     "activities": pl.Int64(),  # kernels, copies and memsets of all executions
@@ -78,6 +81,11 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "function": pl.Int64(),
     "step_ps": pl.Int64(),  # of activities that belong to a step; null without steps
 }
+
+
+_INSTRUCTIONS: Final = (
+    pl.col("hlo_op").drop_nulls().unique().sort().alias("instructions")
+)
 
 
 class HostOps(Frozen, frozen=True):
@@ -187,11 +195,12 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
     said = [
         name
         for name in HOST_OP_ROWS
-        if name not in ("module", "name", *sums, *doubtful)
+        if name not in ("module", "name", "instructions", *sums, *doubtful)
     ]
     united = rows.group_by("module", "name", maintain_order=True).agg(
         *(pl.col(name).sum() for name in sums),
         *(pl.col(name).drop_nulls().first() for name in said),
+        _INSTRUCTIONS,
         *(
             pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
             for name in doubtful
@@ -357,5 +366,6 @@ def _described(ops: pl.DataFrame) -> pl.DataFrame:
             pl.col(name).drop_nulls().first()
             for name in ("type", "category", "source_file", "source_line")
         ),
+        _INSTRUCTIONS,
         pl.col("evidence").first(),
     )

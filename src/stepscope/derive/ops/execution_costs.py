@@ -52,6 +52,8 @@ class ExecutionCosts(Frozen, frozen=True):
             the model, -1 for any other.
         variables: Distinct lists of sizes of variables that one execution read.
         recorded: Number of executions whose operands were recorded.
+        only_calls: bool; True where the operations are 0 because the op only calls
+            others. Where it puts work on a device all the same, that work is not known.
     """
 
     flops: NDArray[np.int64]
@@ -61,6 +63,7 @@ class ExecutionCosts(Frozen, frozen=True):
     weights: NDArray[np.int32]
     variables: tuple[tuple[tuple[int, ...], ...], ...]
     recorded: int
+    only_calls: NDArray[np.bool_]
 
 
 def execution_costs(
@@ -105,8 +108,10 @@ def execution_costs(
     _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
+    only_calls = np.zeros(count, np.bool_)
     if len(callers):
-        flops[callers[found.op] & (flops < 0)] = 0
+        only_calls = callers[found.op] & (flops < 0)
+        flops[only_calls] = 0
     return ExecutionCosts(
         flops,
         accessed,
@@ -115,6 +120,7 @@ def execution_costs(
         weights,
         variables,
         recorded,
+        only_calls,
     )
 
 
@@ -160,7 +166,8 @@ def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
             weights[code] = variables.setdefault(weight, len(variables))
         cost = cost_of(op_type, operands)
         if cost is not None:
-            flops[code], part[code] = cost.flops, int(cost.part)
+            if cost.flops is not None:
+                flops[code], part[code] = cost.flops, int(cost.part)
             if cost.accessed_bytes is not None:
                 accessed[code] = cost.accessed_bytes
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))

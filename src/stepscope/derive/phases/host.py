@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
@@ -29,6 +28,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.columns.stat_values import StatRows
@@ -108,11 +108,7 @@ def host_phases(
 
 
 def _op_names(host_ops: HostOpEvents) -> NDArray[np.uint8]:
-    named = host_ops.ops.select(
-        name=pl.coalesce("framework_op", "name"),
-        type=pl.coalesce("framework_type", "type"),
-    )
-    return op_phases(named["name"], named["type"])
+    return op_phases(host_ops.ops["name"], host_ops.ops["type"])
 
 
 def _with_gradients(

@@ -33,6 +33,10 @@ __all__ = [
     "sequence_of_events",
 ]
 
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_COLLECTIVE: Final = _KINDS.index("collective")
+#: What a program's own instructions are, whether they compute or wait.
+_PROGRAM: Final = (_KINDS.index("kernel"), _KINDS.index("transfer_wait"))
 #: Nothing that lasts this share of the recording can be one of three equal steps.
 _TOO_LONG: Final = 0.5
 #: A thread that spends this share of its op time in functions of an input pipeline is
@@ -213,19 +217,13 @@ def sequence_of_events(
 
 
 def _is_kernel(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
-    names = ACTIVITY_KINDS.categories.to_list()
     kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(
-        kind, [names.index("kernel"), names.index("collective")]
-    )
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
     return wanted
 
 
 def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
-    kernel = np.flatnonzero(
-        codes(device_activity, "kind")
-        == ACTIVITY_KINDS.categories.to_list().index("kernel")
-    )
+    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
     if not len(kernel):
         return None
     track = handles(device_activity, "track")[kernel]

@@ -1,1 +1,1 @@
-"""Where the time of each step went: categories, and who is to blame for idle time."""
+"""What devices and host threads did: the evidence that the account rests on."""

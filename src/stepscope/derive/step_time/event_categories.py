@@ -8,8 +8,8 @@ import numpy as np
 
 from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles
-from stepscope.derive.step_time.breakdown import BUCKETS, CATEGORIES
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -35,10 +35,13 @@ _OF_HOST_CODE: Final = {
     HostCode.COMPILE: "compilation",
     HostCode.TRACING: "compilation",
     HostCode.LAUNCH: "kernel_launch",
+    HostCode.DISPATCH: "kernel_launch",
+    HostCode.OUTPUT: "output",
+    HostCode.READ_BACK: "output",
+    HostCode.GARBAGE: "host_compute",
     HostCode.HOST_COMPUTE: "host_compute",
 }
-_OF_BUCKET: Final = {bucket.name: bucket.category for bucket in BUCKETS}
-_WIDE: Final = "device_compute_32"
+_OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
 _NARROW: Final = "device_compute_16"
 
 
@@ -106,7 +109,7 @@ def _of_activity(
     device_activity: pl.DataFrame, precision: Precision | Unavailable
 ) -> NDArray[np.uint8]:
     category = np.array(
-        [_NUMBER[_OF_BUCKET.get(kind, _WIDE)] for kind in ACTIVITY_KINDS.categories],
+        [_NUMBER[_OF_OWNER[OWNER_OF_KIND[kind]]] for kind in ACTIVITY_KINDS.categories],
         np.uint8,
     )
     found = category[codes(device_activity, "kind")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
@@ -49,14 +49,14 @@ _NO_NAMES: Final = Unavailable(
     reason="The file holds events without names, so what the host did is unknown.",
     remedy=COPY_AGAIN,
 )
-_NO_PYTHON: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The Python tracer did not run, so no Python frames are known.",
-    remedy="Record with the Python tracer on (python_tracer_level=1).",
-)
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(
-    {HostCode.HOST_COMPUTE, HostCode.LAUNCH, HostCode.LAUNCH_OR_COMPUTE}
+    {
+        HostCode.HOST_COMPUTE,
+        HostCode.LAUNCH,
+        HostCode.DISPATCH,
+        HostCode.LAUNCH_OR_COMPUTE,
+    }
 )
 
 
@@ -76,7 +76,10 @@ class HostClasses(Frozen, frozen=True):
             distinguished from launching.
         sync: Blocked until a device or another thread is done; Unavailable where some
             of it ran on a thread that may or may not drive steps.
-        python: Frames of the Python tracer; Unavailable where it did not run.
+        by_thread: Row of tracks → `HostCode` → where the thread has it, for every host
+            thread and disjoint on each.
+        unknown: Why it is unknown which host calls launched work; None where it is
+            known, and where there is no device to launch on.
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
     """
@@ -86,7 +89,8 @@ class HostClasses(Frozen, frozen=True):
     launch: Spans | Unavailable
     host_compute: Spans | Unavailable
     sync: Spans | Unavailable
-    python: Spans | Unavailable
+    by_thread: Mapping[int, Mapping[int, Spans]]
+    unknown: Unavailable | None
     code: NDArray[np.uint8]
     threads: StepThreads
 
@@ -164,7 +168,7 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    found = _collected(code, sets, threads, launching, _python(host, threads))
+    found = _collected(code, sets, threads, launching)
     if isinstance(found.host_compute, Unavailable) or not len(handed):
         return found
     return msgspec.structs.replace(found, host_compute=found.host_compute | handed)
@@ -175,7 +179,6 @@ def _collected(
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     launching: Launching,
-    python: Spans | Unavailable,
 ) -> HostClasses:
     unknown = launching.why_not
 
@@ -208,12 +211,15 @@ def _collected(
     return HostClasses(
         input_wait=Spans.union_of([*waits, *direct, driven([HostCode.OWN_INPUT])]),
         compile=known(HostCode.COMPILE, HostCode.TRACING),
-        launch=unknown if unknown is not None else driven([HostCode.LAUNCH]),
+        launch=unknown
+        if unknown is not None
+        else driven([HostCode.LAUNCH, HostCode.DISPATCH]),
         host_compute=unknown
         if unknown is not None and not launching.no_device
         else driven([HostCode.HOST_COMPUTE]),
-        sync=known(HostCode.SYNC),
-        python=python,
+        sync=known(HostCode.SYNC, HostCode.READ_BACK),
+        by_thread=sets,
+        unknown=None if launching.no_device else unknown,
         code=code,
         threads=threads,
     )
@@ -243,21 +249,3 @@ def _framed_tracks(host: HostEvents) -> list[int]:
     framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
     found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
     return found
-
-
-def _python(host: HostEvents, threads: StepThreads) -> Spans | Unavailable:
-    """Return when a step thread is in any frame of the Python tracer."""
-    is_frame = host.kinds.has(EventFlag.PYTHON_FRAME)
-    if not is_frame.any():
-        return _NO_PYTHON
-    types = handles(host.events, "type")
-    start_ps, dur_ps = ints(host.events, "start_ps"), ints(host.events, "dur_ps")
-    begins = ints(host.tracks, "event_begin")
-    ends = ints(host.tracks, "event_end")
-    found = []
-    for track in threads.tracks():
-        rows = slice(int(begins[track]), int(ends[track]))
-        framed = is_frame[types[rows]]
-        frames = Spans.from_events(start_ps[rows][framed], dur_ps[rows][framed])
-        found.append(frames & threads.when(track))
-    return Spans.union_of(found)

@@ -22,6 +22,7 @@ from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = ["STICKY", "EventGroups", "HostCode", "HostEvents", "Launching"]
+__all__ = [
+    "SHORT_OP_PS",
+    "STICKY",
+    "EventGroups",
+    "HostCode",
+    "HostEvents",
+    "Launching",
+]
 
 
 class HostCode(IntEnum):
@@ -58,6 +66,18 @@ class HostCode(IntEnum):
     LAUNCH_OR_COMPUTE = 10
     #: A call that waits for what other threads do for it; nothing by itself.
     BLOCKED = 11
+    #: The host's way to a launch: ops that enclose one, and short ops between them.
+    DISPATCH = 12
+    #: The recording's own start, stop and buffers.
+    PROFILER = 13
+    #: Writing a checkpoint or a summary.
+    OUTPUT = 14
+    #: A garbage collection.
+    GARBAGE = 15
+    #: Waiting for other workers in a collective.
+    PEER = 16
+    #: Handing a result of a device to the program, until it is there.
+    READ_BACK = 17
 
 
 #: These keep everything that is nested in them.
@@ -67,7 +87,13 @@ STICKY: Final = (
     HostCode.ITERATOR,
     HostCode.COMPILE,
     HostCode.PIPELINE,
+    HostCode.PROFILER,
+    HostCode.OUTPUT,
+    HostCode.GARBAGE,
 )
+#: Beside a device, an op that launches nothing and never works longer than this by
+#: itself is part of the way to the next launch (the making of an empty tensor, say).
+SHORT_OP_PS: Final = 100 * PS_PER_US
 #: Classes whose code does not depend on where the event lies.
 _BY_NAME: Final = {
     HostClass.INPUT_WAIT: HostCode.OWN_INPUT,
@@ -76,6 +102,10 @@ _BY_NAME: Final = {
     HostClass.LAUNCH: HostCode.LAUNCH,
     HostClass.HOST_COMPUTE: HostCode.HOST_COMPUTE,
     HostClass.DATASET: HostCode.PIPELINE,
+    HostClass.PROFILER: HostCode.PROFILER,
+    HostClass.OUTPUT: HostCode.OUTPUT,
+    HostClass.GARBAGE: HostCode.GARBAGE,
+    HostClass.READ_BACK: HostCode.READ_BACK,
 }
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
@@ -143,6 +173,7 @@ class HostEvents(Frozen, frozen=True):
         code = self._codes_by_name(launching)
         self._mark_launches(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
+        self._mark_collectives(code, nesting, launching)
         self._mark_thunks(code)
         self._mark_values(code, launching)
         self._mark_pipelines(code)
@@ -180,10 +211,12 @@ class HostEvents(Frozen, frozen=True):
         # Beside a device, executor and executables only hand out its work.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
-        if launching.no_device:
-            # The host is what the program runs on: handing out ops is its work too.
-            of_class[HostClass.DISPATCH] = HostCode.HOST_COMPUTE
-            of_class[HostClass.BLOCKING] = HostCode.BLOCKED
+        # Without a device the host is what the program runs on: handing out ops is its
+        # work too.
+        of_class[HostClass.DISPATCH] = (
+            HostCode.HOST_COMPUTE if launching.no_device else HostCode.DISPATCH
+        )
+        of_class[HostClass.BLOCKING] = HostCode.BLOCKED
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
         of_type[self._root_iterators()] = HostCode.ITERATOR
@@ -215,8 +248,38 @@ class HostEvents(Frozen, frozen=True):
         classes = self.kinds.host_class[handles(self.events, "type")[around]]
         is_plain = np.zeros(256, np.bool_)
         is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE]] = True
-        for rows in (launching.rows, around[classes == HostClass.OP]):
-            code[rows[is_plain[code[rows]]]] = HostCode.LAUNCH
+        for rows, found in (
+            (launching.rows, HostCode.LAUNCH),
+            (around[classes == HostClass.OP], HostCode.DISPATCH),
+        ):
+            code[rows[is_plain[code[rows]]]] = found
+        self._mark_short_ops(code, nesting)
+
+    def _mark_short_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+        """Take ops that launch nothing and do little themselves for dispatch."""
+        rows = np.flatnonzero(code == HostCode.HOST_COMPUTE)
+        own = nesting.self_ps[rows]
+        long = own >= SHORT_OP_PS
+        if long.any():
+            # An op that only calls others has a little time of its own between them.
+            inside = nesting.parent[nesting.parent >= 0]
+            calls = np.bincount(inside, minlength=len(code))[rows[long]]
+            long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
+        code[rows[~long]] = HostCode.DISPATCH
+
+    def _mark_collectives(
+        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+    ) -> None:
+        """Mark calls that communicate and put nothing on a device: they wait."""
+        is_call = self.kinds.has(EventFlag.COLLECTIVE)
+        if not is_call.any():
+            return
+        rows = np.flatnonzero(is_call[handles(self.events, "type")])
+        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
+        if len(rows):
+            launching_too = np.zeros(len(code), np.bool_)
+            launching_too[_enclosing(launching.rows, nesting.parent)] = True
+            code[rows[~launching_too[rows]]] = HostCode.PEER
 
     def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take plain ops out of the calls that wait for other threads.

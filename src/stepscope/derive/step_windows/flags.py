@@ -11,6 +11,8 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
+from stepscope.derive.step_windows.kinds import device_work, host_work, other_kinds
+from stepscope.derive.step_windows.warm_up import warm_up
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
@@ -22,14 +24,22 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["FLAGS", "WindowFacts", "window_flags"]
+__all__ = ["FLAGS", "LEFT_OUT", "WindowFacts", "window_flags"]
 
 #: Every flag, in the order in which a window lists them. Definition:
 #: docs/how-steps-are-found.md#windows.
-FLAGS: Final = ("first", "open_end", "cut", "compile", "autotune", "outlier")
+FLAGS: Final = (
+    *("first", "open_end", "cut", "compile", "autotune"),
+    *("dispatch_only", "other_kind", "warm_up", "outlier"),
+)
+#: Windows with one of these are in no mean: they do other work than the others, or show
+#: what the recording's own start did.
+LEFT_OUT: Final = ("other_kind", "warm_up")
 
-#: A window this many median absolute deviations above the median is an outlier.
+#: A window this many median absolute deviations above the median, …
 _OUTLIER_MADS: Final = 5
+#: … and by more than this share of the median, is an outlier.
+_OUTLIER_SHARE: Final = 0.10
 #: Kernels and host events of a library that tries out implementations.
 _AUTOTUNE: Final = r"redzone_checker|XlaAutotuner"
 #: What a value of `tf_function_call` begins with where the call traced the function.
@@ -39,9 +49,10 @@ _FEWER_EXECUTED: Final = 0.9
 
 
 class WindowFacts(NamedTuple):
-    """The tables by which compilation and autotuning are recognised."""
+    """The tables by which what is special about a window is recognised."""
 
     trace: TraceData
+    tracks: pl.DataFrame
     events: pl.DataFrame
     event_types: pl.DataFrame
     event_kinds: EventKinds
@@ -54,10 +65,23 @@ def window_flags(
     *,
     facts: WindowFacts,
     device_activity: pl.DataFrame | None,
+    activity_steps: NDArray[np.int32] | None,
     launches: pl.DataFrame | None,
     correlation: Correlation | None,
+    unseen: bool,
 ) -> pl.Series:
-    """Return the flags of each window, in the order of `FLAGS`."""
+    """Return the flags of each window, in the order of `FLAGS`.
+
+    Args:
+        rows: The windows.
+        steps: The steps.
+        facts: Further tables.
+        device_activity: All activity; None if there is none.
+        activity_steps: Step of each activity; None if unknown.
+        launches: All launch calls; None if unknown.
+        correlation: Which call put which work on a device; None if unknown.
+        unseen: The windows show when work was asked for, not when it ran.
+    """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     step = handles(rows, "step_row")
     n = len(rows)
@@ -66,17 +90,22 @@ def window_flags(
     if n > 1 and launches is not None and correlation is not None:
         begin = ints(steps.rows, "start_ps")
         cut[-1] |= _last_is_unexecuted(begin, launches, correlation)
+    other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
+    early = warm_up(steps, facts.events, facts.event_kinds)[step]
     marked = {
         "first": np.arange(n) == 0,
         "open_end": is_last,
         "cut": cut,
         "compile": _compiling(facts).within(start, end) > 0,
         "autotune": _autotuning(facts, device_activity).within(start, end) > 0,
-        "outlier": _outliers(end - start, ~is_last),
+        "dispatch_only": np.full(n, unseen),
+        "other_kind": other,
+        "warm_up": early,
+        "outlier": _outliers(end - start, ~(is_last | other | early)),
     }
-    pattern = np.zeros(n, np.uint8)
+    pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
-        pattern |= marked[name].astype(np.uint8) << bit
+        pattern |= marked[name].astype(np.uint16) << bit
     names = pl.Series(
         [
             [name for bit, name in enumerate(FLAGS) if value >> bit & 1]
@@ -87,13 +116,32 @@ def window_flags(
     return names.gather(pattern).alias("flags")
 
 
-def _outliers(
-    length: NDArray[np.int64], closed: NDArray[np.bool_]
+def _other_kinds(
+    steps: Steps,
+    facts: WindowFacts,
+    device_activity: pl.DataFrame | None,
+    activity_steps: NDArray[np.int32] | None,
 ) -> NDArray[np.bool_]:
-    sample = length[closed] if closed.any() else length
-    median = np.median(sample)
-    deviation = np.median(np.abs(sample - median))
-    found: NDArray[np.bool_] = length > median + _OUTLIER_MADS * deviation
+    """Return the steps of another kind: by their kernels, without any by their ops."""
+    n = len(steps.rows)
+    work = None
+    if device_activity is not None and activity_steps is not None:
+        work = device_work(device_activity, activity_steps)
+    if work is None:
+        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
+    return other_kinds(work, n, np.arange(n) < n - 1)
+
+
+def _outliers(
+    length: NDArray[np.int64], sample: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which windows of a sample are much longer than its median."""
+    if not sample.any():
+        return sample
+    median = np.median(length[sample])
+    deviation = np.median(np.abs(length[sample] - median))
+    limit = median + max(_OUTLIER_MADS * deviation, _OUTLIER_SHARE * median)
+    found: NDArray[np.bool_] = sample & (length > limit)
     return found
 
 

@@ -14,9 +14,18 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.repetition.sequences import instruction_sequence
+from stepscope.derive.step_windows.anchor import (
+    StepKernels,
+    anchor_of,
+    step_kernels,
+    work_starts,
+)
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
-from stepscope.derive.step_windows.flags import WindowFacts, window_flags
+from stepscope.derive.step_windows.executor import only_dispatched, step_instructions
+from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,13 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["WINDOW_ROWS", "Windows", "windows"]
-
-#: The host runs ahead if this share of the steps has device work, …
-_DEVICE_STEPS: Final = 0.8
-#: … and more than this share of the steps begins on the device after the host began the
-#: next one. Definition: docs/how-steps-are-found.md#windows.
-_RUN_AHEAD: Final = 0.5
+__all__ = ["WINDOW_ROWS", "Windows", "typical", "windows"]
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
@@ -42,10 +45,13 @@ WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
     "start_ps": pl.Int64(),
     "end_ps": pl.Int64(),
     "open_end": pl.Boolean(),  # the last window: nothing shows where it ends
-    "flags": pl.List(pl.String),  # first, open_end, cut, compile, autotune, outlier
+    "flags": pl.List(pl.String),  # some of FLAGS, in their order
     "gap_start_ps": pl.Int64(),  # after the marker's end and the last device activity
     "gap_end_ps": pl.Int64(),  # both null where neither is known
     "device_step_time_ps": pl.Int64(),  # largest of its devices; null without any
+    # From the step's begin on the host to the next one's there; null of the last one,
+    # and where the boundaries are device times.
+    "host_period_ps": pl.Int64(),
 }
 
 
@@ -55,8 +61,8 @@ class Windows(Frozen, frozen=True):
     Attributes:
         rows: One row per step in time order, columns `WINDOW_ROWS`; without steps one
             row for the hull of all events.
-        anchor: `host` or `device`: the side whose times begin the windows; `profile`
-            without steps.
+        anchor: Whose times begin the windows: `host`, `device`, `executor` (threads of
+            the host that run compiled programs), or `profile` without steps.
         has_steps: False where the one row is the whole profile.
         device_spans: One row per (step, device) with activity or a stored span:
             `step_row`, `device`, `first_begin_ps`, `last_end_ps` (null without
@@ -72,14 +78,28 @@ class Windows(Frozen, frozen=True):
 
     @property
     def measured(self) -> pl.DataFrame:
-        """The rows that statistics use: the closed ones where there is at least one."""
-        closed = self.rows.filter(~pl.col("open_end"))
-        return closed if len(closed) else self.rows
+        """The rows that statistics use: see `typical`."""
+        return typical(self.rows)
+
+
+def typical(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return closed windows of the main kind; without any the closed ones, else all.
+
+    Args:
+        rows: One row per window or more, with `open_end` and `flags`.
+    """
+    closed = rows.filter(~pl.col("open_end"))
+    apart = pl.col("flags").list.set_intersection(list(LEFT_OUT)).list.len() > 0
+    for kept in (closed.filter(~apart), closed):
+        if len(kept):
+            return kept
+    return rows
 
 
 def windows(
     *,
     trace: TraceData,
+    tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
@@ -95,20 +115,27 @@ def windows(
     if isinstance(steps, Unavailable):
         return _whole_profile(environment)
     activity = None if isinstance(device_activity, Unavailable) else device_activity
-    spans = device_spans(
-        steps,
-        None if isinstance(activity_steps, Unavailable) else activity_steps,
-        activity,
-    )
-    rows, anchor = _placed(steps, spans)
+    correlated = None if isinstance(correlation, Unavailable) else correlation
+    of_steps = None if isinstance(activity_steps, Unavailable) else activity_steps
+    spans = device_spans(steps, of_steps, activity)
     values = None if isinstance(host_values, Unavailable) else host_values
+    instructions = None
+    if activity is None and values is not None:
+        executed = values[StatKey.HLO_OP].owner
+        instructions = instruction_sequence(tracks, events, event_kinds, executed)
+    run = step_kernels(len(steps.rows), of_steps, activity, correlated)
+    if instructions is not None:
+        run = step_instructions(steps, instructions) or run
+    rows, anchor = _placed(steps, spans, run)
     flags = window_flags(
         rows,
         steps,
-        facts=WindowFacts(trace, events, event_types, event_kinds, values),
+        facts=WindowFacts(trace, tracks, events, event_types, event_kinds, values),
         device_activity=activity,
+        activity_steps=of_steps,
         launches=None if isinstance(launches, Unavailable) else launches,
-        correlation=None if isinstance(correlation, Unavailable) else correlation,
+        correlation=correlated,
+        unseen=anchor == "host" and only_dispatched(steps, instructions),
     )
     typed = rows.with_columns(flags).select(
         pl.col(name).cast(kind) for name, kind in WINDOW_ROWS.items()
@@ -116,21 +143,31 @@ def windows(
     return Windows(typed, anchor, has_steps=True, device_spans=spans)
 
 
-def _placed(steps: Steps, spans: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+def _placed(
+    steps: Steps, spans: pl.DataFrame, run: StepKernels
+) -> tuple[pl.DataFrame, str]:
     """Return the windows in time order without their flags, and their anchor."""
-    first, last, busy = _per_step(spans, len(steps.rows))
-    anchor = _anchor(steps, first, busy)
-    start = _starts(steps, first, last, busy, anchor=anchor)
+    last, busy = _last_activity(spans, len(steps.rows))
+    anchor = anchor_of(steps, run)
+    if anchor == "executor":
+        last, busy = run.last_ps, run.any
+    host = ints(steps.rows, "start_ps")
+    by_host = anchor == "host" or steps.on_device
+    start = host if by_host else work_starts(run)
     worked_until = _worked_until(steps, last, busy)
     end = _ends(steps, start, worked_until)
     order = np.argsort(start, kind="stable")
     closes = np.append(start[order][1:], end[order][-1])
+    period = np.append(np.diff(host), 0)
+    known = np.full(len(host), not steps.on_device)
+    known[-1:] = False
     rows = pl.DataFrame(
         {
             "step_row": order.astype(np.int32),
             "start_ps": start[order],
             "end_ps": closes,
             "open_end": np.arange(len(order)) == len(order) - 1,
+            "host_period_ps": nullable("period", period[order], known[order]),
         }
     ).hstack(_gaps(start[order], closes, worked_until[order]))
     times = spans.group_by("step_row").agg(pl.col("device_step_time_ps").max())
@@ -154,52 +191,19 @@ def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
     )
 
 
-def _per_step(
+def _last_activity(
     spans: pl.DataFrame, steps: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return first begin, last end and presence of device activity in each step."""
-    first, last = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-    busy = np.zeros(steps, np.bool_)
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return last end and presence of device activity in each step."""
+    last, busy = np.zeros(steps, np.int64), np.zeros(steps, np.bool_)
     known = (
-        spans.filter(pl.col("first_begin_ps").is_not_null())
+        spans.filter(pl.col("last_end_ps").is_not_null())
         .group_by("step_row")
-        .agg(pl.col("first_begin_ps").min(), pl.col("last_end_ps").max())
+        .agg(pl.col("last_end_ps").max())
     )
     row = handles(known, "step_row")
-    first[row], last[row] = ints(known, "first_begin_ps"), ints(known, "last_end_ps")
-    busy[row] = True
-    return first, last, busy
-
-
-def _anchor(steps: Steps, first: NDArray[np.int64], busy: NDArray[np.bool_]) -> str:
-    if steps.on_device:
-        return "device"
-    host = ints(steps.rows, "start_ps")
-    if len(host) < 2 or busy.mean() < _DEVICE_STEPS:
-        return "host"
-    begins = np.maximum.accumulate(np.where(busy, first, np.iinfo(np.int64).min))
-    ahead = busy[:-1] & (begins[:-1] >= host[1:])
-    return "device" if ahead.mean() > _RUN_AHEAD else "host"
-
-
-def _starts(
-    steps: Steps,
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    busy: NDArray[np.bool_],
-    *,
-    anchor: str,
-) -> NDArray[np.int64]:
-    host = ints(steps.rows, "start_ps")
-    if anchor == "host" or steps.on_device:
-        return host
-    # A step without device work takes no device time: its window is empty and lies
-    # at the begin of the next one, or after all work if none follows.
-    highest = np.iinfo(np.int64).max
-    following = np.minimum.accumulate(np.where(busy, first, highest)[::-1])[::-1]
-    begins = np.where(busy, first, following)
-    begins = np.where(begins == highest, last.max(), begins)
-    return np.maximum.accumulate(begins)
+    last[row], busy[row] = ints(known, "last_end_ps"), True
+    return last, busy
 
 
 def _worked_until(

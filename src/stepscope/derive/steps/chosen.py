@@ -17,6 +17,7 @@ from stepscope.derive.steps.candidates import (
     Candidate,
     FoundSteps,
 )
+from stepscope.derive.steps.engine_iterations import engine_iterations
 from stepscope.derive.steps.inferred import find_inferred
 from stepscope.derive.steps.markers import find_markers
 from stepscope.derive.steps.stored import (
@@ -129,6 +130,11 @@ def step_candidates(
     of_line = steps_of_stored_line(stored)
     if of_line is not None:
         found.append(of_line)
+    engine = engine_iterations(
+        tracks, events, event_types=event_types, event_kinds=event_kinds
+    )
+    if engine is not None:
+        found.append(engine)
     if not found:
         found = find_inferred(
             tracks,

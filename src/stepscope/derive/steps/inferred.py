@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.repetition.sequences import (
     activity_by_launch,
     device_sequence,
@@ -23,6 +24,7 @@ from stepscope.derive.repetition.sequences import (
 )
 from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, FoundSteps
 from stepscope.derive.steps.cycle_begin import begin_of_cycle
+from stepscope.derive.steps.evidence import StepEvidence
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
     found_steps,
@@ -40,7 +42,7 @@ from stepscope.derive.steps.launches import (
     program_runs,
 )
 from stepscope.derive.steps.periods import measure, preferred, propose
-from stepscope.derive.steps.segments import LEAST_STEPS, Period
+from stepscope.derive.steps.segments import ALIKE, LEAST_STEPS, Period
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
+    from numpy.typing import NDArray
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
@@ -77,6 +80,7 @@ class _Tables:
     event_kinds: EventKinds
     ops: dict[int, SymbolSequence]
     launches: pl.DataFrame | None
+    evidence: StepEvidence
 
     @cached_property
     def runs(self) -> dict[int, Spans]:
@@ -96,13 +100,21 @@ def find_inferred(
     correlation: Correlation | Unavailable,
 ) -> list[FoundSteps]:
     """Candidates of launches and, where those do not convince, of periods."""
+    called = None if isinstance(launches, Unavailable) else launches
+    launch_of = None
+    if called is not None and not isinstance(correlation, Unavailable):
+        launch_of = correlation.launch_of_activity
+    activity = None if isinstance(device_activity, Unavailable) else device_activity
     tables = _Tables(
         tracks,
         events,
         event_types,
         event_kinds,
         op_sequences(tracks, events, event_kinds),
-        None if isinstance(launches, Unavailable) else launches,
+        called,
+        StepEvidence(
+            tracks, events, event_types, event_kinds, activity, called, launch_of
+        ),
     )
     instructions = None
     if not isinstance(host_values, Unavailable):
@@ -110,12 +122,10 @@ def find_inferred(
             tracks, events, event_kinds, host_values[StatKey.HLO_OP].owner
         )
     kernels = by_launch = None
-    if not isinstance(device_activity, Unavailable):
-        launch_of = None
-        if tables.launches is not None and not isinstance(correlation, Unavailable):
-            launch_of = correlation.launch_of_activity
-            by_launch = activity_by_launch(device_activity, tables.launches, launch_of)
-        kernels = device_sequence(tracks, device_activity, launch_of)
+    if activity is not None:
+        if called is not None and launch_of is not None:
+            by_launch = activity_by_launch(activity, called, launch_of)
+        kernels = device_sequence(tracks, activity, launch_of)
     found = _launches(tables, by_launch=by_launch, instructions=instructions)
     best = _best(tables, found)
     for sequence, track in _sequences(tables, kernels, instructions):
@@ -183,9 +193,8 @@ def _sequences(
     """Yield the sequences to find periods in, with the track (-1: several)."""
     if kernels is not None:
         yield kernels, -1
-        return
     yield from ((ops, track) for track, ops in list(tables.ops.items())[:1])
-    if instructions is not None:
+    if instructions is not None and kernels is None:
         yield instructions, -1
     if -1 in tables.ops:
         yield tables.ops[-1], -1
@@ -208,10 +217,61 @@ def _periods(
                 track=np.full(period.n, track, np.int32),
                 slack_ps=sequence.gap_ps[period.first],
                 on_device=sequence.on_device,
-                inside_a_run=_inside_a_run(tables, sequence, period),
+                layers=_layers(tables, sequence, period, track=track),
+                edge=not _lacks_an_edge(tables, sequence, period),
             )
         )
     return found
+
+
+def _layers(
+    tables: _Tables, sequence: SymbolSequence, period: Period, *, track: int
+) -> str:
+    """Say what shows that repetitions lie inside a step; empty where nothing does."""
+    if _inside_a_run(tables, sequence, period):
+        return "it repeats inside single runs of a program"
+    begins = _host_begins(tables, sequence, period, track=track)
+    if begins is None:
+        return ""
+    if tables.evidence.inside_one_call(*begins):
+        return "it repeats inside single calls of a module, an op or a request"
+    if tables.evidence.numbered_instances(begins[1]):
+        return "each repetition is another instance of one module"
+    return ""
+
+
+def _host_begins(
+    tables: _Tables, sequence: SymbolSequence, period: Period, *, track: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+    """Return thread and host time of each begin; None where these are unknown."""
+    if not sequence.on_device:
+        return np.full(period.n, track, np.int32), period.start_ps
+    if sequence.launch is None or tables.launches is None:
+        return None
+    launch = sequence.launch[period.first]
+    launch = launch[launch >= 0]
+    if len(launch) < LEAST_STEPS:
+        return None
+    return (
+        handles(tables.launches, "track")[launch],
+        ints(tables.launches, "start_ps")[launch],
+    )
+
+
+def _lacks_an_edge(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:
+    """Return whether nothing in the segments begins or ends a step.
+
+    The host's calls and the device's own copies are looked at, each on its clock.
+    """
+    evidence = tables.evidence
+    if _one_launch_each(sequence, period):
+        return False
+    if not evidence.lacks_an_edge(period.start_ps, on_device=sequence.on_device):
+        return False
+    begins = _host_begins(tables, sequence, period, track=-1)
+    if not sequence.on_device or begins is None:
+        return True
+    return evidence.lacks_an_edge(np.sort(begins[1]), on_device=False)
 
 
 def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:
@@ -223,6 +283,18 @@ def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> 
     if len(launch) < LEAST_STEPS:
         return False
     return len(launch) >= _PER_RUN * count_runs(tables.runs, tables.launches, launch)
+
+
+def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
+    """Return whether single calls put whole segments on the device, as graphs do."""
+    if sequence.launch is None or period.n < LEAST_STEPS:
+        return False
+    first = period.first[:-1]
+    whole = sequence.launch[: period.first[-1]]
+    least = np.minimum.reduceat(whole, first)
+    alone = (least >= 0) & (least == np.maximum.reduceat(whole, first))
+    alone &= np.diff(period.first) > 1
+    return float(alone.mean()) >= ALIKE
 
 
 def _best(tables: _Tables, found: list[Measured]) -> Measured | None:

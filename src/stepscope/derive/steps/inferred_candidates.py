@@ -39,6 +39,8 @@ __all__ = [
 _NAME: Final = 60
 #: Highest confidence where the length of a step is clear, but not where it begins.
 _UNCLEAR_BEGIN: Final = 0.79
+#: Highest confidence where the segments may as well be layers.
+_NO_EDGE: Final = 0.59
 
 
 class Measured(Frozen, frozen=True):
@@ -55,7 +57,9 @@ class Measured(Frozen, frozen=True):
             unknown.
         on_device: Whether the boundaries are times of device work.
         begin_is_clear: Whether no other place in the cycle could be its begin.
-        inside_a_run: Whether it repeats inside single runs of a program, as layers do.
+        layers: What shows that it repeats inside a step, as layers do; empty where
+            nothing does.
+        edge: Whether its segments hold something that a step begins or ends with.
     """
 
     source: str
@@ -67,12 +71,19 @@ class Measured(Frozen, frozen=True):
     slack_ps: NDArray[np.int64] | None
     on_device: bool
     begin_is_clear: bool = True
-    inside_a_run: bool = False
+    layers: str = ""
+    edge: bool = True
 
     @property
     def confidence(self) -> float:
-        """Confidence of the period; less where a step could equally begin elsewhere."""
+        """Confidence of the period.
+
+        Less where a step could equally begin elsewhere, or where nothing tells its
+        segments from layers.
+        """
         sure = self.period.confidence
+        if self.layers or not self.edge:
+            sure = min(sure, _NO_EDGE)
         return sure if self.begin_is_clear else min(sure, _UNCLEAR_BEGIN)
 
 
@@ -82,9 +93,12 @@ def objection_to(measured: Measured) -> str:
         # A launch alone proves that a program ran once more; a lone kernel may
         # be anything.
         return "one lone symbol that repeats is no step"
-    if measured.inside_a_run:
-        return "it repeats inside single runs of a program"
-    return objection(measured.sequence, measured.period)
+    if measured.layers:
+        return measured.layers
+    broken = objection(measured.sequence, measured.period)
+    if broken or measured.edge:
+        return broken
+    return "its segments neither fetch, copy, wait, update nor serve, as steps do"
 
 
 def sureness(measured: Measured) -> tuple[bool, float]:

@@ -28,15 +28,17 @@ if TYPE_CHECKING:
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
 
 __all__ = [
+    "PROGRAM_CALLS",
     "Launch",
     "count_runs",
     "host_launches",
+    "is_outermost",
     "module_launches",
     "program_runs",
 ]
 
 #: Names that stand for running a program.
-_LAUNCH: Final = (
+PROGRAM_CALLS: Final = (
     EventFlag.FUNCTION_CALL
     | EventFlag.PJIT
     | EventFlag.EXECUTABLE
@@ -64,13 +66,17 @@ class Launch(NamedTuple):
 def host_launches(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
 ) -> list[Launch]:
-    """Return the launches on host threads, except those of an input pipeline."""
+    """Return the launches on host threads, except those of an input pipeline.
+
+    A call of a module that lies in no other module runs a model as a program does.
+    """
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    event = np.flatnonzero(event_kinds.has(_LAUNCH)[of_type])
+    event = np.flatnonzero(event_kinds.has(PROGRAM_CALLS)[of_type])
     event = event[program_threads(tracks)[of_track[event]]]
     captured = np.flatnonzero(event_kinds.has(EventFlag.CAPTURED_FUNCTION)[of_type])
     inside = _inside(events, event, captured)
-    return _repeated(events, event[~inside])
+    models = _model_calls(tracks, events, event_kinds)
+    return _repeated(events, np.union1d(event[~inside], models))
 
 
 def program_runs(
@@ -78,7 +84,7 @@ def program_runs(
 ) -> dict[int, Spans]:
     """Return when programs ran on each host thread; runs inside others are merged."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    program = np.flatnonzero(event_kinds.has(_LAUNCH)[of_type])
+    program = np.flatnonzero(event_kinds.has(PROGRAM_CALLS)[of_type])
     program = program[program_threads(tracks)[of_track[program]]]
     start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
     thread = of_track[program]
@@ -133,6 +139,33 @@ def module_launches(
         sequence = sequence_of_events(what, events, event, on_device=True)
         found.append((sequence, _repeated(events, event)))
     return found
+
+
+def _model_calls(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
+) -> NDArray[np.int64]:
+    """Return the calls of modules that lie in no other module of their thread."""
+    of_type, of_track = handles(events, "type"), handles(events, "track")
+    call = np.flatnonzero(event_kinds.has(EventFlag.MODULE_CALL)[of_type])
+    call = call[program_threads(tracks)[of_track[call]]]
+    start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
+    kept = [
+        mine[is_outermost(start[mine], start[mine] + dur[mine])]
+        for mine in (
+            np.flatnonzero(of_track[call] == track)
+            for track in np.unique(of_track[call]).tolist()
+        )
+    ]
+    found: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
+    return found
+
+
+def is_outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of a thread's events, in their order, lie in no earlier one."""
+    reach = np.maximum.accumulate(end)
+    outer: NDArray[np.bool_] = np.ones(len(start), np.bool_)
+    outer[1:] = start[1:] >= reach[:-1]
+    return outer
 
 
 def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:

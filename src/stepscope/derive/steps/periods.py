@@ -65,8 +65,8 @@ def preferred(periods: Sequence[Period]) -> Period:
     Of those that cover almost as much as the best, the smallest period; of equal
     periods, the one with the longest pause before its boundaries.
     """
-    covered = max(period.coverage for period in periods) - _COVERAGE_SLACK
-    covering = [period for period in periods if period.coverage >= covered]
+    covered = max(period.even_coverage for period in periods) - _COVERAGE_SLACK
+    covering = [period for period in periods if period.even_coverage >= covered]
     shortest = min(period.period_ps for period in covering)
     near = [it for it in covering if it.period_ps <= shortest * (1 + _NEAR)]
     return max(near, key=lambda period: (period.gap_ps, -int(period.first[0])))

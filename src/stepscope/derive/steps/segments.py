@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALIKE",
+    "HIGHEST_CONFIDENCE",
     "LEAST_STEPS",
     "Period",
     "evenly",
+    "likeness",
     "measure_segments",
+    "modal_row",
     "share_after",
     "spread",
 ]
@@ -59,6 +62,7 @@ class Period(Frozen, frozen=True):
         cv: Standard deviation of the work of the closed segments over its mean.
         gap_ps: Mean idle time just before a boundary.
         last_is_alike: Whether the open segment at the end is like the modal one.
+        counted: Whether the work is a number of symbols, not a time.
         repeats: Number of entries in the modal segment.
         signature: Label → occurrences in the modal segment; labels of the symbols
             that weigh most.
@@ -72,6 +76,7 @@ class Period(Frozen, frozen=True):
     cv: float
     gap_ps: float
     last_is_alike: bool
+    counted: bool
     repeats: int
     signature: dict[int, int]
 
@@ -79,6 +84,16 @@ class Period(Frozen, frozen=True):
     def n(self) -> int:
         """Number of steps that these boundaries give."""
         return len(self.first)
+
+    @property
+    def even_coverage(self) -> float:
+        """Coverage, less where segments hold unequal numbers of symbols.
+
+        Half a step may be nearly like the other half, but the numbers of what they hold
+        differ by turns.
+        """
+        uneven = min(self.cv, 1.0) if self.counted else 0.0
+        return self.coverage * (1.0 - uneven)
 
     @property
     def confidence(self) -> float:
@@ -114,8 +129,8 @@ def measure_segments(
     rows = max(LEAST_STEPS, cells // symbols)
     taken = evenly(len(first), rows)
     table = _signatures(sequence, edges, taken, sequence.heaviest[:symbols])
-    modal = _modal(table)
-    alike = _jaccard(table, table[modal]) >= ALIKE
+    modal = modal_row(table)
+    alike = likeness(table, table[modal]) >= ALIKE
     weight = sequence.weight_before[edges[taken + 1]]
     weight = weight - sequence.weight_before[edges[taken]]
     inside = share_after(sequence, first)
@@ -132,6 +147,7 @@ def measure_segments(
         if len(first)
         else 0.0,
         last_is_alike=bool(alike[-1]) if len(alike) else False,
+        counted=not sequence.on_device,
         repeats=int(table[modal].sum()) if len(table) else 0,
         signature={
             label: count
@@ -189,20 +205,21 @@ def _signatures(
     return np.concatenate([table, others[:, None]], axis=1)
 
 
-def _modal(table: NDArray[np.int64]) -> int:
+def modal_row(table: NDArray[np.int64]) -> int:
     """Return the row with the highest total similarity to all rows."""
     factors = np.random.default_rng(0).integers(
         1, 2**62, table.shape[1], dtype=np.int64
     )
+    table = np.ascontiguousarray(table)
     digest = (table.view(np.uint64) * factors.view(np.uint64)).sum(axis=1)
     _, row, count = np.unique(digest, return_index=True, return_counts=True)
     tried = np.lexsort((row, -count))[:_MODAL_TRIED]
     kinds = table[row[tried]]
-    total = [float((_jaccard(kinds, kind) * count[tried]).sum()) for kind in kinds]
+    total = [float((likeness(kinds, kind) * count[tried]).sum()) for kind in kinds]
     return int(row[tried[int(np.argmax(total))]])
 
 
-def _jaccard(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
+def likeness(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the multiset Jaccard index of each row with one row; 0 if both empty."""
     common = np.minimum(table, row).sum(axis=1)
     either = table.sum(axis=1) + row.sum() - common

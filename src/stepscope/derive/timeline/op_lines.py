@@ -36,7 +36,8 @@ __all__ = ["DeviceLines", "op_lines_of_devices", "op_lines_of_threads"]
 
 _CORE: Final = TRACK_KINDS.categories.to_list().index("core")
 _COMPUTE: Final = [
-    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
+    ACTIVITY_KINDS.categories.to_list().index(kind)
+    for kind in ("kernel", "collective", "transfer_wait")
 ]
 #: The views of a core: all but `xla_ops`, which its own line shows already.
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")

@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.samples_line import SAMPLES_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,8 @@ _STEPS, _LAUNCHES, _OPS, _RECORDED, _REPLACED = range(5)
 _KIND_RANK: Final = {
     "stream": 0,
     "thread": 0,
+    # Each below the thread that was looked at.
+    "samples": 0,
     "derived": 1,
     "asynchronous": 2,
     "overhead": 3,
@@ -175,7 +178,7 @@ def _recorded(
         .join(replaced, on=["device", "view"], how="left", maintain_order="left")
     )
     again = pl.col("replaced").fill_null(value=False)
-    core = pl.col("kind") == "core"
+    core, samples = pl.col("kind") == "core", pl.col("kind") == "samples"
     view = pl.when(core).then(pl.lit("xla_ops")).otherwise("view")
     rank = (
         pl.when(again)
@@ -196,7 +199,9 @@ def _recorded(
         folded=again,
         rank=rank,
         order=pl.when(rank == _RECORDED).then(by_kind).otherwise(0),
-        place=pl.when(rank == _RECORDED).then("id").otherwise(0),
+        place=pl.when(rank == _RECORDED)
+        .then(pl.col("id") - pl.when(samples).then(SAMPLES_BASE).otherwise(0))
+        .otherwise(0),
         view_rank=_view_rank(view),
     ).select(
         *("section", "name", "kind", "view", "source", "id", "folded"),

@@ -15,6 +15,7 @@ from stepscope.formats.kineto.strings import Strings
 from stepscope.formats.kineto.tables.allocations import allocations
 from stepscope.formats.kineto.tables.device_activity import collect_activity
 from stepscope.formats.kineto.tables.environment import devices, environment, pairing
+from stepscope.formats.kineto.tables.foreign import foreign_work
 from stepscope.formats.kineto.tables.iterators import iterators
 from stepscope.formats.kineto.tables.launches import launches
 from stepscope.formats.kineto.tables.quality import quality
@@ -125,6 +126,7 @@ def _event_types(recording: Recording) -> pl.DataFrame:
                 for number in recording.types.name.tolist()
             ],
             "op": recording.types.op,
+            "annotation": recording.types.annotation,
         },
         schema=EVENT_TYPES.dtypes(),
     )
@@ -147,5 +149,7 @@ def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | 
     """Return the reason that there is no device activity, None where there is some."""
     if activity.frame.height:
         return None
-    absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE
+    absent = foreign_work(recording)
+    if absent is None:
+        absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE
     return or_lost(absent, recording.damaged_at)

@@ -10,7 +10,6 @@ import polars as pl
 
 from stepscope.formats.once import once
 from stepscope.formats.xplane.decoded.recording import Recording
-from stepscope.formats.xplane.decoded.spool import read_spool
 from stepscope.formats.xplane.decoded.tracks import tracks_frame
 from stepscope.formats.xplane.tables.allocations import allocations
 from stepscope.formats.xplane.tables.device_activity import collect_activity
@@ -19,7 +18,7 @@ from stepscope.formats.xplane.tables.iterators import iterators
 from stepscope.formats.xplane.tables.launches import launches
 from stepscope.formats.xplane.tables.missing_devices import why_no_activity
 from stepscope.formats.xplane.tables.parameters import parameters
-from stepscope.formats.xplane.tables.programs import hlo_ops
+from stepscope.formats.xplane.tables.programs import read_programs
 from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
 from stepscope.trace.events import EVENT_TYPES
@@ -29,7 +28,7 @@ from stepscope.trace.stats import STATS, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.decode import decode, decode_bytes
 from stepscope.xspace.reading.source import open_bytes
-from stepscope.xspace.vocabulary import CATEGORY, OP_CATEGORY
+from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGORY
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.device_activity import Activity
@@ -49,6 +48,7 @@ def read(source: HostFiles) -> TraceData:
     recording = Recording(source.host, source.paths, _decoded(source))
     activity = once(partial(collect_activity, recording))
     calls = once(partial(launches, recording))
+    programs = once(partial(read_programs, recording))
     return TraceData(
         source.host,
         {
@@ -64,10 +64,15 @@ def read(source: HostFiles) -> TraceData:
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
             "parameters": lambda: parameters(recording),
-            "hlo_ops": lambda: hlo_ops(recording),
+            "hlo_ops": lambda: programs().ops,
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
-            "quality": lambda: quality(recording, activity(), calls()),
+            "quality": lambda: quality(
+                recording,
+                activity(),
+                calls(),
+                malformed_programs=programs().malformed,
+            ),
         },
         strings=recording.strings,
         data=recording.space.data,
@@ -76,6 +81,9 @@ def read(source: HostFiles) -> TraceData:
 
 def _decoded(source: HostFiles) -> XSpace:
     if len(source.paths) == 1 and is_spool(source.paths[0].name):
+        # Few recordings were cut off, and all that joins their parts is imported here.
+        from stepscope.formats.xplane.decoded.spool import read_spool  # noqa: PLC0415
+
         return read_spool(source.paths[0], limit_bytes=source.limit_bytes)
     if len(source.paths) == 1:
         return decode(
@@ -104,19 +112,18 @@ def _event_types(recording: Recording) -> pl.DataFrame:
                 "display_name", types.display_name
             ),
             "known": ~types.unknown,
-            "op": _operators(recording),
+            "op": _of_category(recording, "op", OP_CATEGORY),
+            "annotation": _of_category(recording, "annotation", ANNOTATION_CATEGORY),
         },
         schema=EVENT_TYPES.dtypes(),
     )
 
 
-def _operators(recording: Recording) -> pl.Series:
-    """Return by type whether its events are operators; null where not recorded."""
-    categories = recording.type_values([CATEGORY])[CATEGORY]
+def _of_category(recording: Recording, name: str, category: str) -> pl.Series:
+    """Return by type whether its events are of a category; null where none is given."""
     texts = recording.texts()
-    handles = texts.numbers(categories)
-    is_op = handles == texts.find(OP_CATEGORY)
-    return nullable("op", is_op, handles >= 0)
+    handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
+    return nullable(name, handles == texts.find(category), handles >= 0)
 
 
 def _stats(recording: Recording) -> pl.DataFrame:

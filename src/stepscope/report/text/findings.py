@@ -1,32 +1,30 @@
-"""The verdict in two sentences, and each finding with its evidence and gain."""
+"""The headline, and each finding with its evidence and gain."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import STATUSES
+from stepscope.advice.headline import by_cost
 from stepscope.report.page import Piece, cut, line, wrapped
 from stepscope.report.words.findings import (
+    by_urgency,
     evidence_words,
     fitting_actions,
     gain,
     headline,
+    lead_sentence,
+    names,
     reasons,
     standing,
 )
-from stepscope.report.words.names import CATEGORY_NAMES, DETAIL_NAMES, percent
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
-    from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.report.document import Document
     from stepscope.report.page import Line, Role
 
 __all__ = ["findings", "verdict"]
 
-_OTHER: Final = "other"
-_SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
 _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "critical": ("✗ critical", "bad"),
     "warn": ("✗ warning", "warn"),
@@ -38,75 +36,42 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
 
 
 def verdict(document: Document, width: int) -> list[Line]:
-    """Write what bounds the step, by how much, and what to do first."""
-    failed = [one for one in document.findings if _matters(one)]
-    if not failed:
-        return wrapped(_calm(document), width, indent=0, role="title")
-    first = min(failed, key=lambda one: (one.after_stage is not None, one.stage))
-    lines = wrapped(headline(first), width, indent=0, role="title")
-    promise = gain(first)
-    saves = f" It may save {promise}." if promise else ""
-    actions = fitting_actions(first, document.frameworks)
-    if actions:
-        lines += wrapped(f"Do first: {actions[0].text}{saves}", width, indent=0)
-    return lines
+    """Write the headline, what to do about it, and what comes second."""
+    lines = wrapped(document.headline.text, width, indent=0, role="title")
+    ranked = by_cost(document.findings)
+    told = [one for one in ranked if one.id == document.headline.finding]
+    for first in told:
+        promise = gain(first)
+        saves = f" It may save {promise}." if promise else ""
+        actions = fitting_actions(first, document.frameworks)
+        if actions:
+            lines += wrapped(f"Do first: {actions[0].text}{saves}", width, indent=0)
+    rest = [one for one in ranked if one not in told]
+    if rest:
+        return lines + _second(rest[0], document, width)
+    return lines if told else lines + _unsure(document, width)
 
 
-def _matters(finding: Finding) -> bool:
-    return finding.status == "fail" and finding.severity != "info"
+def _second(finding: Finding, document: Document, width: int) -> list[Line]:
+    """Write what comes next, with its action."""
+    actions = fitting_actions(finding, document.frameworks)
+    todo = f" {actions[0].text}" if actions else ""
+    return wrapped(f"Then: {lead_sentence(finding)}{todo}", width, indent=0)
 
 
-def _calm(document: Document) -> str:
-    """Write the verdict when no rule fails."""
+def _unsure(document: Document, width: int) -> list[Line]:
+    """Say how many checks could not tell, where none is spoken of."""
     unsure = sum(one.status == "cannot_tell" for one in document.findings)
-    overview = document.overview
-    if isinstance(overview, Unavailable):
-        return f"There is no step time to explain. {overview.reason}"
-    checks = (
-        "No check fails" if unsure < len(document.findings) else "No check could tell"
-    )
-    told = f"{_mostly(overview)} {checks}."
-    if 0 < unsure < len(document.findings):
-        count = "one" if unsure == 1 else f"{unsure}"
-        told += f" But {count} could not tell."
-    return told
-
-
-def _mostly(overview: OverviewPageResult) -> str:
-    """Say where most of the time is."""
-    shares = {
-        name: share
-        for name, share in overview.breakdown_percent.items()
-        if share is not None
-    }
-    if not shares:
-        return "The hosts do not run in lock step, so each is shown by itself."
-    largest = max(shares, key=lambda name: shares[name])
-    what = "step time" if overview.window == "steps" else "recorded time"
-    size = percent(shares[largest])
-    if largest != _OTHER:
-        return f"Most of the {what} is {CATEGORY_NAMES[largest].lower()} ({size})."
-    parts = overview.breakdown_detail_ms
-    kinds = {name: parts.get(name) or 0.0 for name in DETAIL_NAMES[_OTHER]}
-    kind = max(kinds, key=lambda name: kinds[name])
-    return (
-        f"Most of the {what} ({size}) belongs to no category; the largest part of it: "
-        f"{DETAIL_NAMES[_OTHER][kind]}."
-    )
+    if not unsure:
+        return []
+    count = "One check" if unsure == 1 else f"{unsure} checks"
+    return wrapped(f"{count} could not tell.", width, indent=0)
 
 
 def findings(document: Document, width: int) -> list[Line]:
     """Write every finding: those that fail, then the unknown, then those that pass."""
-    ordered = sorted(
-        document.findings,
-        key=lambda one: (
-            STATUSES.index(one.status),
-            _SEVERITIES[one.severity],
-            one.stage,
-        ),
-    )
     lines: list[Line] = []
-    for finding in ordered:
+    for finding in by_urgency(document.findings):
         lines += _finding(finding, document, width)
     return lines
 
@@ -122,6 +87,7 @@ def _finding(finding: Finding, document: Document, width: int) -> list[Line]:
         return lines
     for label, text in (
         ("from", reasons(finding)),
+        ("names", names(finding)),
         ("gain", gain(finding)),
         ("basis", standing(finding)),
     ):

@@ -26,7 +26,7 @@ def header(document: Document, width: int) -> list[Line]:
     count = len(profile.hosts)
     more = f" and {count - _MOST_HOSTS} more" if count > _MOST_HOSTS else ""
     hosts = f"host {named}" if count == 1 else f"{count} hosts: {named}{more}"
-    facts = f"{hosts} · {_devices(document)}"
+    facts = " · ".join(filter(None, (hosts, _rank(document), _devices(document))))
     return [
         line(
             Piece("stepscope", "title"),
@@ -37,15 +37,32 @@ def header(document: Document, width: int) -> list[Line]:
     ]
 
 
+def _rank(document: Document) -> str:
+    """Return which processes of a larger run these are; empty where they are all."""
+    profile = document.profile
+    if profile.processes is None or profile.processes <= len(profile.hosts):
+        return ""
+    ranks = [profile.ranks[host] for host in profile.hosts if host in profile.ranks]
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} of {profile.processes}"
+    return f"{len(profile.hosts)} of {profile.processes} ranks"
+
+
 def _devices(document: Document) -> str:
     devices = document.profile.devices
     used = [device for device in devices if device.activities]
+    if document.not_understood is not None and not used:
+        return "device not understood"
     if not devices:
         return "CPU only" if document.silent_device is None else "devices not recorded"
     kinds = Counter(_kind(device, document) for device in used or devices)
     text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
     idle = len(devices) - len(used)
-    return f"{text}; {idle} more without recorded work" if used and idle else text
+    # Each process lists all devices of its machine, also those of other processes.
+    shared = document.profile.processes is not None and document.profile.processes > 1
+    if not used or not idle or shared:
+        return text
+    return f"{text}; {idle} more without recorded work"
 
 
 def _kind(device: Device, document: Document) -> str:
@@ -82,6 +99,12 @@ def damage(document: Document, width: int) -> list[Line]:
 
 def silent_device(document: Document, width: int) -> list[Line]:
     """Write the first line of a report on a used device without recorded work."""
+    unknown = document.not_understood
+    if unknown is not None:
+        return [
+            line(Piece("! The work of a device is not understood.", "bad")),
+            *wrapped(f"{unknown.reason} {unknown.remedy}", width, indent=2),
+        ]
     sign = document.silent_device
     if sign is None:
         return []

@@ -28,15 +28,26 @@ _HEADINGS: Final = {
     "self_us": "self",
     "total_device_us": "device",
     "occurrences": "count",
+    "launches": "launches",
+    "step_us": "per step",
     "flops": "flops",
     "parameters": "parameters",
     "allocated_bytes": "allocated",
     "type": "type",
 }
 #: Columns whose numbers need a unit to be readable.
-_TIMES: Final = frozenset({"total_us", "self_us", "total_device_us"})
+_TIMES: Final = frozenset({"total_us", "self_us", "total_device_us", "step_us"})
 #: Column of large numbers → its unit.
 _LARGE: Final = {"flops": "", "parameters": "", "allocated_bytes": "B"}
+#: The view of the ranges that the program named.
+_RANGES: Final = "annotation"
+_CLOCK: Final = (
+    "total and self are times of the host's clock in a range, with and without the "
+    "ranges inside it; device is the work that was launched in it."
+)
+_OUTSIDE: Final = "unannotated_device_us"
+#: Fields that are about one view each.
+_OF_VIEWS: Final = frozenset({"scope", "graph", "op", "code", _RANGES})
 _THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
 #: Smallest share that is written as 100.0.
 _ALL_PERCENT: Final = 99.95
@@ -160,17 +171,31 @@ def _notes(
             f"flops are those of ops that take {known:.1f} % of the time; for the "
             "rest they are not known."
         )
+    if view == _RANGES:
+        notes += _about_ranges(result)
     left = [name for name in others if name != view]
     notes.append(f"More views and tables (--table NAME): {', '.join(left)}.")
     found = [piece for note in notes for piece in wrapped(note, width, indent=2)]
     return [line(), *found]
 
 
+def _about_ranges(result: ModelViewsResult) -> list[str]:
+    notes = [_CLOCK]
+    outside = result.unannotated_device_us
+    if outside:
+        notes.append(
+            f"{us(outside)} of device work was launched in none of these ranges: by "
+            "other threads, or outside of them."
+        )
+    return [*notes, "One range closely: --op NAME."]
+
+
 def _about(result: ModelViewsResult, view: str) -> list[Missing]:
     """Return what is missing in this view and in the result as a whole."""
-    views = {"scope", "graph", "op", "code"}
+    others = _OF_VIEWS - {view}
+    fields = [(one, one.field.split(".")[0]) for one in result.missing]
     return [
         one
-        for one in result.missing
-        if one.field.split(".")[0] == view or one.field.split(".")[0] not in views
+        for one, field in fields
+        if field not in others and (field != _OUTSIDE or view == _RANGES)
     ]

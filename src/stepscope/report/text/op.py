@@ -236,11 +236,13 @@ def _shapes(result: OpDetailResult, width: int) -> list[Line]:
             f"{row['calls']:,}",
             _time(row["device_us"]),
             _time(row["host_us"]),
+            _rate(row["measured_flop_rate"]),
+            _rate(row["measured_memory_bw"]),
         )
         for row in result.shapes.head(_SHOWN).iter_rows(named=True)
     ]
-    header = ("shape", "calls", "on devices", "on hosts")
-    align: Sequence[Align] = ("<", ">", ">", ">")
+    header = ("shape", "calls", "on devices", "on hosts", "GFLOP/s", "GiB/s")
+    align: Sequence[Align] = ("<", *(">",) * 5)
     lines = _table(header, body, align, width)
     return [*lines, *_rest(len(result.shapes), width)]
 
@@ -329,6 +331,12 @@ def _rest(count: int, width: int) -> list[Line]:
 def _time(value: float | None) -> str:
     """Write a time with its unit, and zero as `0` without one."""
     return _UNKNOWN if value is None else us(value) if value else "0"
+
+
+def _rate(value: float | None) -> str:
+    return (
+        _UNKNOWN if value is None else f"{value:,.4g}" if value < 1 else f"{value:,.0f}"
+    )
 
 
 def _size(value: int | None) -> str:

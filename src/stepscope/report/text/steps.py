@@ -10,6 +10,7 @@ from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapp
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     DETAIL_NAMES,
+    PART_WORDS,
     SOURCE_WORDS,
     listed,
     ms,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.overview_page import OverviewPageResult
+    from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
     from stepscope.analysis.overview_page.page import StepDetection
     from stepscope.analysis.steps.summary import Step, StepSummary
     from stepscope.report.document import Document
@@ -37,6 +39,10 @@ _NUMBERS_WIDTH: Final = 22
 _NOTE_WIDTH: Final = 32
 #: Parts of a category are shown from this share of the step on.
 _TOLD_PERCENT: Final = 1.0
+#: Named parts of a category are shown from this share of the step on.
+_NAMED_PERCENT: Final = 5.0
+#: Named parts of a category that are written.
+_MOST_PARTS: Final = 3
 #: Where there are more step numbers than this, only their count is shown.
 _MOST_NUMBERS: Final = 8
 #: Largest number of hosts that are drawn one by one.
@@ -55,7 +61,8 @@ def where_time_went(document: Document, width: int) -> list[Line]:
         return wrapped(f"{overview.reason} {overview.remedy}", width, indent=2)
     if overview.breakdown_ms:
         found = overview.step_detection
-        lines = [_basis(overview, found), *_bars(overview, width)]
+        lines = [_basis(overview, found)]
+        lines += _bars(overview, width, account=_only_device(overview.account))
         return [*lines, *_not_looked_at(overview, width)]
     lines = []
     for host in overview.by_host[:_MOST_HOSTS]:
@@ -75,10 +82,39 @@ def _basis(summary: Summary, found: StepDetection) -> Line:
         return line(Piece(f"{text}{f', {ms(mean)}' if mean else ''}.", "dim"))
     count = summary.step_count
     what = "1 step of" if count == 1 else f"mean of {count} steps,"
-    return line(Piece(f"  {what} {ms(mean) if mean else 'unknown length'}", "dim"))
+    text = f"  {what} {ms(mean) if mean else 'unknown length'}"
+    return line(Piece("; ".join([text, *_basis_notes(summary, found)]), "dim"))
 
 
-def _bars(summary: Summary, width: int) -> list[Line]:
+def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
+    """Say what the means leave out, and how far apart the host began the steps."""
+    notes = []
+    if summary.left_out:
+        counts = (
+            f"{count} {flag.replace('_', ' ')}"
+            for flag, count in summary.left_out.items()
+        )
+        notes.append(f"left out: {', '.join(counts)}")
+    host = summary.host_period_ms
+    if found.anchor in ("device", "executor") and host is not None and host.mean:
+        notes.append(
+            f"timed on the {found.anchor}, the host began one every {ms(host.mean)}"
+        )
+    return notes
+
+
+def _only_device(account: Sequence[AccountEntry]) -> Sequence[AccountEntry]:
+    """Return the account of the one device or host that there is; of several, nothing.
+
+    The shares of the page are then means, of which no part has a name.
+    """
+    one = len({(entry.host, entry.device) for entry in account}) == 1
+    return account if one else ()
+
+
+def _bars(
+    summary: Summary, width: int, *, account: Sequence[AccountEntry] = ()
+) -> list[Line]:
     room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
     lines: list[Line] = []
     nothing = []
@@ -97,14 +133,15 @@ def _bars(summary: Summary, width: int) -> list[Line]:
                 Piece(drawn, "bar"),
             )
         )
-        lines += _details(summary, name, time)
+        lines += _details(summary, name, time, width)
+        lines += _named(name, account, summary.step_time_ms.mean, width)
     if nothing:
         text = f"Looked at, and none: {'; '.join(nothing)}."
         lines += wrapped(text, width, indent=2, role="dim")
     return lines
 
 
-def _details(summary: Summary, category: str, time: float) -> list[Line]:
+def _details(summary: Summary, category: str, time: float, width: int) -> list[Line]:
     parts = {
         name: summary.breakdown_detail_ms.get(part)
         for part, name in DETAIL_NAMES.get(category, {}).items()
@@ -118,9 +155,51 @@ def _details(summary: Summary, category: str, time: float) -> list[Line]:
         for name, part in sorted(told.items(), key=lambda one: -one[1])
         if 100 * part / whole >= 0.1
     ]
-    if not words:
+    # The only part says nothing that the category does not say, unless it is "other".
+    if not words or (len(words) == 1 and category != "other"):
         return []
-    return [line(Piece(f"    of it {listed(words)}", "dim"))]
+    return wrapped(f"of it {listed(words)}", width, indent=4, role="dim")
+
+
+def _named(
+    category: str, account: Sequence[AccountEntry], whole: float | None, width: int
+) -> list[Line]:
+    """Write the largest named parts of a category, with their place in the program."""
+    if not whole:
+        return []
+    parts = sorted(
+        (
+            part
+            for entry in account
+            if entry.category == category
+            for part in entry.parts or ()
+            if part.name is not None and 100 * part.ms / whole >= _NAMED_PERCENT
+        ),
+        key=lambda part: -part.ms,
+    )
+    return [
+        line(
+            "      ",
+            Piece(
+                cut(_part_words(part), width - _NAME_WIDTH),
+                "code" if part.function else "plain",
+            ),
+            Piece(f"  {percent(100 * part.ms / whole)}", "dim"),
+        )
+        for part in parts[:_MOST_PARTS]
+    ]
+
+
+def _part_words(part: AccountPart) -> str:
+    where = "" if part.file is None else f" ({_file_name(part.file)}:{part.line})"
+    if part.detail in PART_WORDS:
+        return f"{PART_WORDS[part.detail]} {part.name}"
+    detail = "" if part.detail is None else f", most of it in {part.detail}"
+    return f"{part.name}{where}{detail}"
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:

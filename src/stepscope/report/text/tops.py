@@ -62,7 +62,7 @@ def top_kernels(document: Document, width: int) -> list[Line]:
             us(row["avg_us"]),
             _share(row["device_time_percent"]),
         )
-        for row in result.rows.head(_SHOWN).iter_rows(named=True)
+        for row in result.by_kernel.head(_SHOWN).iter_rows(named=True)
     ]
     if not body:
         return wrapped("No kernel was recorded.", width, indent=2)

@@ -32,6 +32,10 @@ _TOLD: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+#: Parts of the names of fields that the page shows with what they lack.
+_TOLD_ELSEWHERE: Final = ("step_detection.", "account.")
+
+
 def unseen(document: Document, width: int) -> list[Line]:
     """Write doubts about the recording, then what is missing from the results."""
     lines: list[Line] = []
@@ -73,7 +77,9 @@ def _missing(document: Document) -> Iterator[Missing]:
                 yield result.for_field(name)
             continue
         for one in getattr(result, "missing", ()):
-            if one.code == "NO_STEPS" or "step_detection." in one.field:
+            if one.code == "NO_STEPS" or any(
+                part in one.field for part in _TOLD_ELSEWHERE
+            ):
                 continue
             if one.field.startswith(told):
                 yield one

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.report.words.names import listed, ms, percent, range_ms, us
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from stepscope.advice.finding import Action, Evidence, Finding
+    from stepscope.advice.finding import Action, Evidence, Finding, Part, Pattern
     from stepscope.advice.words import Words
 
 __all__ = [
+    "bursts",
+    "by_urgency",
     "evidence_words",
     "fitting_actions",
     "gain",
     "headline",
+    "lead_sentence",
+    "names",
+    "part_words",
+    "pattern",
     "reasons",
     "standing",
 ]
 
-#: A typical step that differs from the mean by more than this is named beside it.
-_NOTABLE: Final = 0.25
+_SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
+#: Fewer steps show no pattern.
+_SEVERAL: Final = 3
 
 #: Unit → how numbers of a finding and its facts are written.
 _UNITS: Final[dict[str, Callable[[float], str]]] = {
@@ -44,6 +52,26 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
 _WORDS: Final = {rule.id: rule.words for rule in RULES}
 
 
+def by_urgency(
+    findings: Sequence[Finding], *, first: str | None = None
+) -> list[Finding]:
+    """Order findings as a person wants to read them, each kind in the guides' order.
+
+    Args:
+        findings: The findings in any order.
+        first: Id of the finding that the headline is about; null for none.
+    """
+    return sorted(
+        findings,
+        key=lambda one: (
+            one.id != first,
+            STATUSES.index(one.status),
+            _SEVERITIES[one.severity],
+            one.stage,
+        ),
+    )
+
+
 def headline(finding: Finding) -> str:
     """Write what was found, with its size, in one or two sentences."""
     if finding.status == "not_applicable":
@@ -60,6 +88,15 @@ def headline(finding: Finding) -> str:
     known = _known(finding, words)
     told = [_first(alternatives, known) for alternatives in text]
     return " ".join(sentence for sentence in told if sentence is not None)
+
+
+def lead_sentence(finding: Finding) -> str:
+    """Write the one sentence about a failing finding that a report begins with."""
+    words = _WORDS[finding.id]
+    known = _known(finding, words)
+    plain = words.texts[finding.status, None]
+    text = words.texts.get((finding.status, finding.note), plain)
+    return _first((*words.lead, *text[0]), known) or headline(finding)
 
 
 class _Told(NamedTuple):
@@ -90,16 +127,21 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         ("value", finding.value, finding.unit),
         ("share_percent", finding.share_percent, "percent"),
         ("ms_per_step", finding.ms_per_step, "ms"),
-        ("typical", _typical(finding), "percent"),
-        ("overall", _overall(finding), "percent"),
+        *(
+            (f"mostly_{cause.cause}", cause.share_percent, "percent")
+            for cause in finding.causes[:1]
+        ),
     ]
     limit = finding.threshold
     texts = {
         "title": finding.title,
         "passed": words.passed,
         "threshold": None if limit is None else _LIMITS[limit.unit](limit.value),
-        "steps_hit": finding.steps_hit,
-        "steps_clean": finding.steps_clean,
+        "pattern": pattern(finding),
+        "bursts": bursts(finding.pattern)
+        if finding.pattern is not None and finding.pattern.kind == "bursts"
+        else None,
+        "named": part_words(finding.parts[0]) if finding.parts else None,
     }
     return {
         **{
@@ -111,20 +153,34 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
     }
 
 
-def _typical(finding: Finding) -> float | None:
-    """Return the value of a typical step where rare steps change the mean much."""
-    value, share = finding.value, finding.share_percent
-    if value is None or share is None or abs(value - share) <= _NOTABLE * share:
+def pattern(finding: Finding) -> str | None:
+    """Write how an effect is spread over the steps."""
+    spread = finding.pattern
+    if finding.status != "fail" or spread is None or finding.steps_clean is None:
         return None
-    return value
+    if spread.steps < _SEVERAL:
+        return None
+    if spread.kind == "every":
+        return f"In every step, up to {ms(spread.longest_ms)}."
+    if spread.kind == "once":
+        return f"Once, in one of {spread.steps} steps: {ms(spread.longest_ms)}."
+    return f"In bursts: {bursts(spread)}."
 
 
-def _overall(finding: Finding) -> float | None:
-    """Return the share of all time where it reaches the threshold."""
-    share, limit = finding.share_percent, finding.threshold
-    if share is None or limit is None or share < limit.value:
-        return None
-    return share
+def bursts(spread: Pattern) -> str:
+    """Write which steps are hit, and how long each waits."""
+    shortest = spread.longest_ms if spread.shortest_ms is None else spread.shortest_ms
+    long = range_ms(shortest, spread.longest_ms)
+    return f"{spread.steps_hit} of {spread.steps} steps wait {long}"
+
+
+def part_words(part: Part) -> str:
+    """Write a name with its file and line."""
+    name = f"`{part.name}`" if part.function is not None else part.name
+    if part.file is None:
+        return name
+    place = part.file.replace("\\", "/").rpartition("/")[2]
+    return f"{name} ({place})" if part.line is None else f"{name} ({place}:{part.line})"
 
 
 def reasons(finding: Finding) -> str | None:
@@ -140,6 +196,14 @@ def reasons(finding: Finding) -> str | None:
     return "; ".join(found) if found else None
 
 
+def names(finding: Finding) -> str | None:
+    """Write the largest parts of the effect by name."""
+    parts = [
+        f"{part_words(part)} {percent(part.share_percent)}" for part in finding.parts
+    ]
+    return "; ".join(parts) or None
+
+
 def gain(finding: Finding) -> str | None:
     """Write what a change would save."""
     if finding.saving_ms is None:
@@ -152,10 +216,11 @@ def standing(finding: Finding) -> str:
     parts = []
     if finding.steps_clean is not None and finding.steps_hit is not None:
         steps = "step" if finding.steps_clean == 1 else "steps"
-        parts.append(f"seen in {finding.steps_hit} of {finding.steps_clean} {steps}")
+        parts.append(f"in {finding.steps_hit} of {finding.steps_clean} {steps}")
     parts.append(f"confidence {finding.confidence:.2f}")
     notes = {
         "few_steps": "fewer than three steps: at most a warning",
+        "once": "a single step: no more than a note",
         "noisy": "the steps differ too much to be sure",
     }
     if finding.note in notes:

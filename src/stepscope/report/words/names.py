@@ -10,6 +10,8 @@ __all__ = [
     "CATEGORY_NAMES",
     "DETAIL_NAMES",
     "INPUT_CATEGORY_NAMES",
+    "OWNER_WORDS",
+    "PART_WORDS",
     "SOURCE_WORDS",
     "listed",
     "ms",
@@ -40,20 +42,66 @@ INPUT_CATEGORY_NAMES: Final = {
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
 }
-#: Sub-buckets worth a line of their own under their category.
+#: Owners worth a line of their own under their category.
 DETAIL_NAMES: Final = {
     "input": {
-        "host_wait": "waiting for a batch",
-        "h2d": "copying to the device",
+        "input": "waiting for a batch or making it",
+        "copy_in": "copying to the device",
+    },
+    "output": {
+        "output": "writing or waiting for results",
+        "copy_out": "copying from the device",
+    },
+    "device_collectives": {
+        "collective": "collectives",
+        "peer": "waiting for other workers",
+    },
+    "device_compute_32": {
+        "compute_32": "32-bit",
+        "compute_tf32": "TF32",
+        "compute_64": "64-bit",
+    },
+    "device_to_device": {
+        "copy_within": "copies",
+        "memset": "setting memory",
+        "transfer_wait": "waiting for transfers",
     },
     "other": {
-        "device_internal": "inside replayed graphs",
+        "profiler": "the recording itself",
+        "switch": "switching between kernels",
+        "queued": "queued work that did not run",
         "sync": "synchronising",
-        "between_steps": "between steps",
-        "python": "Python",
-        "unattributed": "unexplained",
+        "between": "between steps",
+        "unexplained": "unexplained",
     },
 }
+#: Owner of the account → what its time is.
+OWNER_WORDS: Final = {
+    "compute_16": "computing in 16 bit",
+    "compute_tf32": "computing in TF32",
+    "compute_32": "computing in 32 bit",
+    "compute_64": "computing in 64 bit",
+    "memset": "clearing memory",
+    "collective": "communication",
+    "copy_within": "copying on the device",
+    "copy_out": "copying results back",
+    "copy_in": "copying batches to the device",
+    "transfer_wait": "waiting for transfers",
+    "profiler": "the recording itself",
+    "switch": "switching between activities",
+    "queued": "idle with launched work waiting",
+    "compile": "compilation",
+    "peer": "waiting for other ranks",
+    "input": "waiting for input",
+    "output": "reading results back",
+    "host_compute": "host compute",
+    "launch": "waiting for launches",
+    "sync": "synchronising",
+    "between": "between steps",
+    "unexplained": "unexplained",
+}
+#: Kind of a part of the account → what is written before its name.
+PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
 SOURCE_WORDS: Final = {
     "marker": "from the program's step markers",
     "device_line": "from the stored step line of the device",

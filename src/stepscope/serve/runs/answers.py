@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
-from stepscope.report.compose import LIMITS, compose
+from stepscope.report.compose import LIMITS, compose, judge
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
 from stepscope.report.table_view import arranged
 from stepscope.report.tables import choose, name_of_main, tables
 from stepscope.report.words import findings as finding_words
+from stepscope.report.words.names import OWNER_WORDS
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
@@ -49,6 +48,8 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Largest number of bytes of text in a table that is given whole.
 _MOST_CSV_BYTES: Final = 2**29
+#: Findings that an overview begins with.
+_MOST_FIRST: Final = 3
 #: Characters in a line of a page of text, as on a terminal.
 _TEXT_WIDTH: Final = 100
 
@@ -164,18 +165,25 @@ def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
 
 
 def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
-    """Write every finding as a record, and in words."""
+    """Write what is said first, and every finding as a record and in words."""
     view = opened.view(hosts)
     opened.working.stage("Findings")
-    found = evaluate(signals_of(view.profile, THRESHOLDS))
+    judged = judge(view.profile)
     frameworks = seen(view.profile)
     told: list[Plain] = [
-        {**_record(one), "words": _words(one, frameworks)} for one in found
+        {**_record(one), "words": _words(one, frameworks)} for one in judged.findings
     ]
     return _json(
         {
             **_circumstances(view),
             "frameworks": plain(frameworks),
+            "headline": plain(judged.headline),
+            "first": [
+                one.id
+                for one in finding_words.by_urgency(
+                    judged.findings, first=judged.headline.finding
+                )[:_MOST_FIRST]
+            ],
             "findings": told,
         }
     )
@@ -206,6 +214,9 @@ def _words(finding: Finding, frameworks: tuple[str, ...]) -> Plain:
     return {
         "headline": finding_words.headline(finding),
         "reasons": finding_words.reasons(finding) if failed else None,
+        "names": finding_words.names(finding) if failed else None,
+        "pattern": finding_words.pattern(finding),
+        "owners": [OWNER_WORDS[owner] for owner in finding.owners],
         "gain": finding_words.gain(finding) if failed else None,
         "standing": finding_words.standing(finding) if failed else None,
         "evidence": [finding_words.evidence_words(one) for one in finding.evidence],

@@ -21,6 +21,7 @@ __all__ = [
     "is_collective_op",
     "kind_of_line_type",
     "kind_of_name",
+    "kind_of_wait",
 ]
 
 #: Not work of a device: allocations, profiler overhead, markers, counters.
@@ -59,10 +60,24 @@ _BEGINNINGS: Final = (
     ("nvtx:", NOT_ACTIVITY),
 )
 
-#: Copies that a driver carries out by a kernel of its own.
+#: Copies and memsets that keep their name as kernels: those that a driver carries out
+#: by a kernel of its own, and those that AMD's tracers list among the kernels.
 _COPY_KERNELS: Final = (
     ("__amd_rocclr_copybuffer", "local_copy"),
+    ("__amd_rocclr_copyimage", "local_copy"),
     ("__amd_rocclr_fillbuffer", "memset"),
+    ("__amd_rocclr_fillimage", "memset"),
+    ("copyhosttodevice", "h2d"),
+    ("copydevicetohost", "d2h"),
+    ("copydevicetodevice", "local_copy"),
+    ("copyhosttohost", NOT_ACTIVITY),
+    ("copypeertopeer", "p2p_copy"),
+    ("hipmemcpyhtod", "h2d"),
+    ("hipmemcpydtoh", "d2h"),
+    ("hipmemcpydtod", "local_copy"),
+    ("hipmemcpypeer", "p2p_copy"),
+    ("hipmemcpy", SOME_COPY),
+    ("hipmemset", "memset"),
 )
 
 #: Whole names of the tracer's own work that appears on a stream.
@@ -77,10 +92,14 @@ COLLECTIVE_NAME_PARTS: Final = (
     "msccl",
     "nvshmem",
     "deep_ep",
-    "multimem_all_reduce",
+    "multimem_all_",
+    "multimem_one_shot",
+    "multimem_reduce_scatter",
     "one_shot_all_reduce",
     "two_shot_all_reduce",
+    "allreduce_fusion_kernel",
     "cross_device_reduce",
+    "quick_all_reduce",
 )
 
 #: HLO categories of collectives, also with `-start` or `-done`.
@@ -175,6 +194,20 @@ def is_collective_category(category: str) -> bool:
     """Return whether an HLO category is a collective or half of an asynchronous one."""
     whole = category.removesuffix("-start").removesuffix("-done")
     return whole in COLLECTIVE_CATEGORIES
+
+
+def kind_of_wait(instruction: str) -> str | None:
+    """Return the kind of an HLO category or instruction that waits for earlier work.
+
+    `copy-start` begins a transfer and goes on; `copy-done.3` waits until it is over.
+
+    Returns:
+        None for an instruction that works itself.
+    """
+    opcode = instruction.rstrip("0123456789.")
+    if not opcode.endswith("-done"):
+        return None
+    return "collective" if is_collective_category(opcode) else "transfer_wait"
 
 
 def is_collective_op(annotation: str) -> bool:

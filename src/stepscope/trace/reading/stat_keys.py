@@ -100,6 +100,8 @@ class StatKey(StrEnum):
         "Times that the function was traced so far.",
         "TensorFlow",
     )
+    # Python
+    FILE_PATH = "file_path", "File that holds the function.", "stepscope"
     # Operands
     SHAPE = "shape", "Shapes of the operands.", "XLA, stepscope"
     SHAPES = "shapes", "Shapes of the operands.", "the program's annotations"
@@ -153,6 +155,19 @@ class StatKey(StrEnum):
         "Registers, memory, block and grid of a launch.",
         "TensorFlow, JAX",
     )
+    COLLECTIVE_NAME = "Collective name", "What a collective does.", "PyTorch"
+    COLLECTIVE_DTYPE = "dtype", "Element type of a collective.", "PyTorch"
+    IN_ELEMENTS = (
+        "In msg nelems",
+        "Elements that each member gives to a collective.",
+        "PyTorch",
+    )
+    OUT_ELEMENTS = (
+        "Out msg nelems",
+        "Elements that each member gets from a collective.",
+        "PyTorch",
+    )
+    GROUP_SIZE = "Group size", "Members of the group of a collective.", "PyTorch"
     PROCESS_GROUP_NAME = "Process Group Name", "Group of a collective.", "PyTorch"
     PROCESS_GROUP_RANKS = (
         "Process Group Ranks",

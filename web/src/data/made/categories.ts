@@ -22,8 +22,12 @@ export const CATEGORIES: Category[] = [
   { name: "other", title: "All others", token: "idle", hatched: false, sentence: "Time that no event explains, Python's overhead included." },
 ];
 
-/** Sub-buckets by category, and their titles. */
+/** Owners told under their category, and their titles. */
 export const DETAILS: Record<string, Record<string, string>> = {
-  input: { host_wait: "waiting for a batch", h2d: "copying to the device" },
-  other: { device_internal: "inside replayed graphs", sync: "synchronising", between_steps: "between steps", python: "Python", unattributed: "unexplained" },
+  input: { input: "waiting for a batch or making it", copy_in: "copying to the device" },
+  output: { output: "writing or waiting for results", copy_out: "copying from the device" },
+  device_collectives: { collective: "collectives", peer: "waiting for other workers" },
+  device_compute_32: { compute_32: "32-bit", compute_tf32: "TF32", compute_64: "64-bit" },
+  device_to_device: { copy_within: "copies", memset: "setting memory", transfer_wait: "waiting for transfers" },
+  other: { profiler: "the recording itself", switch: "switching between kernels", queued: "queued work that did not run", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
 };

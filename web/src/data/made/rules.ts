@@ -2,7 +2,11 @@
 
 /** Rule → pages where the numbers behind it stand. */
 export const RULE_PAGES: Record<string, string[]> = {
+  "capture.quality": ["overview_page", "trace_viewer"],
   "input.bound": ["input_pipeline_analyzer", "tf_data_bottleneck_analysis"],
+  "gaps.between": ["overview_page", "trace_viewer"],
+  "host.work": ["overview_page", "framework_op_stats"],
   "launch.delay": ["overview_page", "kernel_stats"],
   "amp.share": ["kernel_stats"],
+  "comm.exposed": ["pod_viewer", "kernel_stats"],
 };

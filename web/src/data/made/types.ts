@@ -5,12 +5,61 @@ export type Cell = string | number | boolean | null;
 /** A line of a table; its columns stand in the tool's documentation. */
 export type Row = Record<string, Cell | Record<string, Cell> | Cell[]>;
 
+export interface AccountEntry {
+  host: string;
+  device: number | null;
+  owner: string;
+  category: string;
+  ms: number;
+  percent: number;
+  between_ms: number | null;
+  parts: AccountPart[] | null;
+}
+
+export interface AccountPart {
+  name: string | null;
+  detail: string | null;
+  place: string;
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  ms: number;
+}
+
 export interface Action {
   cause: string;
   framework: string;
   text: string;
   env: string | null;
   code: string | null;
+}
+
+export interface AnnotationDetail {
+  name: string;
+  call_count: number;
+  host_us: number;
+  device_us: number | null;
+  launches: number | null;
+  calls: Row[];
+  by_step: Row[] | null;
+  ops: Row[] | null;
+  kernels: Row[] | null;
+}
+
+export interface AnnotationDetailResult {
+  view: string;
+  scope: Row[];
+  graph: Row[];
+  op: Row[];
+  code: Row[];
+  annotation: Row[];
+  unannotated_device_us: number | null;
+  total_us: number;
+  flops_known_percent: number | null;
+  settings: Settings;
+  step: number | null;
+  steps: Record<string, number[]> | null;
+  detail: AnnotationDetail;
 }
 
 export interface AnyDevice {
@@ -95,6 +144,7 @@ export interface Collective {
   exposed_us: number;
   bytes: number | null;
   gib_per_s: number | null;
+  bus_gib_per_s: number | null;
   expected_us: number | null;
 }
 
@@ -192,12 +242,16 @@ export interface Finding {
   value: number | null;
   unit: string;
   share_percent: number | null;
+  owners: string[];
+  place: "inside" | "between" | "any" | null;
+  pattern: Pattern | null;
   ms_per_step: number | null;
   threshold: Threshold | null;
   steps_hit: number | null;
   steps_clean: number | null;
   devices: string[];
   causes: CauseShare[];
+  parts: Part[];
   because: string[];
   facts: Fact[];
   evidence: Evidence[];
@@ -245,6 +299,13 @@ export interface Graph {
   suggestion: string | null;
   nodes: Node[];
   edges: Edge[];
+}
+
+export interface Headline {
+  text: string;
+  owner: string | null;
+  percent: number | null;
+  finding: string | null;
 }
 
 export interface HostEntry {
@@ -358,9 +419,11 @@ export interface InputStep {
 export interface KernelStatsResult {
   rows: Row[];
   by_pair: Row[];
+  by_kernel: Row[];
   pie: Row[];
   kernel_count: number;
   kernel_time_us: number;
+  time_us_by_precision: Record<string, number>;
 }
 
 export interface Latency {
@@ -428,6 +491,8 @@ export interface ModelViewsResult {
   graph: Row[];
   op: Row[];
   code: Row[];
+  annotation: Row[];
+  unannotated_device_us: number | null;
   total_us: number;
   flops_known_percent: number | null;
   settings: Settings;
@@ -480,13 +545,16 @@ export interface OverviewPageResult {
   compat: string;
   steps: Step[];
   step_count: number;
+  left_out: Record<string, number>;
   step_time_ms: Statistics;
+  host_period_ms: Statistics | null;
   batch_time_ms: number | null;
   device_step_time_ms: Statistics | null;
   breakdown_ms: Record<string, number>;
   breakdown_std_ms: Record<string, number | null>;
   breakdown_percent: Record<string, number | null>;
   breakdown_detail_ms: Record<string, number>;
+  account: AccountEntry[];
   overlapped_ms: Record<string, number> | null;
   device_execution_percent: number | null;
   kernel_launch_percent: number | null;
@@ -505,6 +573,23 @@ export interface OverviewPageResult {
   bottleneck: string;
   hosts_matched_by: string;
   by_host: HostSummary[];
+}
+
+export interface Part {
+  name: string;
+  detail: string | null;
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  share_percent: number;
+}
+
+export interface Pattern {
+  kind: "every" | "bursts" | "once";
+  steps_hit: number;
+  steps: number;
+  shortest_ms: number | null;
+  longest_ms: number;
 }
 
 export interface Pie {
@@ -564,8 +649,8 @@ export interface PodViewerResult {
 export interface PrecisionShares {
   compute_16bit_percent: number;
   compute_32bit_percent: number;
-  tf32_percent: number;
-  fp64_percent: number;
+  compute_tf32_percent: number;
+  compute_64bit_percent: number;
   default_evidence_percent: number;
   kernels_16bit_count: number;
   kernels_total_count: number;
@@ -575,6 +660,8 @@ export interface Profile {
   run: string;
   hosts: string[];
   devices: Device[];
+  ranks: Record<string, number>;
+  processes: number | null;
 }
 
 export interface QualityNote {
@@ -601,6 +688,8 @@ export interface RunEnvironment {
 export interface Saving {
   low: number;
   high: number;
+  basis: "replay" | "bound";
+  identity_error_percent: number | null;
 }
 
 export interface Settings {
@@ -690,7 +779,9 @@ export interface StepShare {
 export interface StepSummary {
   step_count: number;
   row_count: number;
+  left_out: Record<string, number>;
   step_time_ms: Statistics;
+  host_period_ms: Statistics | null;
   batch_time_ms: number | null;
   device_step_time_ms: Statistics | null;
   breakdown_ms: Record<string, number>;

@@ -17,9 +17,14 @@ import numpy as np
 from msgspec import Raw
 
 from stepscope.capture.collectors.torch.stats import decoded_arguments, stat_columns
-from stepscope.xspace.op_links import innermost_around, last_with_id
+from stepscope.xspace.op_links import BOOKKEEPING, innermost_around, last_with_id
 from stepscope.xspace.operands import operands_text
-from stepscope.xspace.vocabulary import CATEGORY, OP_CATEGORY, PROGRAM_ORDINAL
+from stepscope.xspace.vocabulary import (
+    ANNOTATION_CATEGORY,
+    CATEGORY,
+    OP_CATEGORY,
+    PROGRAM_ORDINAL,
+)
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -51,10 +56,9 @@ _NO_STREAM: Final = 2**32 - 1
 #: Lines of a device beside its streams do not take a stream's id.
 _BESIDE: Final = 2**40
 
-_ANNOTATION: Final = "user_annotation"
 _MEMORY: Final = "[memory]"
 _ON_THREAD: Final = frozenset(
-    {OP_CATEGORY, _ANNOTATION, "python_function", "cpu_instant_event"}
+    {OP_CATEGORY, ANNOTATION_CATEGORY, "python_function", "cpu_instant_event"}
 )
 #: Categories of what runs on a device.
 ON_STREAM: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -206,14 +210,19 @@ class _Writing:
 
 
 def _unwrapped(activities: Activities) -> Activities:
-    """With the annotations that we forwarded under their own names."""
+    """With the annotations that we forwarded under their own names.
+
+    Records that only look like ops are annotations, too.
+    """
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
     for row, name in enumerate(names):
         ours = _name_and_values(name) if name.startswith(_FORWARDED) else None
         if ours is not None:
-            names[row], categories[row] = ours[0], _ANNOTATION
+            names[row], categories[row] = ours[0], ANNOTATION_CATEGORY
             arguments[row] = bytes(ours[1])
+        elif name in BOOKKEEPING and categories[row] == OP_CATEGORY:
+            categories[row] = ANNOTATION_CATEGORY
     return replace(activities, name=names, category=categories, arguments=arguments)
 
 

@@ -12,6 +12,8 @@ import re
 from enum import IntEnum
 from typing import Final
 
+from stepscope.xspace.op_links import BOOKKEEPING
+
 __all__ = [
     "ON_DEVICE",
     "ON_THREAD",
@@ -19,6 +21,7 @@ __all__ = [
     "class_of",
     "holds_ranges",
     "is_annotation",
+    "is_foreign",
 ]
 
 
@@ -78,7 +81,13 @@ _OF_CATEGORY: Final = {
     "runtime": EventClass.API,
 }
 #: `cuda_runtime`, `cuda_driver`, and those of other vendors.
-_API: Final = re.compile(r"[a-z0-9]+_(?:runtime|driver)\Z")
+_API: Final = re.compile(r"(?P<vendor>[a-z0-9]+)_(?:runtime|driver)\Z")
+#: Vendors whose devices are understood: their work has the categories above.
+_KNOWN_VENDORS: Final = frozenset({"cuda", "hip", "roc", "rocm"})
+#: How the categories begin of devices whose work nobody documents.
+_FOREIGN: Final = re.compile(
+    r"(?:mtia|hpu|xpu|npu|mlu|musa|maca|ipu|tpu|glow|privateuse\w*?)(?:_|\Z)"
+)
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
 #: Ranges of the framework itself. The capitalised generations call them operators.
@@ -102,6 +111,18 @@ def class_of(phase: str | None, category: str | None) -> EventClass:
     return EventClass.NAME if phase == "M" else EventClass.UNKNOWN_PHASE
 
 
+def is_foreign(category: str | None) -> bool:
+    """Return whether a category is that of a device whose work is not understood.
+
+    A runtime whose calls alone are known counts: its device may have another category.
+    """
+    lower = (category or "").lower()
+    api = _API.match(lower)
+    if api is not None:
+        return api["vendor"] not in _KNOWN_VENDORS
+    return lower not in _OF_CATEGORY and _FOREIGN.match(lower) is not None
+
+
 def holds_ranges(category: str | None) -> bool:
     """Return whether operators and ranges named by the program share this category."""
     return (category or "").lower() == "operator"
@@ -109,4 +130,4 @@ def holds_ranges(category: str | None) -> bool:
 
 def is_annotation(name: str) -> bool:
     """Return whether an operator's name is that of a range, not of an op."""
-    return _ANNOTATION.match(name) is not None
+    return name in BOOKKEEPING or _ANNOTATION.match(name) is not None

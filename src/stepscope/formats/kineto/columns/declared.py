@@ -132,6 +132,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         ranges_among_ops: The file has one category for operators and for ranges that
             the program named.
         categories: Category that nobody documents → number of its events.
+        foreign: Category of a device that is not understood → number of its events.
         phases: Phase that has no meaning here → number of its events.
         refused: Reason → how many events were refused for it.
         examples: Reason → the beginnings of up to three of them.
@@ -157,6 +158,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     thread_names: dict[tuple[int, int], str]
     ranges_among_ops: bool
     categories: dict[str, int]
+    foreign: dict[str, int]
     phases: dict[str, int]
     refused: dict[str, int]
     examples: dict[str, list[str]]

@@ -26,6 +26,7 @@ from stepscope.formats.kineto.columns.categories import (
     class_of,
     holds_ranges,
     is_annotation,
+    is_foreign,
 )
 from stepscope.formats.kineto.columns.declared import (
     DeviceColumns,
@@ -107,6 +108,7 @@ class _Gathering:
         self._thread_names: dict[tuple[int, int], str] = {}
         self._unknown: dict[str, Counter[str]] = {
             "category": Counter(),
+            "foreign": Counter(),
             "phase": Counter(),
         }
         self._refused: Counter[str] = Counter()
@@ -183,6 +185,7 @@ class _Gathering:
             },
             ranges_among_ops=self._ranges_among_ops,
             categories=dict(self._unknown["category"]),
+            foreign=dict(self._unknown["foreign"]),
             phases=dict(self._unknown["phase"]),
             refused=dict(self._refused),
             examples=self._examples,
@@ -231,6 +234,8 @@ class _Gathering:
                 self._unknown["category"][where or "(none)"] += int(counts[number])
             elif found == EventClass.UNKNOWN_PHASE:
                 self._unknown["phase"][what or "(none)"] += int(counts[number])
+            if what == "X" and where is not None and is_foreign(where):
+                self._unknown["foreign"][where] += int(counts[number])
         kind: NDArray[np.uint8] = of_pair[pair]
         for row in np.flatnonzero(kind == EventClass.INSTANT).tolist():
             event = events[row]

@@ -1,11 +1,11 @@
-"""Types of events: a name, and whether the producer calls its events operators.
+"""Types of events: a name, and what the producer calls its events.
 
-A name may have two types: a program can name a range of its own like an operator.
+A name may have several types: a program can name a range of its own like an operator.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,22 @@ if TYPE_CHECKING:
 
 __all__ = ["EventTypes", "number_types"]
 
-#: What a producer can say of a class of events; positions are codes.
-_ANSWERS: Final = (False, True, None)
-_NO, _YES, _UNSAID = range(len(_ANSWERS))
+
+class _Answer(NamedTuple):
+    """What a producer says of a class of events; None where it does not say."""
+
+    op: bool | None
+    annotation: bool | None
+
+
+#: Positions are codes.
+_ANSWERS: Final = (
+    _Answer(op=False, annotation=False),
+    _Answer(op=True, annotation=False),
+    _Answer(op=False, annotation=True),
+    _Answer(op=None, annotation=None),
+)
+_NEITHER, _OP, _ANNOTATION, _UNSAID = range(len(_ANSWERS))
 
 
 class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
@@ -31,28 +44,34 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
         of_event: int32 by place in `EventColumns`; the type of each event.
         name: int32 by type; number of its name.
         op: By type, whether its events are operators; None where that is not recorded.
+        annotation: By type, whether its events are ranges that the program named; None
+            where that is not recorded.
     """
 
     of_event: NDArray[np.int32]
     name: NDArray[np.int32]
     op: list[bool | None]
+    annotation: list[bool | None]
 
 
 def number_types(columns: FileColumns) -> EventTypes:
     """Number the distinct pairs of a name and what the category says of its events."""
-    answer = np.full(max(EventClass) + 1, _NO, np.int32)
+    answer = np.full(max(EventClass) + 1, _NEITHER, np.int32)
+    answer[EventClass.ANNOTATION] = _ANNOTATION
     # Of an unknown category nothing is known; the oldest producers call every range of
     # the program an operator.
     answer[EventClass.OTHER] = _UNSAID
-    answer[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _YES
+    answer[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _OP
     width = len(_ANSWERS)
     pair = columns.events.name * np.int32(width) + answer[columns.events.kind]
     counts = np.bincount(pair, minlength=len(columns.names) * width)
     used = np.flatnonzero(counts)
     number = np.full(len(counts), -1, np.int32)
     number[used] = np.arange(len(used), dtype=np.int32)
+    said = [_ANSWERS[code] for code in (used % width).tolist()]
     return EventTypes(
         of_event=number[pair],
         name=(used // width).astype(np.int32),
-        op=[_ANSWERS[code] for code in (used % width).tolist()],
+        op=[one.op for one in said],
+        annotation=[one.annotation for one in said],
     )

@@ -16,8 +16,11 @@ __all__ = ["kind_of_copy"]
 
 #: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
 _SIDES: Final = re.compile(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
-#: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `DeviceToHost`.
-_WORDS: Final = re.compile(r"(?:copy)?(h|d|host|device)(?:to|2)(h|d|host|device)\Z")
+#: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `PtoP`.
+_WORDS: Final = re.compile(
+    r"(?:hip)?(?:mem)?(?:copy|cpy)?(?P<source>h|d|p|host|device|peer)(?:to|2)"
+    r"(?P<destination>h|d|p|host|device|peer)\Z"
+)
 
 
 def kind_of_copy(name: str, words: str | None) -> str | None:
@@ -32,16 +35,19 @@ def kind_of_copy(name: str, words: str | None) -> str | None:
         return found
     sides = _SIDES.search(name)
     found = copy_kind(sides["source"], sides["destination"]) if sides else None
-    return found if found is not None else _of_words(words or name)
+    return found or _of_words(words or "") or _of_words(name)
 
 
 def _of_words(words: str) -> str | None:
-    found = _WORDS.match(words.replace(" ", "").lower())
+    found = _WORDS.match(words.replace(" ", "").replace("_", "").lower())
     if found is None:
         return None
+    sides = found["source"][0], found["destination"][0]
+    if "p" in sides:
+        return "p2p_copy"
     return {
         ("h", "d"): "h2d",
         ("d", "h"): "d2h",
         ("d", "d"): "local_copy",
         ("h", "h"): NOT_ACTIVITY,
-    }[found[1][0], found[2][0]]
+    }[sides]

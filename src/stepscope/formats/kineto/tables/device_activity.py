@@ -12,7 +12,11 @@ from stepscope.formats.kineto.tables.copies import kind_of_copy
 from stepscope.formats.kineto.tables.geometries import geometries_of
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
-from stepscope.trace.reading.activity_names import NOT_ACTIVITY, kind_of_name
+from stepscope.trace.reading.activity_names import (
+    NOT_ACTIVITY,
+    SOME_COPY,
+    kind_of_name,
+)
 from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
@@ -83,6 +87,8 @@ def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
         found: str | None
         if of_class == EventClass.KERNEL:
             found = kind_of_name(text, launched=True)
+            if found == SOME_COPY:
+                found = kind_of_copy(text, said)
         elif of_class == EventClass.FILL:
             found = "memset"
         else:

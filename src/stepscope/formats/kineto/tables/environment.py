@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.json.messages import DeviceProperties
+from stepscope.formats.kineto.tables.foreign import foreign_work
 from stepscope.formats.lost import or_lost
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
@@ -66,6 +67,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "device_tracer_level": None,
         "python_tracer_level": None,
         "processes": recording.distributed.world_size,
+        "rank": recording.distributed.rank,
         "grouped": False,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
@@ -87,7 +89,8 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
     """Return every accelerator that was listed or used, by ordinal."""
     properties = pairing(recording)
     if not properties:
-        return or_lost(_NO_DEVICE, recording.damaged_at)
+        absent = foreign_work(recording) or _NO_DEVICE
+        return or_lost(absent, recording.damaged_at)
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     rows = [
         {

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.environment import pairing
+from stepscope.formats.kineto.tables.foreign import foreign_notes
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import damaged_file, launch_and_copy_notes
 from stepscope.units import duration_text
@@ -45,6 +46,7 @@ def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
         *recording.columns.shortening.notes(),
         *_times(recording),
         *_unknown(recording),
+        *foreign_notes(recording),
         *_overhead(recording),
         *_devices(recording),
         *_activity(activity),
@@ -179,13 +181,20 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
     used = {track.device for track in recording.tracks if track.device is not None}
     shown = pairing(recording)
     if used and len(used) < len(shown):
+        size = recording.distributed.world_size or 1
         yield QualityNote(
             kind="idle_devices",
             severity="info",
             count=len(shown) - len(used),
             scope="file",
-            message=f"{len(used)} of {len(shown)} devices (GPU) have recorded "
-            "activity; the others were used by other processes, or not at all.",
+            message=f"{len(used)} of the {len(shown)} devices (GPU) of this machine "
+            + (
+                f"did work of this process, one of {size}; what the others did is in "
+                "the files of other processes."
+                if size > 1
+                else "have recorded activity; the others were used by other processes, "
+                "or not at all."
+            ),
         )
     strange = sorted(used - listed)
     if not strange or not listed:

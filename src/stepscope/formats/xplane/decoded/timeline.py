@@ -14,6 +14,7 @@ import polars as pl
 
 from stepscope._core.nesting import first_unordered
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
+from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
 
@@ -66,6 +67,8 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         negative: Events refused for a negative duration.
         impossible: Events refused for a time that no recording has.
         unordered: Tracks that had to be sorted.
+        moved_ps: Largest difference between the recorded times of devices and those of
+            their own clock, which are used; 0 where they tell none.
         file_rows: How many events the file holds, refused ones too.
     """
 
@@ -83,6 +86,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     negative: int
     impossible: int
     unordered: tuple[int, ...]
+    moved_ps: int
     file_rows: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
@@ -158,6 +162,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     for line, shift in enumerate(base.shift_ps.tolist()):
         if shift:
             start[begins[line] : ends[line]] += shift
+    moved_ps = use_device_clock(space, tracks, start, dur)
     negative = np.flatnonzero(dur < 0) if len(dur) and dur.min() < 0 else _NO_ROWS
     impossible = np.setdiff1d(
         np.concatenate([beyond, _beyond(start), _beyond(dur)]), negative
@@ -170,7 +175,8 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         ranges = [range(begins[line], ends[line]) for line in track.lines]
         part = _rows_of_track(ranges, drop, start, dur)
         if isinstance(part, _Sorted):
-            unordered.append(row)
+            if not moved_ps or track.role.device_type is None:
+                unordered.append(row)
             part = part.rows
         parts.append(part)
     counts = np.array([len(part) for part in parts], dtype=np.int64)
@@ -196,6 +202,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         negative=len(negative),
         impossible=len(impossible),
         unordered=tuple(unordered),
+        moved_ps=moved_ps,
         file_rows=len(start),
     )
 

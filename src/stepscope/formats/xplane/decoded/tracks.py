@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.formats.xplane.decoded.plane_stats import integer
 from stepscope.trace.tracks import TRACKS
+from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -213,6 +214,8 @@ def _kind(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
         return "counters", None
     if line == _OVERHEAD_ID or name == "CUPTI overhead":
         return "overhead", None
+    if SamplesLine.of(line, name) is not None:
+        return "samples", None
     view = _DERIVED_NAMES.get(name.split(" - from #", 1)[0])
     if _DERIVED_BASE <= line <= _DERIVED_LAST:
         return "derived", view or "other"

@@ -12,6 +12,7 @@ from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.plane_stats import integer
 from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.reading.nullable import nullable
+from stepscope.tracer_remedies import RECORD_ALLOCATIONS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
@@ -62,8 +63,7 @@ _TORCH_NUMBERS: Final = {
 _NONE_RECORDED: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
-    remedy="Record at host tracer level 2 a program whose allocator reports: "
-    "TensorFlow on GPU or CPU, JAX on AMD GPUs or TPUs.",
+    remedy=RECORD_ALLOCATIONS,
 )
 
 

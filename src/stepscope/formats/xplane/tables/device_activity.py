@@ -29,6 +29,7 @@ from stepscope.trace.reading.activity_names import (
     is_collective_op,
     kind_of_line_type,
     kind_of_name,
+    kind_of_wait,
 )
 from stepscope.trace.reading.nullable import nullable
 
@@ -76,6 +77,7 @@ def collect_activity(recording: Recording) -> Activity:
     code = _codes(recording, rows)
     ops = _ops(recording, rows)
     _mark_collectives(rows, code, ops)
+    _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
     devices = [recording.tracks[it].role.device for it in recording.activity_tracks]
     undirected = copies.resolve(
@@ -214,6 +216,26 @@ def _mark_collectives(
             wanted[handle] = is_collective(strings[handle])
         if wanted.any():
             code[wanted[handles] & (code == _KERNEL)] = _CODES["collective"]
+
+
+def _mark_waits(
+    recording: Recording, rows: ActivityRows, code: NDArray[np.uint8]
+) -> None:
+    """Ends of asynchronous transfers wait; those of collectives are collectives."""
+    named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
+    if any(recording.tracks[it].kind == "core" for it in recording.activity_tracks):
+        types = recording.timeline.type[rows.event]
+        named.append(recording.space.event_types.display_name[types])
+    strings = rows.texts.strings
+    for handles in named:
+        if handles is None:
+            continue
+        kinds = np.full(len(strings) + 1, _KERNEL, dtype=np.uint8)
+        for handle in distinct_handles(handles, len(strings)).tolist():
+            kind = kind_of_wait(strings[handle])
+            kinds[handle] = _KERNEL if kind is None else _CODES[kind]
+        if (kinds != _KERNEL).any():
+            np.copyto(code, kinds[handles], where=code == _KERNEL)
 
 
 def _line_codes(recording: Recording) -> NDArray[np.uint8]:

@@ -89,6 +89,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "device_tracer_level": device,
         "python_tracer_level": python,
         "processes": None,
+        "rank": None,
         "grouped": recording.handle("group_id") >= 0,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],

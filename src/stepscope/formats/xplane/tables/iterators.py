@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.formats.lost import or_lost
 from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import nullable
+from stepscope.tracer_remedies import RECORD_PIPELINE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ _BEGINNING: Final = "Iterator::"
 _NONE_RECORDED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The profile holds no Iterator event and no call of a DataLoader.",
-    remedy="Record a program that reads its input through tf.data or a DataLoader, "
-    "with host tracer level 2 and dataset ops included.",
+    remedy=RECORD_PIPELINE,
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
+from stepscope.tracer_remedies import RECORD_LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ _NO_DEVICE: Final = Unavailable(
 _NO_CALLS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No host event carries a correlation id, so launch calls are unknown.",
-    remedy="Record with the host tracer on (host_tracer_level 1 or above) in the "
-    "process that launches the work.",
+    remedy=RECORD_LAUNCHES,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
 
-__all__ = ["hlo_ops", "malformed_programs", "program_modules"]
+__all__ = ["Programs", "program_modules", "read_programs"]
 
 #: Both spellings occur.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
@@ -33,29 +33,41 @@ _NO_HLO: Final = Unavailable(
 )
 
 
-def hlo_ops(recording: Recording) -> pl.DataFrame | Unavailable:
-    """Return the instructions of every program whose HLO is in the file, by program."""
+class Programs(NamedTuple):
+    """What the HLO modules of a file give.
+
+    Attributes:
+        ops: Table `hlo_ops`, the instructions by program; or why there are none.
+        malformed: How many modules cannot be read.
+    """
+
+    ops: pl.DataFrame | Unavailable
+    malformed: int
+
+
+def read_programs(recording: Recording) -> Programs:
+    """Read every program whose HLO is in the file."""
     programs, malformed = _parsed(recording)
     if not programs:
         if malformed:
-            return Unavailable(
-                code="CORRUPT",
-                reason=f"None of the {malformed} HLO modules in the file can be read.",
-                remedy="Copy the profile again in binary mode, or record again.",
-            )
-        return or_lost(_NO_HLO, recording.damaged_at)
+            return Programs(_all_malformed(malformed), malformed)
+        return Programs(or_lost(_NO_HLO, recording.damaged_at), malformed)
     rows = [
         (program, module, *instruction)
         for program, module, instructions in programs
         for instruction in instructions
     ]
     # Columns are declared in the order of the instruction's fields.
-    return pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
+    ops = pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
+    return Programs(ops, malformed)
 
 
-def malformed_programs(recording: Recording) -> int:
-    """Return how many HLO modules cannot be read."""
-    return _parsed(recording)[1]
+def _all_malformed(count: int) -> Unavailable:
+    return Unavailable(
+        code="CORRUPT",
+        reason=f"None of the {count} HLO modules in the file can be read.",
+        remedy="Copy the profile again in binary mode, or record again.",
+    )
 
 
 def program_modules(

@@ -11,7 +11,6 @@ import numpy as np
 
 from stepscope.formats.xplane.decoded.plane_stats import integer, text
 from stepscope.formats.xplane.tables.environment import task_environment
-from stepscope.formats.xplane.tables.programs import malformed_programs
 from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import is_spool
 from stepscope.trace.quality import QualityNote, notes_frame
@@ -38,10 +37,16 @@ _DROPPED: Final = re.compile(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*d
 _MESSAGES: Final = 100
 #: Kernels of one stream run one after the other; clocks of tracers are this coarse.
 _OVERLAP_PS: Final = 1_000_000
+#: Two clocks this far apart place the same event at different places of a step.
+_CLOCKS_APART_PS: Final = 1_000_000_000
 
 
 def quality(
-    recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
+    recording: Recording,
+    activity: Activity,
+    calls: pl.DataFrame | Unavailable,
+    *,
+    malformed_programs: int,
 ) -> pl.DataFrame:
     """Return the doubts about a recording, gravest first; `calls`: table `launches`."""
     notes = (
@@ -56,7 +61,7 @@ def quality(
         *_devices(recording, activity),
         *_activity(recording, activity),
         *_correlation(activity, calls),
-        *_programs(recording),
+        *_programs(malformed_programs),
     )
     return notes_frame(notes)
 
@@ -161,6 +166,16 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             scope="file",
             message=f"{base.anchored:,} lines have relative times in a file with "
             "absolute ones; they are counted from its first line.",
+        )
+    if line.moved_ps > _CLOCKS_APART_PS:
+        yield QualityNote(
+            kind="device_clock",
+            severity="info",
+            scope="device",
+            message="The recorded times of devices differ from the devices' own clock "
+            f"by up to {duration_text(line.moved_ps)}; the devices' own are used, "
+            "moved by one amount, so that host and device may be apart by as much as "
+            "their clocks drift.",
         )
     if line.unordered:
         names = ", ".join(recording.tracks[it].name for it in line.unordered[:3])
@@ -330,8 +345,7 @@ def _correlation(
         )
 
 
-def _programs(recording: Recording) -> Iterator[QualityNote]:
-    malformed = malformed_programs(recording)
+def _programs(malformed: int) -> Iterator[QualityNote]:
     if malformed:
         yield QualityNote(
             kind="malformed_programs",

@@ -1,0 +1,206 @@
+"""What is said first of a profile: one finding, or what the step is.
+
+Definition: docs/definitions/judging.md#the-headline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from stepscope.advice.finding import Part, Place
+from stepscope.advice.signals.shares import (
+    BUSY_OWNERS,
+    IDLE_OWNERS,
+    account_signals,
+)
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["Lead", "LeadKind", "by_cost", "costliest", "lead"]
+
+#: What the first sentence is about: a failing finding; idle time that no rule finds;
+#: a step that its device bounds; the work of a host without devices; the largest owner
+#: of a step that nothing bounds; nothing, where there is no time to explain.
+LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
+_COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
+#: Device work as one owner.
+_BUSY: Final = "busy"
+
+
+class Lead(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said first, before it becomes a sentence.
+
+    Attributes:
+        kind: What the sentence is about.
+        owner: Owner of the time in the account, "busy" for all work of a device; null
+            where no time is spoken of.
+        place: Where that time lies; null where no time is spoken of.
+        percent: Its share of the judged steps, in percent; null likewise.
+        finding: Id of the finding; null where it is about none.
+        host: Host of the account; null where no time is spoken of.
+        device: Ordinal of the device; null for a host without one.
+        parts: The time by name, largest first.
+        unavailable: Why there is nothing to say; null where there is.
+    """
+
+    kind: LeadKind
+    owner: str | None = None
+    place: Place | None = None
+    percent: float | None = None
+    finding: str | None = None
+    host: str | None = None
+    device: int | None = None
+    parts: tuple[Part, ...] = ()
+    unavailable: Unavailable | None = None
+
+
+def costliest(findings: Sequence[Finding]) -> Finding | None:
+    """Return the failing finding that costs most and need not wait for another.
+
+    A grave flaw of the recording costs more than all others: it may undo them.
+    """
+    ranked = by_cost(one for one in findings if one.after_stage is None)
+    return ranked[0] if ranked else None
+
+
+def by_cost(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that fail at a warning or above, the costliest first."""
+    failing = (one for one in findings if one.status == "fail")
+    grave = [one for one in failing if one.severity != "info"]
+    return sorted(grave, key=_cost, reverse=True)
+
+
+def _cost(finding: Finding) -> tuple[bool, float, float]:
+    grave = finding.stage == 0 and finding.severity == "critical"
+    gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
+    return grave, gain, finding.share_percent or 0.0
+
+
+def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) -> Lead:
+    """Choose what is said first."""
+    found = signals.of(account_signals)
+    first = costliest(findings)
+    if isinstance(found, Unavailable):
+        if first is not None:
+            return _of_finding(first)
+        return Lead(kind="nothing", unavailable=found)
+    shares = found.judged()
+    grave = first is not None and _cost(first)[0]
+    idle = None if grave else _unfound(findings, shares, thresholds)
+    if idle is not None and not _costs_more(first, idle[1]):
+        return idle[0]
+    if first is not None and not _is_minor(first, shares, thresholds):
+        return _of_finding(first, found)
+    return _of_step(shares, thresholds)
+
+
+def _costs_more(finding: Finding | None, idle_ms: float) -> bool:
+    """Return whether a finding promises more than an idle time that none explains."""
+    if finding is None:
+        return False
+    if finding.saving_ms is None:
+        return False
+    return finding.saving_ms.high >= idle_ms
+
+
+def _of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
+    host, _, device = (
+        finding.devices[0].rpartition(":") if finding.devices else ("",) * 3
+    )
+    on_device = bool(host) and device.isdigit()
+    return Lead(
+        kind="finding",
+        owner=_largest(finding, found),
+        place=finding.place,
+        percent=finding.share_percent,
+        finding=finding.id,
+        host=(host if on_device else finding.devices[0]) if finding.devices else None,
+        device=int(device) if on_device else None,
+        parts=finding.parts,
+    )
+
+
+def _largest(finding: Finding, found: AccountSignals | None) -> str | None:
+    """Return the owner of most of a finding's time."""
+    if not finding.owners:
+        return None
+    mine = [
+        one
+        for one in (() if found is None else found.shares)
+        if one.label == finding.devices[0]
+    ]
+    place = finding.place or "any"
+    return max(
+        finding.owners,
+        key=lambda owner: mine[0].percent(owner, place=place) if mine else 0,
+    )
+
+
+def _unfound(
+    findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
+) -> tuple[Lead, float] | None:
+    """Return the largest idle owner that no finding is about, with its ms per step."""
+    told = {owner for one in findings if one.status == "fail" for owner in one.owners}
+    # Without a device the host's own work is the step itself.
+    work = () if shares.device is not None else ("host_compute",)
+    owners = [one for one in IDLE_OWNERS if one not in told and one not in work]
+    owner = max(owners, key=shares.percent, default=None)
+    if owner is None or shares.percent(owner) < thresholds.idle_owner.value:
+        return None
+    mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
+    return _of_owner("idle", owner, shares), mean_ps / 1e9
+
+
+def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether the step stays bound by its device whatever the finding gains."""
+    if finding.saving_ms is None or shares.device is None:
+        return False
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
+    gain = 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
+    busy = shares.percent(*_COMPUTE)
+    return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+
+
+def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
+    """Say what the step is where nothing has to be changed first."""
+    if shares.device is None:
+        if shares.percent("host_compute"):
+            return _of_owner("host", "host_compute", shares)
+        owner = max(IDLE_OWNERS, key=shares.percent)
+        return _of_owner("largest", owner, shares)
+    busy = shares.percent(*BUSY_OWNERS)
+    if (
+        shares.percent(*_COMPUTE) >= busy / 2
+        and busy >= 100 - thresholds.idle_owner.value
+    ):
+        return Lead(
+            kind="device",
+            owner=_BUSY,
+            place="any",
+            percent=busy,
+            host=shares.host,
+            device=shares.device,
+        )
+    owner = max((*BUSY_OWNERS, *IDLE_OWNERS), key=shares.percent)
+    return _of_owner("largest", owner, shares)
+
+
+def _of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
+    return Lead(
+        kind=kind,
+        owner=owner,
+        place="any",
+        percent=shares.percent(owner),
+        host=shares.host,
+        device=shares.device,
+        parts=shares.parts(owner),
+    )

@@ -1,0 +1,357 @@
+"""`capture.quality`: can what was recorded be trusted.
+
+Definition: docs/advice/capture_quality.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.advice.finding import (
+    Action,
+    CauseShare,
+    Fact,
+    Finding,
+    Place,
+    Severity,
+)
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.capture import capture_signals
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.capture import CaptureSignals
+    from stepscope.advice.signals.shares import AccountSignals
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ID: Final = "capture.quality"
+_TITLE: Final = "the recording does not hold what a verdict needs"
+_STAGE: Final = 0
+
+_ACTIONS: Final = (
+    Action(
+        cause="queued",
+        framework="any",
+        text="Record with the nodes of replayed graphs traced one by one, or once "
+        "without graph replay.",
+    ),
+    Action(
+        cause="unexplained",
+        framework="any",
+        text="Record the program's functions too, or annotate what the step does.",
+    ),
+    Action(
+        cause="annotate",
+        framework="any",
+        text="Annotate what the program does in that time: its functions were recorded "
+        "and do not say.",
+    ),
+    Action(
+        cause="profiler",
+        framework="any",
+        text="Record a longer window, so that its start and stop weigh less, with "
+        "fewer of the tracers on.",
+    ),
+    Action(
+        cause="devices",
+        framework="any",
+        text="Record a shorter window, so that the records of all devices fit.",
+    ),
+    Action(
+        cause="silent",
+        framework="any",
+        text="Let the device tracer run, and record again.",
+    ),
+    Action(
+        cause="lost",
+        framework="any",
+        text="Record a shorter window, so that no record is dropped.",
+    ),
+    Action(
+        cause="ranks",
+        framework="any",
+        text="Record the other ranks over the same steps and open them together.",
+    ),
+    Action(
+        cause="no_launch",
+        framework="any",
+        text="Begin the recording a step earlier, so that the calls that launch its "
+        "first work are in it.",
+    ),
+)
+_WORDS: Final = Words(
+    texts={
+        ("fail", None): (("The recording is not complete.",),),
+        ("fail", "queued"): (
+            (
+                (
+                    "Queued work was not recorded: for {share_percent} of the step the "
+                    "device is idle with launched work waiting."
+                ),
+            ),
+        ),
+        ("fail", "unexplained"): (
+            (
+                (
+                    "{share_percent} of the step is unexplained: nothing that was "
+                    "recorded says what it is spent on."
+                ),
+            ),
+        ),
+        ("fail", "profiler"): (
+            (
+                (
+                    "The recording itself takes {share_percent} of the time: its own "
+                    "start, stop and buffers."
+                ),
+            ),
+        ),
+        ("fail", "devices"): (
+            (
+                (
+                    "Most of the devices' records are missing: {computing} of {listed} "
+                    "devices have kernels, although others took part."
+                ),
+            ),
+        ),
+        ("fail", "silent"): (
+            ("A device was used, and none of its work was recorded.",),
+        ),
+        ("fail", "lost"): (
+            (
+                (
+                    "Records were lost while recording: they may stand for {lost} of "
+                    "the time."
+                ),
+            ),
+        ),
+        ("fail", "dropped"): (
+            ("Records were lost while recording: {dropped} at least.",),
+        ),
+        ("fail", "ranks"): (
+            ("{recorded} of {ranks} ranks was recorded: the others are not judged.",),
+        ),
+        ("fail", "no_launch"): (
+            (
+                (
+                    "For {no_launch} of the device work no launch call was recorded, "
+                    "so its cause is not known."
+                ),
+            ),
+        ),
+        ("pass", None): (("The recording is complete enough for every verdict.",),),
+    },
+    causes={
+        "queued": "queued work that was not recorded",
+        "unexplained": "time that nobody explains",
+        "profiler": "the recording's own time",
+        "devices": "most devices without records",
+        "silent": "a device without records",
+        "lost": "lost records",
+        "dropped": "dropped records",
+        "ranks": "one rank of several",
+        "no_launch": "device work without launch calls",
+    },
+)
+
+
+class _Flaw(NamedTuple):
+    """Something that the recording lacks.
+
+    Attributes:
+        word: Its stable word.
+        severity: How much it matters.
+        percent: Share of the time that it hides; 0 where it has none.
+        owner: Owner of that time; None for none.
+    """
+
+    word: str
+    severity: Severity
+    percent: float = 0.0
+    owner: str | None = None
+
+
+#: Flaws that hide whole devices: they say more than any time that is explained.
+_WHOLE: Final = frozenset({"silent", "devices"})
+#: Owners that must be known for time without an owner to be a flaw of the record.
+_OF_HOST: Final = ("host_compute", "profiler")
+_OF_DEVICE: Final = ("queued", "launch", "profiler")
+_RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Name the gravest flaw of the recording, and list the others."""
+    found = signals.of(account_signals)
+    if isinstance(found, Unavailable):
+        return _cannot_tell(found)
+    capture = signals.of(capture_signals)
+    flaws = [
+        *_owned(found, thresholds),
+        *_counted(signals, capture, found, thresholds),
+    ]
+    unseen = _unseen(found)
+    if not flaws and unseen is not None:
+        return _cannot_tell(unseen)
+    flaws.sort(
+        key=lambda one: (_RANKS[one.severity], one.word not in _WHOLE, -one.percent)
+    )
+    return _finding(signals, found, capture, flaws, thresholds)
+
+
+def _unseen(found: AccountSignals) -> Unavailable | None:
+    """Return why the time that the record hides cannot be told; None where it can."""
+    shares = found.judged()
+    needed = _OF_HOST if shares.device is None else _OF_DEVICE
+    return next((shares.missing[one] for one in needed if one in shares.missing), None)
+
+
+def _owned(found: AccountSignals, thresholds: Thresholds) -> list[_Flaw]:
+    """Return the time that nobody explains, by its owner in the account."""
+    shares = found.judged()
+    grave = thresholds.unexplained_warn.value
+    limits = (
+        ("queued", thresholds.queued_warn.value),
+        ("unexplained", grave),
+        ("profiler", thresholds.profiler_warn.value),
+    )
+    flaws = []
+    for owner, limit in limits:
+        percent = shares.percent(owner)
+        if percent >= limit:
+            critical = percent >= grave and owner != "profiler"
+            severity: Severity = "critical" if critical else "warn"
+            flaws.append(_Flaw(owner, severity, percent, owner))
+    return flaws
+
+
+def _counted(
+    signals: Signals,
+    capture: CaptureSignals,
+    found: AccountSignals,
+    thresholds: Thresholds,
+) -> list[_Flaw]:
+    """Return the flaws that counts of records show."""
+    flaws = []
+    if signals.of(device_signals).recorded == "silent":
+        flaws.append(_Flaw("silent", "critical"))
+    if capture.copying and 2 * capture.computing < capture.devices:
+        flaws.append(_Flaw("devices", "critical"))
+    lost = _lost_percent(found)
+    if lost >= thresholds.lost_warn.value:
+        grave = lost >= thresholds.lost_critical.value
+        flaws.append(_Flaw("lost", "critical" if grave else "warn", lost))
+    elif capture.dropped:
+        flaws.append(_Flaw("dropped", "warn"))
+    untied = capture.without_launch_percent
+    if untied is not None and untied >= thresholds.without_launch.value:
+        flaws.append(_Flaw("no_launch", "info"))
+    if capture.ranks is not None and capture.hosts < capture.ranks:
+        flaws.append(_Flaw("ranks", "info"))
+    return flaws
+
+
+def _lost_percent(found: AccountSignals) -> float:
+    shares = found.judged()
+    return 100 * shares.lost_ps / shares.total_ps if shares.total_ps else 0.0
+
+
+def _finding(
+    signals: Signals,
+    found: AccountSignals,
+    capture: CaptureSignals,
+    flaws: list[_Flaw],
+    thresholds: Thresholds,
+) -> Finding:
+    first = flaws[0] if flaws else None
+    shares = found.judged()
+    owners = (first.owner,) if first is not None and first.owner else ()
+    place: Place | None = "any" if owners else None
+    stepped = bool(owners) and shares.step_source is not None
+    effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
+    return Finding(
+        id=_ID,
+        title=_TITLE,
+        stage=_STAGE,
+        status="fail" if first is not None else "pass",
+        severity="info" if first is None else first.severity,
+        note=None if first is None else first.word,
+        confidence=signals.of(record_grade),
+        value=shares.percent(*owners) if owners else None,
+        share_percent=shares.percent(*owners) if owners else None,
+        owners=owners,
+        place=place,
+        ms_per_step=effect if stepped else None,
+        threshold=thresholds.unexplained_warn
+        if owners == ("unexplained",)
+        else thresholds.queued_warn,
+        devices=found.ranked() if owners else (),
+        causes=tuple(
+            CauseShare(cause=one.word, share_percent=one.percent)
+            for one in flaws
+            if one.owner is not None
+        ),
+        because=tuple(one.word for one in flaws if one.owner is None),
+        facts=_facts(capture, _lost_percent(found)),
+        evidence=shares.evidence(*owners) if owners else (),
+        inputs=("quality", "account", "correlation"),
+        confirm="Record once more with what is missing, and compare."
+        if first
+        else None,
+        refute="If a second recording with the same options shows the same, the "
+        "program does so."
+        if first
+        else None,
+        actions=tuple(
+            action
+            for flaw in flaws
+            for action in _ACTIONS
+            if action.cause == _remedy(flaw.word, capture)
+        ),
+    )
+
+
+def _remedy(word: str, capture: CaptureSignals) -> str:
+    """Return the cause whose action removes a flaw, given what was in force."""
+    if word == "unexplained" and capture.functions:
+        return "annotate"
+    return "lost" if word == "dropped" else word
+
+
+def _facts(capture: CaptureSignals, lost: float) -> tuple[Fact, ...]:
+    counts = (
+        ("computing", capture.computing),
+        ("listed", capture.devices),
+        ("dropped", capture.dropped),
+        ("recorded", capture.hosts),
+        ("ranks", capture.ranks),
+    )
+    shares = (("lost", lost), ("no_launch", capture.without_launch_percent))
+    return (
+        *(Fact(name=name, value=value, unit="count") for name, value in counts),
+        *(Fact(name=name, value=value, unit="percent") for name, value in shares),
+    )
+
+
+def _cannot_tell(why: Unavailable) -> Finding:
+    return Finding(
+        id=_ID, title=_TITLE, stage=_STAGE, status="cannot_tell", unavailable=why
+    )
+
+
+RULE: Final = Rule(
+    id=_ID,
+    stage=_STAGE,
+    title=_TITLE,
+    evaluate=evaluate,
+    reads=(account_signals, capture_signals, device_signals, record_grade),
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+)

@@ -1,0 +1,124 @@
+"""Signals about the recording itself: what of the program it does not hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.correlation import correlation
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["CaptureSignals", "capture_signals"]
+
+#: Names of copies that a recording lists among the kernels.
+_COPY: Final = r"(?i)^(copy|memcpy)"
+#: Doubts about a recording by which its producer says that records are missing.
+_COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
+
+
+class CaptureSignals(Frozen, frozen=True):
+    """What the recording holds, and what it does not.
+
+    Attributes:
+        dropped: Number of records that the producer says were lost; 0 where it says
+            nothing.
+        ranks: Number of processes of the job; None where it is not known.
+        hosts: Number of processes that were recorded.
+        devices: Number of devices that one recording lists.
+        computing: How many of these ran kernels.
+        copying: How many of these copied within or between devices, and ran no kernel:
+            a program sends data only where it is computed on.
+        functions: Whether the program's functions were recorded.
+        without_launch_percent: Share of the device work of which no launch call was
+            recorded; None where either side was not recorded.
+    """
+
+    dropped: int
+    ranks: int | None
+    hosts: int
+    devices: int
+    computing: int
+    copying: int
+    functions: bool
+    without_launch_percent: float | None
+
+
+@signal(correlation, function_frames)
+def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
+    """Look at every recording; the one with most devices gives their numbers."""
+    dropped = 0
+    ranks: int | None = None
+    most = (0, 0, 0)
+    alone = work = 0
+    functions = False
+    for host in profile.hosts:
+        for note in profile.trace(host).quality_notes():
+            if note.kind in _COUNTERS:
+                dropped += note.count or 1
+        environment = profile.table(host, "environment")
+        if not isinstance(environment, Unavailable):
+            jobs = environment["processes"].drop_nulls().to_list()
+            ranks = max([ranks or 0, *jobs]) or None
+        most = max(most, _devices(profile, host))
+        frames = profile.derived(host, function_frames)
+        functions |= not isinstance(frames, Unavailable)
+        untied, all_of_it = _untied(profile, host)
+        alone, work = alone + untied, work + all_of_it
+    return CaptureSignals(
+        dropped=dropped,
+        ranks=ranks,
+        hosts=len(profile.hosts),
+        devices=most[0],
+        computing=most[1],
+        copying=most[2],
+        functions=functions,
+        without_launch_percent=100 * alone / work if work else None,
+    )
+
+
+def _devices(profile: ProfileData, host: str) -> tuple[int, int, int]:
+    """Return how many devices are listed, run kernels, and only copy."""
+    listed = profile.table(host, "devices")
+    activity = profile.table(host, "device_activity")
+    types = profile.table(host, "event_types")
+    if (
+        isinstance(listed, Unavailable)
+        or isinstance(activity, Unavailable)
+        or isinstance(types, Unavailable)
+    ):
+        return 0, 0, 0
+    kind = pl.col("kind").cast(pl.String)
+    named_copy = pl.col("name").str.contains(_COPY)
+    computes = kind.is_in(["kernel", "collective"]) & ~named_copy
+    copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
+    by_device = (
+        activity.select("device", "kind", name=types["name"][activity["type"]])
+        .group_by("device")
+        .agg(computes=computes.any(), copies=copies.any())
+    )
+    kernels = by_device["computes"]
+    return (
+        listed.height,
+        int(kernels.sum()),
+        int((by_device["copies"] & ~kernels).sum()),
+    )
+
+
+def _untied(profile: ProfileData, host: str) -> tuple[int, int]:
+    """Return the time of device work without a launch call, and of all of it."""
+    found = profile.derived(host, correlation)
+    activity = profile.table(host, "device_activity")
+    if isinstance(found, Unavailable) or isinstance(activity, Unavailable):
+        return 0, 0
+    dur_ps = ints(activity, "dur_ps")
+    return int(dur_ps[found.launch_of_activity < 0].sum()), int(np.sum(dur_ps))

@@ -1,0 +1,401 @@
+"""The account of a step's time, as rules read it: owners by judged step, and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.finding import Evidence, Part
+from stepscope.advice.signals.ranges import SHOWN, longest
+from stepscope.advice.signals.signal import signal
+from stepscope.advice.signals.step_series import StepSeries
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.parts import account_parts
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
+from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.derive.steps.chosen import steps
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.parts import AccountParts
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = [
+    "BUSY_OWNERS",
+    "IDLE_OWNERS",
+    "PLACES",
+    "AccountSignals",
+    "NamedTime",
+    "StepShares",
+    "account_signals",
+]
+
+_NO_WINDOW: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The recording holds no time to explain.",
+    remedy="Record a window in which the program runs.",
+)
+
+
+class NamedTime(Frozen, frozen=True):
+    """A part of an owner's time, by name.
+
+    Attributes:
+        owner: The owner.
+        place: "inside" or "between".
+        name: What ran or was waited for; None where nobody named it.
+        detail: What most of it is, beside the name; None for nothing.
+        function: The function, where the name is one.
+        file: Its file.
+        line: Its line.
+        time_ps: Its time in all measured windows.
+    """
+
+    owner: str
+    place: str
+    name: str | None
+    detail: str | None = None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    time_ps: int = 0
+
+
+class StepShares(Frozen, frozen=True):
+    """The account of one device, or of a host without one, over its judged steps.
+
+    Attributes:
+        host: Name of the host.
+        device: Ordinal of the device; None for the step threads of a run without
+            devices.
+        step_source: Where the steps come from; None where the whole profile is one
+            window.
+        step_confidence: 0 to 1; 0 without steps.
+        closed: Whether each judged window ends where the next step starts.
+        window_ps: Length of each judged window.
+        inside_ps: Owner → its time in each window, while a step's own work goes on.
+        between_ps: Owner of idle time → its time in each window between the steps.
+        missing: Owner → why its time is unknown.
+        working_ps: Time in which the device computed or copied by itself; it decides
+            which device is judged.
+        names: The parts of the idle owners by name, most time first.
+        gaps: Number of stretches that end with a late launch.
+        clock_error_ps: How far the clocks of host and device differ.
+        lost_ps: Device time that lost records may stand for.
+        ranges: (owner, place) → its longest stretches in all judged windows.
+    """
+
+    host: str
+    device: int | None
+    step_source: str | None
+    step_confidence: float
+    closed: bool
+    window_ps: tuple[int, ...]
+    inside_ps: dict[str, tuple[int, ...]]
+    between_ps: dict[str, tuple[int, ...]]
+    missing: dict[str, Unavailable]
+    working_ps: int
+    names: tuple[NamedTime, ...]
+    gaps: int
+    clock_error_ps: int
+    lost_ps: int
+    ranges: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+
+    @property
+    def label(self) -> str:
+        """Return `host:device`, or the host where there is no device."""
+        return self.host if self.device is None else f"{self.host}:{self.device}"
+
+    @property
+    def total_ps(self) -> int:
+        """Return the length of all judged windows."""
+        return sum(self.window_ps)
+
+    def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
+        """Return the time of some owners in each window."""
+        found = [0] * len(self.window_ps)
+        for owner in owners:
+            for name, times in (
+                ("inside", self.inside_ps.get(owner)),
+                ("between", self.between_ps.get(owner)),
+            ):
+                if place in ("any", name) and times is not None:
+                    found = [a + b for a, b in zip(found, times, strict=True)]
+        return tuple(found)
+
+    def percent(self, *owners: str, place: str = "any") -> float:
+        """Return the share of some owners in the time of all judged windows."""
+        total = self.total_ps
+        return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
+
+    def series(
+        self,
+        parts: Mapping[str, tuple[str, ...]],
+        *,
+        place: str = "any",
+        unknown_from: float,
+        clocks: bool = False,
+        lost: bool = False,
+    ) -> StepSeries:
+        """Return the effect that the time of some owners is.
+
+        Args:
+            parts: Cause → its owners.
+            place: Where their time lies.
+            unknown_from: Share of time without an owner, in percent, from which it is
+                doubted that nothing of it belongs to these owners. It is always
+                doubted where an owner's time is unknown.
+            clocks: Whether differing clocks of host and device move the effect.
+            lost: Whether lost records of the device raise the effect.
+        """
+        owners = [owner for found in parts.values() for owner in found]
+        unknown = sum(self.times("unexplained", place=place))
+        # Without a device none of the time can be a device's.
+        nowhere = BUSY_OWNERS if self.device is None else ()
+        blind = any(one in self.missing and one not in nowhere for one in owners)
+        dark = self.percent("unexplained", place=place) >= unknown_from
+        return StepSeries(
+            step_source=self.step_source,
+            step_confidence=self.step_confidence,
+            closed=self.closed,
+            window_ps=self.window_ps,
+            parts_ps={
+                cause: self.times(*found, place=place) for cause, found in parts.items()
+            },
+            unknown_ps=unknown if blind or dark else 0,
+            doubt_ps=self.clock_error_ps * self.gaps if clocks else 0,
+            excess_ps=self.lost_ps if lost else 0,
+        )
+
+    def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:
+        """Return the parts of some owners by name, most time first."""
+        return tuple(
+            part
+            for part in self.names
+            if part.owner in owners and place in ("any", part.place)
+        )
+
+    def host_ops_lead(self) -> bool:
+        """Return whether the host's own work is mostly ops, not functions."""
+        work = self.named("host_compute")
+        functions = sum(part.time_ps for part in work if part.function is not None)
+        return 2 * functions <= sum(part.time_ps for part in work)
+
+    def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
+        """Return the largest named parts of some owners."""
+        total = self.total_ps
+        merged: dict[tuple[str, str | None, str | None, int | None], int] = {}
+        for one in self.named(*owners, place=place):
+            if one.name is not None:
+                key = (one.name, one.function, one.file, one.line)
+                merged[key] = merged.get(key, 0) + one.time_ps
+        largest = sorted(merged.items(), key=lambda item: -item[1])[:SHOWN]
+        first = {
+            (one.name, one.function, one.file, one.line): one.detail
+            for one in reversed(self.named(*owners, place=place))
+        }
+        return tuple(
+            Part(
+                name=key[0],
+                detail=first[key],
+                function=key[1],
+                file=key[2],
+                line=key[3],
+                share_percent=100 * time / total,
+            )
+            for key, time in largest
+            if total
+        )
+
+    def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
+        """Return the longest stretches of some owners."""
+        found = [
+            (start, end, owner, where)
+            for (owner, where), stretches in self.ranges.items()
+            if owner in owners and place in ("any", where)
+            for start, end in stretches
+        ]
+        found.sort(key=lambda one: (one[0] - one[1], one[0]))
+        return tuple(
+            Evidence(
+                host=self.host,
+                device=self.device,
+                track=None,
+                start_ps=start,
+                end_ps=end,
+                ops=self._first_name(owner, where),
+            )
+            for start, end, owner, where in found[:SHOWN]
+        )
+
+    def _first_name(self, owner: str, place: str) -> tuple[str, ...]:
+        told = [part.name for part in self.named(owner, place=place) if part.name]
+        return tuple(told[:1])
+
+
+class AccountSignals(Frozen, frozen=True):
+    """The account of every device of every host, or of the hosts themselves.
+
+    Attributes:
+        shares: One per device, or per host without devices.
+    """
+
+    shares: tuple[StepShares, ...]
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether the work of a device could be looked at."""
+        return any(one.device is not None for one in self.shares)
+
+    def judged(self, *owners: str, place: str = "any") -> StepShares:
+        """Return the busiest device; without devices the host with most of an effect.
+
+        Hosts in lock step wait for that one.
+        """
+        devices = [one for one in self.shares if one.device is not None]
+        if devices:
+            return max(devices, key=lambda one: one.working_ps / max(one.total_ps, 1))
+        return max(self.shares, key=lambda one: one.percent(*owners, place=place))
+
+    def ranked(self, *owners: str, place: str = "any") -> tuple[str, ...]:
+        """Return the labels: the judged one, then by their share of some owners."""
+        first = self.judged(*owners, place=place)
+        others = sorted(
+            (one for one in self.shares if one is not first),
+            key=lambda one: (-one.percent(*owners, place=place), one.label),
+        )
+        return (first.label, *(one.label for one in others))
+
+
+@signal(account, account_parts)
+def account_signals(
+    profile: ProfileData, _: Thresholds
+) -> AccountSignals | Unavailable:
+    """Read the account of the measured windows of every host."""
+    found: list[StepShares] = []
+    reasons: list[Unavailable] = []
+    for host in profile.hosts:
+        accounted = profile.derived(host, account)
+        if isinstance(accounted, Unavailable):
+            reasons.append(accounted)
+            continue
+        parts = profile.derived(host, account_parts)
+        rows, between = (
+            frame.join(_measured(profile, host), on="window", how="semi")
+            for frame in (accounted.rows, accounted.between)
+        )
+        found += [
+            _shares(
+                profile,
+                host,
+                device,
+                rows=rows,
+                between=between,
+                accounted=accounted,
+                parts=parts,
+            )
+            for device in rows["device"].unique().sort()
+        ]
+    if not found:
+        return reasons[0] if reasons else _NO_WINDOW
+    return AccountSignals(tuple(found))
+
+
+def _measured(profile: ProfileData, host: str) -> pl.DataFrame:
+    """Return the windows that are judged: those that statistics use, outliers too."""
+    rows = present(profile.derived(host, windows)).rows.with_row_index("window")
+    return typical(rows).select(pl.col("window").cast(pl.Int32))
+
+
+def _shares(
+    profile: ProfileData,
+    host: str,
+    device: int | None,
+    *,
+    rows: pl.DataFrame,
+    between: pl.DataFrame,
+    accounted: Account,
+    parts: AccountParts | Unavailable,
+) -> StepShares:
+    mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+    rows, between = rows.filter(mine), between.filter(mine)
+    found = profile.derived(host, steps)
+    facts = profile.derived(host, launch_facts)
+    out = {owner: _times(between, owner) for owner in IDLE_OWNERS}
+    every = {owner.name: _times(rows, owner.name) for owner in OWNERS}
+    calls = None if isinstance(facts, Unavailable) or device is None else facts
+    (instants,) = (one for one in accounted.devices if one.device == device)
+    judged = _spans(profile, host, rows["window"])
+    idle = {owner: spans & judged for owner, spans in instants.idle.items()}
+    open_end = present(profile.derived(host, windows)).measured["open_end"]
+    return StepShares(
+        host=host,
+        device=device,
+        step_source=None if isinstance(found, Unavailable) else found.source,
+        step_confidence=0.0 if isinstance(found, Unavailable) else found.confidence,
+        closed=not open_end.all(),
+        window_ps=tuple(rows["window_ps"].to_list()),
+        inside_ps={
+            owner: tuple(
+                a - b
+                for a, b in zip(times, out.get(owner, (0,) * len(times)), strict=True)
+            )
+            for owner, times in every.items()
+        },
+        between_ps=out,
+        missing={
+            owner: why
+            for owner, why in accounted.missing.items()
+            if rows[f"{owner}_ps"].null_count()
+        },
+        working_ps=_working(rows),
+        names=_names(parts, device),
+        gaps=0 if calls is None else len(idle["launch"]),
+        clock_error_ps=0 if calls is None else calls.clock_error_ps,
+        lost_ps=0 if calls is None else calls.lost_ps,
+        ranges={
+            (owner, place): tuple(longest(spans))
+            for owner, whole in idle.items()
+            for place, spans in _placed(whole, instants)
+            if len(spans)
+        },
+    )
+
+
+def _spans(profile: ProfileData, host: str, chosen: pl.Series) -> Spans:
+    rows = present(profile.derived(host, windows)).rows[chosen.to_list()]
+    starts = ints(rows, "start_ps")
+    return Spans.from_events(starts, ints(rows, "end_ps") - starts)
+
+
+def _placed(spans: Spans, instants: DeviceAccount) -> Iterator[tuple[str, Spans]]:
+    yield "inside", spans - instants.between
+    yield "between", spans & instants.between
+
+
+def _times(rows: pl.DataFrame, owner: str) -> tuple[int, ...]:
+    return tuple(rows[f"{owner}_ps"].fill_null(0).to_list())
+
+
+def _working(rows: pl.DataFrame) -> int:
+    """Return what the device did by itself: no copies of input, no collectives."""
+    working = rows["device_working_ps"].fill_null(0).sum()
+    return int(working) - int(rows["collective_ps"].fill_null(0).sum())
+
+
+def _names(
+    parts: AccountParts | Unavailable, device: int | None
+) -> tuple[NamedTime, ...]:
+    if isinstance(parts, Unavailable):
+        return ()
+    mine = parts.rows.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
+    return tuple(NamedTime(**row) for row in mine.drop("device").iter_rows(named=True))

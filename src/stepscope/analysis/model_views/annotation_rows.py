@@ -1,0 +1,251 @@
+"""The rows of annotations: named ranges inside named ranges, and what each cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.model_views.annotated import sums
+from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
+from stepscope.analysis.model_views.rows import listed, selected
+from stepscope.analysis.model_views.tree import METRICS, Nodes, Tree, summed
+from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.model_views.annotated import Annotated
+    from stepscope.analysis.model_views.settings import Settings
+    from stepscope.unavailable import Missing
+
+__all__ = ["annotation_missing", "annotation_rows", "unannotated_ps"]
+
+#: Name of a choice of columns → the columns of this view.
+_SELECTABLE: Final = {
+    "micros": ("total_us", "self_us", "percent", "step_us"),
+    "accelerator_micros": (
+        *("total_device_us", "device_us", "device_busy_us", "step_device_us"),
+    ),
+    "cpu_micros": ("total_us", "self_us"),
+    "occurrence": ("occurrences", "launches"),
+    "op_types": ("library",),
+}
+_OF_DEVICES: Final = ("total_device_us", "device_us", "device_busy_us", "launches")
+_NO_TIME: Final = Unavailable(
+    code="ZERO_DENOMINATOR",
+    reason="these ranges took no time, so there is nothing to take a share of.",
+    remedy="Nothing is wrong.",
+)
+#: What is added up by node beside `METRICS`: launch calls, and host and device time of
+#: calls that began in a step.
+_MORE: Final = ("launches", "step_ps", "step_device_ps")
+
+
+class _Grown(NamedTuple):
+    """All annotations of all hosts as a tree.
+
+    Attributes:
+        tree: The tree; a node's occurrences are its own.
+        more: int64 (nodes, _MORE); without what is beneath.
+        busy_ps: int64 by node; union of the work launched in it and beneath.
+        library: By node: whether a framework puts such ranges around its own work.
+    """
+
+    tree: Tree
+    more: NDArray[np.int64]
+    busy_ps: NDArray[np.int64]
+    library: NDArray[np.bool_]
+
+
+def annotation_rows(hosts: Sequence[Annotated], settings: Settings) -> pl.DataFrame:
+    """List the annotations of some hosts, columns `ANNOTATION_ROWS` as selected.
+
+    Host time of a node is that of the calls in it and beneath, each without the calls
+    inside it, so over the whole tree it adds up to the time that threads spent in
+    named ranges.
+    """
+    grown = _grown(hosts)
+    shown = listed(grown.tree, settings)
+    at, tree = shown.order, shown.tree
+    more = summed(tree.parent, grown.more)
+    launched = any(not isinstance(one.work, Unavailable) for one in hosts)
+    with_steps = [one.step_rows for one in hosts if one.step_rows is not None]
+    steps = sum(map(len, with_steps))
+    whole = int(tree.value("host_ps", total=False).sum())
+
+    def us(values: NDArray[np.int64], *, known: bool, per: int = 1) -> pl.Series:
+        found = pl.Series(values[at]) / (PS_PER_US * max(per, 1))
+        return found if known else pl.Series([None] * len(at), dtype=pl.Float64)
+
+    def of(metric: str, *, total: bool) -> NDArray[np.int64]:
+        return tree.value(metric, total=total)
+
+    unknown = [None] * len(at)
+    launches = more[:, _MORE.index("launches")]
+    total_ps = of("host_ps", total=True)
+    frame = pl.DataFrame(
+        {
+            "library": grown.library[at],
+            "occurrences": of("occurrences", total=False)[at],
+            "total_us": us(total_ps, known=True),
+            "self_us": us(of("host_ps", total=False), known=True),
+            "percent": pl.Series(100.0 * total_ps[at] / whole if whole else unknown),
+            "total_device_us": us(of("device_ps", total=True), known=launched),
+            "device_us": us(of("device_ps", total=False), known=launched),
+            "device_busy_us": us(grown.busy_ps, known=launched),
+            "launches": pl.Series(launches[at] if launched else unknown),
+            "step_us": us(more[:, _MORE.index("step_ps")], known=steps > 0, per=steps),
+            "step_device_us": us(
+                more[:, _MORE.index("step_device_ps")],
+                known=steps > 0 and launched,
+                per=steps,
+            ),
+        }
+    )
+    return selected(frame, shown, ANNOTATION_ROWS, settings.select, _SELECTABLE)
+
+
+def annotation_missing(
+    hosts: Sequence[Annotated], frame: pl.DataFrame, no_steps: Unavailable
+) -> list[Missing]:
+    """Explain columns that are null, and hosts whose launches are not known.
+
+    Args:
+        hosts: The hosts with annotations, at least one.
+        frame: Their rows.
+        no_steps: Why the hosts have no steps, where they have none.
+    """
+    unknown = {one.host: one.work for one in hosts if isinstance(one.work, Unavailable)}
+    reasons = {"percent": _NO_TIME, "step_us": no_steps, "step_device_us": no_steps}
+    found = []
+    if len(unknown) == len(hosts):
+        why = next(iter(unknown.values()))
+        reasons |= dict.fromkeys((*_OF_DEVICES, "step_device_us"), why)
+        found.append(why.for_field("unannotated_device_us"))
+    else:
+        found += [
+            why.for_field(f"annotation.total_device_us[{host}]")
+            for host, why in unknown.items()
+        ]
+    there = {name: why for name, why in reasons.items() if name in frame.columns}
+    return [*missing_columns(frame, there, prefix="annotation."), *found]
+
+
+def unannotated_ps(hosts: Sequence[Annotated]) -> int | None:
+    """Return the time of device work that was launched in no range.
+
+    Of all steps; None where nothing is known of launches.
+    """
+    works = [one.work for one in hosts if not isinstance(one.work, Unavailable)]
+    if not works:
+        return None
+    return sum(int(work.dur_ps[work.call < 0].sum()) for work in works)
+
+
+def _grown(hosts: Sequence[Annotated]) -> _Grown:
+    nodes = Nodes(paths=False)
+    node_of = [_nodes_of(nodes, one) for one in hosts]
+    count = len(nodes.parent)
+    own = np.zeros((count, len(METRICS)), np.int64)
+    more = np.zeros((count, len(_MORE)), np.int64)
+    busy_ps = np.zeros(count, np.int64)
+    library = np.ones(count, np.bool_)
+    for one, node in zip(hosts, node_of, strict=True):
+        found = one.found
+        library[node] &= found.library[found.places.key]
+        at = np.where(one.chosen, node[found.places.node], -1).astype(np.int32)
+        in_step = np.where(found.step >= 0, at, np.int32(-1))
+        calls, device_ps = np.ones(len(at), np.int64), one.device_ps()
+        for name, values in (
+            ("occurrences", calls),
+            ("host_ps", found.self_ps),
+            ("device_ps", device_ps),
+        ):
+            own[:, METRICS.index(name)] += sums(at, values, count)
+        more[:, _MORE.index("launches")] += sums(at, one.launches(), count)
+        more[:, _MORE.index("step_ps")] += sums(in_step, found.self_ps, count)
+        more[:, _MORE.index("step_device_ps")] += sums(in_step, device_ps, count)
+        busy_ps += _busy(one, at, np.array(nodes.parent, np.int32))
+    tree = Tree(
+        parent=nodes.parent,
+        name=nodes.name,
+        label=nodes.label,
+        type=[None] * count,
+        own=own,
+        total=summed(nodes.parent, own),
+        by_clock=True,
+    )
+    return _Grown(tree, more, busy_ps, library)
+
+
+def _nodes_of(nodes: Nodes, one: Annotated) -> NDArray[np.int32]:
+    """Return by place of a host its node; parents come first among places."""
+    places = one.found.places
+    node = np.full(len(places.key) + 1, -1, np.int32)
+    for place, (parent, key) in enumerate(
+        zip(places.parent.tolist(), places.key.tolist(), strict=True)
+    ):
+        node[place] = nodes.child(int(node[parent]), one.found.names[key])
+    return node[:-1]
+
+
+def _busy(
+    one: Annotated, at: NDArray[np.int32], parent: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Return by node the union of the work that was launched in it and beneath.
+
+    Args:
+        one: The calls of a host.
+        at: Node of each call, -1 for calls that do not count.
+        parent: By node, -1 for a root.
+    """
+    busy = np.zeros(len(parent), np.int64)
+    if isinstance(one.work, Unavailable):
+        return busy
+    work = one.work
+    node = np.append(at, np.int32(-1))[work.call]
+    rows = np.flatnonzero(node >= 0)
+    node = node[rows]
+    parts = []
+    # Work counts at the node of its launch and at each one above.
+    while len(rows):
+        parts.append((node, rows))
+        above = parent[node]
+        rows, node = rows[above >= 0], above[above >= 0]
+    if not parts:
+        return busy
+    node, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+    united = _united(node, work.device[rows], work.start_ps[rows], work.dur_ps[rows])
+    busy[united["node"].to_numpy()] = united["ps"].to_numpy()
+    return busy
+
+
+def _united(
+    node: NDArray[np.int32],
+    device: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+) -> pl.DataFrame:
+    """Return `node` and `ps`: time in which something runs, devices added up."""
+    group = ("node", "device")
+    before = pl.col("end").cum_max().shift(1).over(group)
+    return (
+        pl.DataFrame(
+            {
+                "node": node,
+                "device": device,
+                "start": start_ps,
+                "end": start_ps + dur_ps,
+            }
+        )
+        .sort("node", "device", "start")
+        .with_columns(begin=pl.max_horizontal("start", before))
+        .group_by("node")
+        .agg(ps=(pl.col("end") - pl.col("begin")).clip(lower_bound=0).sum())
+    )

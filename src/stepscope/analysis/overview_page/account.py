@@ -1,0 +1,174 @@
+"""The account of the mean step: every owner of time on every device, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.derive.account.parts import account_parts
+from stepscope.derive.step_time.owners import OWNERS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.account.parts import AccountParts
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["AccountEntry", "AccountPart", "account_of"]
+
+#: Parts of one owner that are listed; the others are one part without a name.
+_MOST_PARTS = 20
+
+
+class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A named part of an owner's time.
+
+    Attributes:
+        name: Op, call or function that the time goes to; null for the rest.
+        detail: What most of it is; null where there is nothing to add.
+        place: `inside` a step, or `between` two of them.
+        function: Python function; null where the name is none.
+        file: File of the function; null where unknown.
+        line: First line of the function; null where unknown.
+        ms: Time of the mean step.
+    """
+
+    name: str | None
+    detail: str | None
+    place: str
+    function: str | None
+    file: str | None
+    line: int | None
+    ms: float
+
+
+class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The time of one owner in the mean step.
+
+    Attributes:
+        host: Name of the host.
+        device: Ordinal of the device; null for the threads of a host without devices.
+        owner: What the time is spent on.
+        category: Category of the step time that it is part of.
+        ms: Time of the mean step; the owners of a device add up to the step.
+        percent: Share of the step time.
+        between_ms: Part of `ms` that lies between steps; null for work of the device.
+        parts: What the time goes to, by name; null for work of the device.
+    """
+
+    host: str
+    device: int | None
+    owner: str
+    category: str
+    ms: float
+    percent: float
+    between_ms: float | None
+    parts: tuple[AccountPart, ...] | None
+
+
+def account_of(
+    run: ProfileData, hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
+) -> tuple[AccountEntry, ...]:
+    """List every owner that has time, by host and device, most time first.
+
+    Args:
+        run: The run.
+        hosts: The hosts to list.
+        excluded_flags: Windows with one of these flags are left out.
+    """
+    return tuple(
+        entry
+        for host in hosts
+        for entry in _of_host(run, host, measured_rows(host.rows, excluded_flags))
+    )
+
+
+def _of_host(
+    run: ProfileData, host: HostSteps, measured: pl.DataFrame
+) -> list[AccountEntry]:
+    found = []
+    for device in measured["device"].unique().sort().to_list():
+        mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+        rows = measured.filter(mine)
+        between = host.account.between.filter(mine).join(
+            rows.select("window"), on="window", how="semi"
+        )
+        entries = _of_device(host.host, device, rows, between)
+        parts = run.derived(host.host, account_parts)
+        # Parts are of all closed windows.
+        if not isinstance(parts, Unavailable) and parts.windows == len(rows):
+            entries = [_with_parts(entry, parts) for entry in entries]
+        found += sorted(entries, key=lambda entry: -entry.ms)
+    return found
+
+
+def _of_device(
+    host: str, device: int | None, rows: pl.DataFrame, between: pl.DataFrame
+) -> list[AccountEntry]:
+    whole = int(rows["window_ps"].sum())
+    count = len(rows)
+    found = []
+    for owner in OWNERS:
+        column = rows[f"{owner.name}_ps"]
+        time = 0 if column.null_count() else int(column.sum())
+        if not time:
+            continue
+        outside: float | None = None
+        if f"{owner.name}_ps" in between.columns:
+            outside = int(between[f"{owner.name}_ps"].sum()) / count / PS_PER_MS
+        found.append(
+            AccountEntry(
+                host=host,
+                device=device,
+                owner=owner.name,
+                category=owner.category,
+                ms=time / count / PS_PER_MS,
+                percent=100 * time / whole,
+                between_ms=outside,
+                parts=None,
+            )
+        )
+    return found
+
+
+def _with_parts(entry: AccountEntry, parts: AccountParts) -> AccountEntry:
+    mine = parts.rows.filter(
+        pl.col("device").eq_missing(pl.lit(entry.device, pl.Int32))
+        & (pl.col("owner") == entry.owner)
+    )
+    if not len(mine):
+        return entry
+    named = mine.filter(pl.col("name").is_not_null()).head(_MOST_PARTS)
+    found = [_part(row, parts.windows) for row in named.iter_rows(named=True)]
+    left = entry.ms - sum(part.ms for part in found)
+    if len(named) < len(mine) and left > 0:
+        found.append(
+            AccountPart(
+                name=None,
+                detail=None,
+                place=mine["place"][0],
+                function=None,
+                file=None,
+                line=None,
+                ms=left,
+            )
+        )
+    return msgspec.structs.replace(entry, parts=tuple(found))
+
+
+def _part(row: dict[str, Any], windows: int) -> AccountPart:
+    return AccountPart(
+        name=row["name"],
+        detail=row["detail"],
+        place=row["place"],
+        function=row["function"],
+        file=row["file"],
+        line=row["line"],
+        ms=row["time_ps"] / windows / PS_PER_MS,
+    )

@@ -1,0 +1,184 @@
+"""The part of the overview that is about data exchanged between devices."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.derive.collectives.totals import collectives
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import GIB, PS_PER_S, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["Collective", "collectives_of", "described_parameters", "gaps_of"]
+
+#: Bytes of a gradient that is exchanged in 32 bits (the guide's estimate).
+_BYTES_PER_PARAMETER: Final = 4
+_NO_KERNELS: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="No host of the run could be looked at.",
+    remedy="Give the files of its hosts.",
+)
+
+
+class Collective(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of exchange between devices.
+
+    Attributes:
+        kind: Kind of collective: all-reduce, all-gather, …
+        count: Number of collectives of this kind.
+        count_per_step: Number per step on each device; null without steps.
+        mean_us: Mean duration.
+        min_over_devices_us: Mean duration on the device where it is shortest, which
+            waits least for the others.
+        exposed_us: Total time in which nothing else ran on the device.
+        bytes: Bytes of those collectives whose size is known, the larger of what a
+            member gives and gets, added up; null where none is known.
+        gib_per_s: These bytes over the time of these collectives, in GiB/s; waiting for
+            other members is in that time. Null where no size is known.
+        bus_gib_per_s: Rate of a member's link, in GiB/s: of the bytes that part which
+            the kind of collective sends over it in a group of this size. Null where no
+            size or no group is known.
+        expected_us: Expected time of an all-reduce: parameters × 4 bytes / bandwidth;
+            null unless both are known.
+    """
+
+    kind: str
+    count: int
+    count_per_step: float | None
+    mean_us: float
+    min_over_devices_us: float
+    exposed_us: float
+    bytes: int | None
+    gib_per_s: float | None
+    bus_gib_per_s: float | None
+    expected_us: float | None
+
+
+def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | None:
+    """Count elements of all trained variables; None where nobody described them.
+
+    Every host trains the same model: the first that describes it is asked. A variable
+    of unknown shape makes the sum unknown.
+    """
+    for host in hosts:
+        described = profile.table(host, "parameters")
+        if isinstance(described, Unavailable):
+            continue
+        trained = described.filter(pl.col("trainable").ne_missing(other=False))
+        shapes = trained["shape"].to_list()
+        return None if None in shapes else sum(map(math.prod, shapes))
+    return None
+
+
+def collectives_of(
+    profile: ProfileData,
+    hosts: Sequence[str],
+    *,
+    step_count: int | None,
+    parameters: int | None,
+    gib_per_s: float | None,
+) -> tuple[Collective, ...] | Unavailable:
+    """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
+
+    Args:
+        profile: The run.
+        hosts: Hosts that are looked at.
+        step_count: Steps in which they were counted; None without steps.
+        parameters: Number of the model's parameters, where the user or the recording
+            gives it.
+        gib_per_s: Bandwidth between devices, where the user gave it.
+    """
+    frames, why = [], None
+    for host in hosts:
+        found = profile.derived(host, collectives)
+        if isinstance(found, Unavailable):
+            why = found
+        else:
+            frames.append(found.with_columns(host=pl.lit(host)))
+    if not frames:
+        return why or _NO_KERNELS
+    expected = None
+    if parameters is not None and gib_per_s:
+        seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
+        expected = seconds * PS_PER_S / PS_PER_US
+    rows = (
+        pl.concat(frames)
+        .with_columns(mean=pl.col("total_ps") / pl.col("count"))
+        .group_by("kind")
+        .agg(
+            pl.col("count", "total_ps", "exposed_ps", "sized_ps", "bus_ps").sum(),
+            *(_sum_of_known(name) for name in ("bytes", "bus_bytes")),
+            pl.col("mean").min().alias("least_ps"),
+            pl.len().alias("devices"),
+        )
+        .sort("total_ps", "kind", descending=[True, False])
+    )
+    return tuple(
+        Collective(
+            kind=row["kind"],
+            count=row["count"],
+            count_per_step=row["count"] / row["devices"] / step_count
+            if step_count
+            else None,
+            mean_us=row["total_ps"] / row["count"] / PS_PER_US,
+            min_over_devices_us=row["least_ps"] / PS_PER_US,
+            exposed_us=row["exposed_ps"] / PS_PER_US,
+            bytes=row["bytes"],
+            gib_per_s=_rate(row["bytes"], row["sized_ps"]),
+            bus_gib_per_s=_rate(row["bus_bytes"], row["bus_ps"]),
+            expected_us=expected,
+        )
+        for row in rows.iter_rows(named=True)
+    )
+
+
+_NO_SIZES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Neither the arguments of the communication library nor the operands of its "
+    "ops were recorded, so the size of these collectives is not known.",
+    remedy="Record shapes (`record_shapes=True`) with PyTorch 2.2 or later, or the HLO "
+    "of compiled programs.",
+)
+_NO_GROUPS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The arguments of the communication library were not recorded, so the "
+    "number of members of these collectives is not known.",
+    remedy="Record with PyTorch 2.2 or later.",
+)
+_NOT_EXPECTED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The number of parameters or the bandwidth between devices is not known.",
+    remedy="Give both as options.",
+)
+
+
+def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
+    """Explain the nulls of collectives."""
+    reasons = {
+        "bytes": _NO_SIZES,
+        "gib_per_s": _NO_SIZES,
+        "bus_gib_per_s": _NO_GROUPS,
+        "expected_us": _NOT_EXPECTED,
+    }
+    return [
+        why.for_field(f"collectives.{field}")
+        for field, why in reasons.items()
+        if any(getattr(one, field) is None for one in collectives or ())
+    ]
+
+
+def _sum_of_known(name: str) -> pl.Expr:
+    values = pl.col(name)
+    return pl.when(values.is_not_null().any()).then(values.sum()).alias(name)
+
+
+def _rate(size: int | None, time_ps: int) -> float | None:
+    return size / GIB / (time_ps / PS_PER_S) if size is not None and time_ps else None

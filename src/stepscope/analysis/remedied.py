@@ -1,0 +1,59 @@
+"""What to do about what is missing, beside the tracers that ran already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from stepscope.derive.tracers import tracers
+from stepscope.tracer_remedies import Tracers, asks_for_tracers, remedy_beside
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["remedied"]
+
+_Told = TypeVar("_Told", bound=msgspec.Struct)
+
+
+def remedied(profile: ProfileData, told: _Told) -> _Told:
+    """Return a result, or why there is none, with remedies that fit its recording.
+
+    Of several hosts a tracer counts as in force where it was on all of them.
+
+    Args:
+        profile: The run.
+        told: A result with `missing`, a finding with `unavailable`, or a reason.
+    """
+    if isinstance(told, Unavailable | Missing):
+        if not asks_for_tracers(told.remedy):
+            return told
+        remedy = remedy_beside(told.remedy, _in_force(profile))
+        return msgspec.structs.replace(told, remedy=remedy)
+    changed: dict[str, object] = {}
+    missing = getattr(told, "missing", ())
+    if any(asks_for_tracers(one.remedy) for one in missing):
+        changed["missing"] = tuple(remedied(profile, one) for one in missing)
+    why = getattr(told, "unavailable", None)
+    if isinstance(why, Unavailable) and asks_for_tracers(why.remedy):
+        changed["unavailable"] = remedied(profile, why)
+    return msgspec.structs.replace(told, **changed) if changed else told
+
+
+def _in_force(profile: ProfileData) -> Tracers:
+    found = [profile.derived(host, tracers) for host in profile.hosts]
+    known = [one for one in found if not isinstance(one, Unavailable)]
+    if len(known) < len(found):
+        return Tracers()
+    return Tracers(
+        host=_least([one.host for one in known]),
+        device=_least([one.device for one in known]),
+        python=_least([one.python for one in known]),
+    )
+
+
+def _least(levels: list[int | None]) -> int | None:
+    known = [level for level in levels if level is not None]
+    return min(known) if known and len(known) == len(levels) else None

@@ -1,0 +1,155 @@
+"""Compilations, with the function and, where the framework says it, the reason.
+
+JAX reports each stage to whoever listens; PyTorch keeps a list of what its compiler has
+done, which is read when the recording stops. TensorFlow's own events have both.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
+from stepscope.capture.ground.spool import Fragment
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = ["COMPILATION", "CompilationsCollector"]
+
+#: Names of the events begin so; the function follows.
+COMPILATION: Final = "compilation of "
+#: What JAX reports → what it does then.
+_STAGES: Final = {
+    "/jax/core/compile/jaxpr_trace_duration": "trace",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
+    "/jax/core/compile/backend_compile_duration": "compile",
+}
+#: JAX traces many small functions of its own in less.
+_LEAST_S: Final = 0.001
+_RING: Final = 8_192
+_NS_PER_S: Final = 1_000_000_000
+_NS_PER_US: Final = 1_000
+
+#: Name, begin and end in ns of the monotonic clock, thread, values.
+_Row = tuple[str, int, int, int, dict[str, object]]
+
+
+class CompilationsCollector:
+    """Notes what frameworks say of their compilations."""
+
+    name = "compilations"
+
+    def __init__(self) -> None:
+        self._clock: ClockPair | None = None
+        self._rows: deque[_Row] = deque(maxlen=_RING)
+        self._names = ThreadNames()
+        self._monitoring: Any = None
+
+    def available(self) -> Unavailable | None:
+        """Return None where a framework is imported that says what it compiles."""
+        if {"jax", "torch"} & sys.modules.keys():
+            return None
+        return Unavailable(
+            code="NOT_RECORDED",
+            reason="The program has imported no framework that reports compilations.",
+            remedy="Import jax or torch before the recording starts.",
+        )
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Listen to JAX, where it lets listeners go again."""
+        del options
+        self._clock = clock
+        monitoring: Any = getattr(sys.modules.get("jax"), "monitoring", None)
+        if hasattr(monitoring, "unregister_event_duration_listener"):
+            self._monitoring = monitoring
+            monitoring.register_event_duration_secs_listener(self._on_duration)
+
+    def flush(self) -> Fragment:
+        """Take what was compiled since the last time."""
+        rows = [self._rows.popleft() for _ in range(len(self._rows))]
+        if self._clock is None or not rows:
+            return Fragment(b"", 0)
+        self._names.refresh()
+        space = XSpaceBuilder(platform.node(), start_ns=None)
+        add_rows(
+            space.plane(HOST_PLANE),
+            Rows(*zip(*rows, strict=True)),
+            zero_ns=self._clock.monotonic_ns,
+            names=self._names,
+        )
+        return Fragment(space.to_bytes(), len(rows))
+
+    def halt(self) -> None:
+        """Listen no more."""
+        monitoring, self._monitoring = self._monitoring, None
+        if monitoring is not None:
+            monitoring.unregister_event_duration_listener(self._on_duration)
+
+    def stop(self) -> Collected:
+        """Hand over the last, and what PyTorch has compiled meanwhile."""
+        self.halt()
+        if self._clock is not None:
+            self._rows.extend(_of_torch(self._clock))
+        last = self.flush()
+        self._clock = None
+        return Collected(last.xspace)
+
+    def _on_duration(self, event: str, seconds: float, **told: object) -> None:
+        stage = _STAGES.get(event)
+        if stage is None or seconds < _LEAST_S:
+            return
+        end_ns = recorder.now()
+        name = str(told.get("fun_name", "a function"))
+        # `jit(train_step)` is the compiled form of `train_step`.
+        function = (
+            name.removeprefix("jit(").removesuffix(")") if "jit(" in name else name
+        )
+        self._rows.append(
+            (
+                COMPILATION + function,
+                end_ns - int(seconds * _NS_PER_S),
+                end_ns,
+                threading.get_native_id(),
+                {"stage": stage},
+            )
+        )
+
+
+def _of_torch(clock: ClockPair) -> Iterator[_Row]:
+    """Yield what PyTorch's compiler says that it did since the recording began."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    if not hasattr(utils, "get_compilation_metrics"):
+        return
+    # It does not say on which thread: nearly always on the main one.
+    thread = threading.main_thread().native_id or 0
+    for metrics in utils.get_compilation_metrics():
+        begin_us = getattr(metrics, "start_time_us", None)
+        lasted_us = getattr(metrics, "duration_us", None)
+        name = getattr(metrics, "co_name", None)
+        if begin_us is None or lasted_us is None or name is None:
+            continue
+        begin_ns = begin_us * _NS_PER_US - clock.wall_ns + clock.monotonic_ns
+        if begin_ns < clock.monotonic_ns:
+            continue
+        file, line = metrics.co_filename, metrics.co_firstlineno
+        stats: dict[str, object] = {"stage": "compile", "source": f"{file}:{line}"}
+        for key, said in (
+            ("reason", getattr(metrics, "recompile_reason", None)),
+            ("failure", getattr(metrics, "fail_reason", None)),
+        ):
+            if said:
+                stats[key] = str(said)
+        end_ns = begin_ns + lasted_us * _NS_PER_US
+        yield COMPILATION + name, begin_ns, end_ns, thread, stats

@@ -1,0 +1,207 @@
+"""Which functions the program's threads are in, by looking so many times a second.
+
+A thread of ours looks at the stacks of the main thread and of those that annotate.
+Nothing is changed in the program, and functions cost nothing: a look costs some
+microseconds, and the lock of the interpreter for as long.
+
+Definition: docs/definitions/host-time.md#functions.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
+from stepscope.capture.ground.annotating import annotating
+from stepscope.capture.ground.encoding import ThreadNames
+from stepscope.capture.ground.functions import FunctionNames
+from stepscope.capture.ground.spool import Fragment
+from stepscope.capture.ground.switching import switching
+from stepscope.xspace.samples_line import FILE_PATH, SamplesLine
+from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType
+
+    from stepscope.capture.collectors.sampled_frames import Frame
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.unavailable import Unavailable
+    from stepscope.xspace.writing.builders import PlaneBuilder
+
+__all__ = ["PythonSamplesCollector"]
+
+_NS_PER_S: Final = 1_000_000_000
+_PS_PER_NS: Final = 1000
+#: More looks than this do not wait for a flush: it comes five times a second.
+_RING_LOOKS: Final = 4_096
+#: Frames are stored so often: what they are written into costs more than they do.
+_STORE_NS: Final = 1_000_000_000
+#: Of a deeper stack the innermost functions count as part of the one above them.
+_MOST_FRAMES: Final = 128
+#: Who starts, stores and stops a recording within the program's threads.
+_RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
+#: Looks come up to a quarter of a period early or late, so that they do not keep time
+#: with the program; by the golden ratio the shifts are spread evenly.
+_SHIFT: Final = 0.618_033_988_749_895
+_SHIFTED: Final = 0.5
+
+
+class PythonSamplesCollector:
+    """Looks at stacks in a thread of its own."""
+
+    name = "python_samples"
+
+    def __init__(self) -> None:
+        self._clock: ClockPair | None = None
+        self._hz = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._looks: deque[Look] = deque(maxlen=_RING_LOOKS)
+        #: The threads that are looked at: Python's id, and the system's.
+        self._threads: Sequence[tuple[int, int]] = ()
+        self._frames = SampledFrames()
+        self._names = ThreadNames()
+        self._functions = FunctionNames()
+        self._types: dict[tuple[str, str], int] = {}
+        self._ended: list[Frame] = []
+        self._stored_ns = 0
+        self._failure = ""
+
+    def available(self) -> Unavailable | None:
+        """Return None: `python_sampling_hz` alone decides whether it records."""
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to look, unless every call is recorded or the options say never."""
+        if options.python_tracer_level or not options.python_sampling_hz:
+            return
+        self._clock = clock
+        self._hz = options.python_sampling_hz
+        self._choose_threads()
+        self._thread = threading.Thread(
+            target=self._run, name="stepscope-samples", daemon=True
+        )
+        self._thread.start()
+
+    def flush(self) -> Fragment:
+        """Take the frames that ended since the last time."""
+        if self._clock is None:
+            return Fragment(b"", 0)
+        if not self._stop.is_set():
+            self._choose_threads()
+        for _ in range(len(self._looks)):
+            look = self._looks.popleft()
+            stack = self._programs_part(look.stack)
+            self._ended += self._frames.add(look._replace(stack=stack))
+        now = recorder.now()
+        if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
+            return Fragment(b"", 0)
+        ended, self._ended, self._stored_ns = self._ended, [], now
+        return self._fragment(ended, self._clock)
+
+    def halt(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
+        switching.end()
+
+    def stop(self) -> Collected:
+        """Hand over the last frames: those that were found until now."""
+        self.halt()
+        clock = self._clock
+        if clock is None:
+            return Collected(b"")
+        spooled = self.flush()
+        last = self._fragment(self._frames.end(), clock)
+        self._clock = None
+        failed = (self._failure,) if self._failure else ()
+        return Collected(spooled.xspace + last.xspace, failed)
+
+    def _choose_threads(self) -> None:
+        """Look at the main thread and at those that annotated until now."""
+        switching.update()
+        self._names.refresh()
+        wanted = annotating()
+        main = threading.main_thread()
+        self._threads = [
+            (thread.ident, thread.native_id)
+            for thread in threading.enumerate()
+            if thread.ident is not None
+            and thread.native_id is not None
+            and (thread is main or thread.native_id in wanted)
+        ]
+
+    def _run(self) -> None:
+        try:
+            self._look_until_stopped()
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._failure = (
+                f"samples of functions ended early: {type(error).__name__}: {error}"
+            )
+
+    def _look_until_stopped(self) -> None:
+        period_ns = int(_NS_PER_S / self._hz)
+        began_ns, turn, shift = recorder.now(), 0, 0.0
+        while True:
+            due_ns = began_ns + int((turn + _SHIFTED * shift) * period_ns)
+            left_s = max(due_ns - recorder.now(), 0) / _NS_PER_S
+            if self._stop.wait(left_s):
+                return
+            self._look(due_ns)
+            # Turns that passed meanwhile are not made up for.
+            turn = max(turn + 1, (recorder.now() - began_ns) // period_ns + 1)
+            shift = (shift + _SHIFT) % 1.0
+
+    def _look(self, due_ns: int) -> None:
+        threads = self._threads
+        stacks = recorder.stacks_of([ident for ident, _ in threads])
+        at_ns = recorder.now()
+        for (_, thread), stack in zip(threads, stacks, strict=True):
+            outer = stack[:_MOST_FRAMES]
+            self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
+
+    def _programs_part(self, stack: Sequence[CodeType]) -> list[CodeType]:
+        """Leave out our own functions, and all that a recording calls for itself."""
+        found = []
+        for code in stack:
+            if self._functions.of(code):
+                found.append(code)
+            elif code.co_filename.startswith(_RECORDING):
+                break
+        return found
+
+    def _fragment(self, frames: Sequence[Frame], clock: ClockPair) -> Fragment:
+        if not frames:
+            return Fragment(b"", 0)
+        space = XSpaceBuilder(platform.node(), start_ns=None)
+        plane = space.plane(HOST_PLANE)
+        for thread in sorted({frame.thread for frame in frames}):
+            line = SamplesLine(thread, self._names.of(thread), self._hz)
+            rows = [frame for frame in frames if frame.thread == thread]
+            begin = np.array([frame.begin_ns for frame in rows], np.int64)
+            end = np.array([frame.end_ns for frame in rows], np.int64)
+            types = [self._type(plane, frame.code) for frame in rows]
+            plane.line(line.id, name=line.name).events(
+                np.array(types, np.int64),
+                (begin - clock.monotonic_ns) * _PS_PER_NS,
+                (end - begin) * _PS_PER_NS,
+            )
+        return Fragment(space.to_bytes(), len(frames))
+
+    def _type(self, plane: PlaneBuilder, code: CodeType) -> int:
+        """Declare a function; those of one name in several files are several."""
+        name, path = self._functions.of(code), code.co_filename
+        known = self._types.setdefault((name, path), len(self._types) + 1)
+        return plane.event_type(name, type_id=known, stats={FILE_PATH: path})

@@ -1,0 +1,86 @@
+"""Looks at a thread's stack made into frames: what looks in a row found is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType
+
+__all__ = ["Frame", "Look", "SampledFrames"]
+
+
+class Look(NamedTuple):
+    """What one look at a thread found.
+
+    Attributes:
+        thread: The system's id of the thread.
+        due_ns: When it was to be looked at, in ns of the monotonic clock; not after
+            `at_ns`.
+        at_ns: When it was looked at.
+        stack: What ran, the outermost first; empty where the thread is gone.
+    """
+
+    thread: int
+    due_ns: int
+    at_ns: int
+    stack: Sequence[CodeType]
+
+
+class Frame(NamedTuple):
+    """A function on a stack, as long as looks found it in its place."""
+
+    code: CodeType
+    thread: int
+    begin_ns: int
+    end_ns: int
+
+
+class _Stack:
+    """What one thread's last look found, the outermost first, since when."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[CodeType, int]] = []
+        self.at_ns: int | None = None
+
+
+class SampledFrames:
+    """Puts looks together, thread by thread."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[int, _Stack] = {}
+
+    def add(self, look: Look) -> list[Frame]:
+        """Return the frames that ended between the last look at the thread and this.
+
+        They ended halfway between the last look and the time at which this one was
+        due. It comes late where the thread kept the interpreter's lock: the time in
+        between belongs to what was then found.
+        """
+        known = self._stacks.setdefault(look.thread, _Stack())
+        edge_ns = look.at_ns
+        if known.at_ns is not None:
+            edge_ns = (known.at_ns + max(look.due_ns, known.at_ns)) // 2
+        same = 0
+        for (code, _), now in zip(known.frames, look.stack, strict=False):
+            if code is not now:
+                break
+            same += 1
+        ended = [
+            Frame(code, look.thread, begin_ns, edge_ns)
+            for code, begin_ns in known.frames[same:]
+        ]
+        known.frames[same:] = [(code, edge_ns) for code in look.stack[same:]]
+        known.at_ns = look.at_ns if look.stack else None
+        return ended
+
+    def end(self) -> list[Frame]:
+        """Return the frames that the last looks found; they ended there."""
+        ended = [
+            Frame(code, thread, begin_ns, max(stack.at_ns or 0, begin_ns))
+            for thread, stack in self._stacks.items()
+            for code, begin_ns in stack.frames
+        ]
+        self._stacks.clear()
+        return ended

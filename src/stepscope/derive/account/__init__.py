@@ -1,0 +1,1 @@
+"""One account of a step's time: every instant of every window has one owner."""

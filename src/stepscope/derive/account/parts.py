@@ -1,0 +1,453 @@
+"""`account_parts`: the time of each owner by name: ops, calls, functions, lines.
+
+Definition: docs/where-a-steps-time-goes.md#names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.account.host_states import PROGRAM
+from stepscope.derive.account.places import marker_names
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.owners import IDLE_OWNERS, PLACES
+from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["CALLER_ROWS", "PART_ROWS", "AccountParts", "account_parts"]
+
+#: Columns of `AccountParts.rows`.
+PART_ROWS: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int32(),  # null where no device could be looked at
+    "owner": pl.String(),
+    "place": pl.String(),  # one of `PLACES`
+    "name": pl.String(),  # null where nobody named it
+    "detail": pl.String(),  # what most of it is, beside the name; null for nothing
+    "function": pl.String(),  # null where the name is no function
+    "file": pl.String(),
+    "line": pl.Int64(),
+    "time_ps": pl.Int64(),
+}
+#: Columns of `AccountParts.callers`.
+CALLER_ROWS: Final[dict[str, pl.DataType]] = {
+    name: kind for name, kind in PART_ROWS.items() if name not in ("name", "detail")
+}
+_CODES: Final[dict[str, tuple[HostCode, ...]]] = {
+    "profiler": (HostCode.PROFILER,),
+    "compile": (HostCode.COMPILE, HostCode.TRACING),
+    "peer": (HostCode.PEER,),
+    "input": (HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
+    "output": (HostCode.OUTPUT, HostCode.READ_BACK),
+    "host_compute": (HostCode.HOST_COMPUTE, HostCode.GARBAGE, HostCode.DISPATCH),
+    "launch": (HostCode.LAUNCH, HostCode.DISPATCH, HostCode.LAUNCH_OR_COMPUTE),
+    "sync": (HostCode.SYNC, HostCode.READ_BACK),
+    "between": (HostCode.GARBAGE,),
+}
+#: Owners whose time functions may have, where no op or call does.
+_OF_FUNCTIONS: Final = frozenset({"host_compute", "between", "input", "output"})
+
+
+class _Name(NamedTuple):
+    name: str | None
+    detail: str | None = None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+#: Shorter events than this do not say where the program was.
+_NEIGHBOUR_PS: Final = 100 * PS_PER_US
+
+_UNNAMED: Final = _Name(None)
+_LATENCY: Final = _Name("launch latency")
+_BETWEEN_OPS: Final = _Name("Python between ops")
+_POOL_TASKS: Final = _Name("tasks of thread pools")
+
+
+class AccountParts(Frozen, frozen=True):
+    """The idle time of the measured windows, by owner, place and name.
+
+    Attributes:
+        rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
+            place) add up to the owner's time there.
+        callers: Columns `CALLER_ROWS`: of a (device, owner, place) that functions name,
+            the deepest function from which nearly all of that time is called.
+        window_ps: Sum of the measured windows.
+        windows: Number of measured windows.
+    """
+
+    rows: pl.DataFrame
+    callers: pl.DataFrame
+    window_ps: int
+    windows: int
+
+
+def account_parts(
+    *,
+    account: Account,
+    windows: Windows,
+    steps: Steps | Unavailable,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_classes: HostClasses | Unavailable,
+    function_frames: FunctionFrames | Unavailable,
+) -> AccountParts:
+    """Name the time of each owner as exactly as the recording does.
+
+    Args:
+        account: The account.
+        windows: The windows.
+        steps: The steps, whose marks name nothing.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        event_kinds: What the names of the events say.
+        host_classes: What each host event does.
+        function_frames: The functions that ran.
+    """
+    measured = windows.measured
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    judged = Spans.from_events(starts, ends - starts)
+    namer = None
+    if not isinstance(host_classes, Unavailable):
+        namer = _Namer(
+            tracks,
+            events,
+            event_types["name"],
+            kinds=event_kinds,
+            marks=marker_names(steps),
+            classes=host_classes,
+            frames=None
+            if isinstance(function_frames, Unavailable)
+            else function_frames,
+            windows=(starts, ends),
+        )
+    found, callers = [], []
+    for device in account.devices:
+        for owner in (one for one in IDLE_OWNERS if one not in account.missing):
+            for place, spans in _places(device, owner, judged):
+                told = _parts(namer, device, owner, spans)
+                key = (device.device, owner, place)
+                found += [(*key, *name, time) for name, time in told.parts]
+                callers += [
+                    (*key, name.function, name.file, name.line, time)
+                    for name, time in told.callers
+                ]
+    rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
+    grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
+        pl.col("time_ps").sum()
+    )
+    return AccountParts(
+        grouped.sort("time_ps", descending=True, maintain_order=True),
+        pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
+        int((ends - starts).sum()),
+        len(starts),
+    )
+
+
+class _Told(NamedTuple):
+    """The names of a set, and the functions that it is called from."""
+
+    parts: list[tuple[_Name, int]]
+    callers: list[tuple[_Name, int]]
+
+
+def _places(
+    device: DeviceAccount, owner: str, judged: Spans
+) -> Iterator[tuple[str, Spans]]:
+    spans = device.idle[owner] & judged
+    for place, part in zip(
+        PLACES, (spans - device.between, spans & device.between), strict=True
+    ):
+        if len(part):
+            yield place, part
+
+
+def _parts(
+    namer: _Namer | None, device: DeviceAccount, owner: str, spans: Spans
+) -> _Told:
+    if namer is None or owner not in _CODES:
+        return _Told([(_UNNAMED, spans.length_ps)], [])
+    found: list[tuple[_Name, int]] = []
+    callers: list[tuple[_Name, int]] = []
+    left = spans
+    if owner == "launch":
+        way = left & device.latency
+        found += [(_LATENCY, way.length_ps)] if len(way) else []
+        left = left - way
+    first = [track for track in device.walked_by if track >= 0]
+    for track in dict.fromkeys((*first, *namer.threads)):
+        if not len(left):
+            break
+        named = namer.by_events(track, owner, left)
+        found += named.parts
+        left = left - named.spans
+    for track in namer.function_tracks if owner in _OF_FUNCTIONS else ():
+        if not len(left):
+            break
+        named = namer.by_functions(track, left)
+        found += named.parts
+        callers += named.callers
+        left = left - named.spans
+    if len(left):
+        found += namer.rest(owner, left, on_device=device.device is not None)
+    return _Told(found, callers[:1])
+
+
+class _Named(NamedTuple):
+    """Parts of a set, the instants that they are, and what they are called from."""
+
+    parts: list[tuple[_Name, int]]
+    spans: Spans
+    callers: list[tuple[_Name, int]]
+
+
+class _Namer:
+    """The events and functions that give time its names."""
+
+    def __init__(
+        self,
+        tracks: pl.DataFrame,
+        events: pl.DataFrame,
+        names: pl.Series,
+        *,
+        kinds: EventKinds,
+        marks: Collection[str],
+        classes: HostClasses,
+        frames: FunctionFrames | None,
+        windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+    ) -> None:
+        self._classes = classes
+        self._frames = frames
+        # An op has one name wherever it is told.
+        self._names = pl.select(pl.coalesce(kinds.op_name, names)).to_series()
+        self._marks = names.is_in(list(marks)).to_numpy()
+        self._windows = windows
+        self._types = handles(events, "type")
+        self._start_ps = ints(events, "start_ps")
+        self._end_ps = self._start_ps + ints(events, "dur_ps")
+        self._begins = ints(tracks, "event_begin")
+        self._ends = ints(tracks, "event_end")
+        on_host = tracks["device"].is_null().to_numpy()
+        driving = [track for track in classes.threads.tracks() if on_host[track]]
+        others = [track for track in classes.by_thread if track not in driving]
+        self.threads = (*driving, *others)
+        self._program = _program_track(
+            self.threads, classes, calls=_calls_by_track(events, kinds, len(tracks))
+        )
+        # What only hands work on says nothing of where the program was.
+        passing = np.isin(
+            kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH)
+        )
+        self._passing = passing | kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL)
+        self.function_tracks: tuple[int, ...] = ()
+        if frames is not None:
+            seen = np.unique(frames.track).tolist()
+            self.function_tracks = tuple(
+                sorted(seen, key=lambda track: (track not in driving, track))
+            )
+
+    def by_events(self, track: int, owner: str, spans: Spans) -> _Named:
+        """Name what one thread's own events of an owner's codes cover of a set."""
+        sets = self._classes.by_thread.get(track, {})
+        wanted = [code for code in _CODES[owner] if code in sets]
+        covered = spans & Spans.union_of(sets[code] for code in wanted)
+        if not len(covered):
+            return _Named([], covered, [])
+        rows = slice(int(self._begins[track]), int(self._ends[track]))
+        code = self._classes.code[rows]
+        at = np.flatnonzero(np.isin(code, wanted)) + rows.start
+        if owner == "launch":
+            parts = self._launching(track, at, covered)
+        elif set(wanted) <= set(STICKY):
+            at = at[_outermost(self._start_ps[at], self._end_ps[at])]
+            parts = self._by_type(
+                at, covered.within(self._start_ps[at], self._end_ps[at])
+            )
+        else:
+            parts = self._by_type(at, self._own(at, covered))
+        rest = covered.length_ps - sum(time for _, time in parts)
+        if rest > 0:
+            parts.append((_UNNAMED, rest))
+        return _Named(parts, covered, [])
+
+    def _launching(
+        self, track: int, at: NDArray[np.intp], spans: Spans
+    ) -> list[tuple[_Name, int]]:
+        """Name launching by the outermost op around it, calls apart."""
+        calls = self._classes.by_thread[track].get(HostCode.LAUNCH, Spans.empty())
+        outer = at[_outermost(self._start_ps[at], self._end_ps[at])]
+        found = []
+        for detail, part in (
+            ("launch call", spans & calls),
+            ("dispatch", spans - calls),
+        ):
+            # A call outside of any op is named by itself.
+            time = part.within(self._start_ps[outer], self._end_ps[outer])
+            found += [
+                (_Name(name.name, detail), spent)
+                for name, spent in self._by_type(outer, time)
+            ]
+        return found
+
+    def _own(self, at: NDArray[np.intp], spans: Spans) -> NDArray[np.int64]:
+        """Return what each row covers of a set while no row inside it runs."""
+        start, end = self._start_ps[at], self._end_ps[at]
+        nested = nest_subset(start, end - start, track=np.zeros(len(at), np.int32))
+        time = spans.within(start, end)
+        own = time.copy()
+        inside = nested.parent >= 0
+        np.subtract.at(own, nested.parent[inside], time[inside])
+        return np.maximum(own, 0)
+
+    def _by_type(
+        self, at: NDArray[np.intp], time: NDArray[np.int64]
+    ) -> list[tuple[_Name, int]]:
+        kind, place = np.unique(self._types[at], return_inverse=True)
+        total = np.zeros(len(kind), np.int64)
+        np.add.at(total, place, time)
+        names = self._names.gather(kind).to_list()
+        return [
+            (_Name(name), int(spent))
+            for name, spent in zip(names, total.tolist(), strict=True)
+            if spent
+        ]
+
+    def by_functions(self, track: int, spans: Spans) -> _Named:
+        """Name a set by the functions that ran on one thread."""
+        frames = self._frames
+        if frames is None:
+            return _Named([], Spans.empty(), [])
+        mine = frames.track == track
+        start = frames.start_ps[mine]
+        covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
+        found = function_parts(frames, covered, track=track, windows=self._windows)
+        parts, callers = (
+            [
+                (self._function(frames, part.type, part.detail), part.time_ps)
+                for part in chosen
+            ]
+            for chosen in (found.parts, (found.caller,) if found.caller else ())
+        )
+        return _Named(parts, covered, callers)
+
+    def _function(self, frames: FunctionFrames, kind: int, detail: int) -> _Name:
+        if kind < 0:
+            return _UNNAMED
+        name = frames.names[kind]
+        told = None if detail < 0 else frames.names[detail].function
+        return _Name(name.function, told, name.function, name.file, name.line)
+
+    def rest(
+        self, owner: str, spans: Spans, *, on_device: bool
+    ) -> list[tuple[_Name, int]]:
+        """Name what neither events of the owner nor functions name."""
+        if owner == "launch":
+            return [(_BETWEEN_OPS, spans.length_ps)]
+        if owner == "host_compute":
+            return self._by_ranges(spans, _UNNAMED if on_device else _POOL_TASKS)
+        if owner == "between":
+            return self._by_neighbours(spans)
+        return [(_UNNAMED, spans.length_ps)]
+
+    def _by_ranges(self, spans: Spans, last: _Name) -> list[tuple[_Name, int]]:
+        """Name by the innermost range around, thread after thread."""
+        found: list[tuple[_Name, int]] = []
+        for track in self.threads:
+            rows = slice(int(self._begins[track]), int(self._ends[track]))
+            plain = self._classes.code[rows] == HostCode.NOTHING
+            at = np.flatnonzero(plain & ~self._marks[self._types[rows]]) + rows.start
+            if not len(at) or not len(spans):
+                continue
+            start = self._start_ps[at]
+            covered = spans & Spans.from_events(start, self._end_ps[at] - start)
+            found += self._by_type(at, self._own(at, covered))
+            spans = spans - covered
+        if len(spans):
+            found.append((last, spans.length_ps))
+        return found
+
+    def _by_neighbours(self, spans: Spans) -> list[tuple[_Name, int]]:
+        """Name each stretch by what the program did before and after it."""
+        track = self._program
+        if track is None:
+            return [(_UNNAMED, spans.length_ps)]
+        rows = np.arange(self._begins[track], self._ends[track])
+        calls = self._classes.code[rows] == HostCode.LAUNCH
+        rows = rows[~self._passing[self._types[rows]] & ~calls]
+        rows = rows[self._end_ps[rows] - self._start_ps[rows] >= _NEIGHBOUR_PS]
+        rows = rows[_outermost(self._start_ps[rows], self._end_ps[rows])]
+        start, end, types = self._start_ps[rows], self._end_ps[rows], self._types[rows]
+        before = np.searchsorted(end, spans.start_ps, side="right") - 1
+        after = np.searchsorted(start, spans.end_ps, side="left")
+        return [
+            (_Name(self._neighbours(types, first, last)), int(length))
+            for first, last, length in zip(
+                before.tolist(),
+                after.tolist(),
+                (spans.end_ps - spans.start_ps).tolist(),
+                strict=True,
+            )
+        ]
+
+    def _neighbours(
+        self, types: NDArray[np.int32], first: int, last: int
+    ) -> str | None:
+        told = []
+        if first >= 0:
+            told.append(f"after {self._names[int(types[first])]}")
+        if last < len(types):
+            told.append(f"before {self._names[int(types[last])]}")
+        return ", ".join(told) or None
+
+
+def _calls_by_track(
+    events: pl.DataFrame, kinds: EventKinds, tracks: int
+) -> NDArray[np.int64]:
+    """Count the calls and frames of the program on each track."""
+    calling = kinds.has(PROGRAM)[handles(events, "type")]
+    return np.bincount(handles(events, "track")[calling], minlength=tracks)
+
+
+def _program_track(
+    threads: tuple[int, ...], classes: HostClasses, *, calls: NDArray[np.int64]
+) -> int | None:
+    """Return the thread that carries the marks, else the one that calls most."""
+    marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
+    ranked = sorted(threads, key=lambda track: (not marked[track], -calls[track]))
+    return ranked[0] if ranked else None
+
+
+def _outermost(
+    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """Return the places that no earlier row contains; rows ascend by start."""
+    if not len(start_ps):
+        return np.empty(0, np.intp)
+    reach = np.maximum.accumulate(end_ps)
+    outside = np.concatenate(([True], start_ps[1:] >= reach[:-1]))
+    return np.flatnonzero(outside)

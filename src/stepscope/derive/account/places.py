@@ -1,0 +1,115 @@
+"""Where an instant lies: inside a step, or between one step's work and the next's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["between_steps", "marker_names"]
+
+#: A program's call stands for the work of a step if it holds this share of the
+#: launches that led to device work.
+_HELD: Final = 0.8
+
+
+def between_steps(
+    *,
+    windows: Windows,
+    steps: Steps | Unavailable,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_classes: HostClasses,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    activity_steps: NDArray[np.int32] | Unavailable,
+) -> Spans:
+    """Return where no step's own work goes on, within the hull of the windows.
+
+    A step's work is what its mark encloses. Without marks it is the program's one call
+    per step that launches nearly everything, else what lies from the step's first
+    launch to its last one.
+
+    Definition: docs/where-a-steps-time-goes.md#inside-or-between.
+
+    Args:
+        windows: The windows.
+        steps: The steps; without them nothing lies between.
+        events: The table.
+        event_kinds: What the names of the events say.
+        host_classes: Which threads drive the steps.
+        launches: The table.
+        correlation: The launch of each activity.
+        activity_steps: Row of steps per activity, -1 for none.
+    """
+    nothing = Spans.empty()
+    if isinstance(steps, Unavailable) or not windows.rows.height:
+        return nothing
+    hull = Spans.of(
+        [
+            (
+                int(ints(windows.rows, "start_ps").min()),
+                int(ints(windows.rows, "end_ps").max()),
+            )
+        ]
+    )
+    if steps.source == "marker" and not steps.rows["end_ps"].null_count():
+        starts = ints(steps.rows, "start_ps")
+        return hull - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
+    if (
+        isinstance(launches, Unavailable)
+        or isinstance(correlation, Unavailable)
+        or isinstance(activity_steps, Unavailable)
+    ):
+        return nothing
+    used = correlation.activity_count_of_launch > 0
+    called = ints(launches, "start_ps")[used]
+    calls = _function_calls(events, event_kinds, host_classes)
+    if len(called) and 0 < len(calls) <= steps.rows.height:
+        held = calls.within(called, called + 1) > 0
+        if held.mean() >= _HELD:
+            return hull - calls
+    launch = correlation.launch_of_activity
+    known = (launch >= 0) & (activity_steps >= 0)
+    first = np.full(steps.rows.height, np.iinfo(np.int64).max)
+    last = np.full(steps.rows.height, np.iinfo(np.int64).min)
+    begins = ints(launches, "start_ps")[launch[known]]
+    ends = begins + ints(launches, "dur_ps")[launch[known]]
+    np.minimum.at(first, activity_steps[known], begins)
+    np.maximum.at(last, activity_steps[known], ends)
+    some = first < last
+    return hull - Spans.from_events(first[some], (last - first)[some])
+
+
+def _function_calls(
+    events: pl.DataFrame, kinds: EventKinds, host: HostClasses
+) -> Spans:
+    """Return where step threads call functions that run as a whole."""
+    calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
+    track = handles(events, "track")
+    rows = np.flatnonzero(calls[handles(events, "type")])
+    rows = rows[np.isin(track[rows], host.threads.tracks())]
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    return Spans.from_events(start_ps[rows], dur_ps[rows])
+
+
+def marker_names(steps: Steps | Unavailable) -> set[str]:
+    """Return the names of the marks of steps, which say nothing of what is done."""
+    if isinstance(steps, Unavailable):
+        return set()
+    return {*steps.rows["marker"].drop_nulls(), *steps.rows["name"].drop_nulls()}

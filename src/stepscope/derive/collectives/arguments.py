@@ -1,0 +1,102 @@
+"""What a communication library says of each call: name, sizes, element type, group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    numbers_of,
+    rows_of_owners,
+    texts_of,
+)
+from stepscope.trace.reading.stat_keys import StatKey
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import TraceData
+
+__all__ = ["ARGUMENTS", "element_type", "recorded_arguments"]
+
+ARGUMENTS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),  # of the collective, in the words of the library
+    "in_elements": pl.Int64(),
+    "out_elements": pl.Int64(),
+    "dtype": pl.String(),  # in the words of the library
+    "group_size": pl.Int64(),
+    "group": pl.String(),  # names the members; "" where not recorded
+}
+_TEXTS: Final = {"name": StatKey.COLLECTIVE_NAME, "dtype": StatKey.COLLECTIVE_DTYPE}
+_NUMBERS: Final = {
+    "in_elements": StatKey.IN_ELEMENTS,
+    "out_elements": StatKey.OUT_ELEMENTS,
+    "group_size": StatKey.GROUP_SIZE,
+}
+#: Values that together name the group of processes taking part.
+_GROUP: Final = (StatKey.PROCESS_GROUP_NAME, StatKey.PROCESS_GROUP_RANKS)
+
+#: Element type in lower case → the name that all pages give it, and its bytes.
+_TYPES: Final = {
+    **dict.fromkeys(("float", "float32"), ("float32", 4)),
+    **dict.fromkeys(("double", "float64"), ("float64", 8)),
+    **dict.fromkeys(("half", "float16"), ("float16", 2)),
+    "bfloat16": ("bfloat16", 2),
+    **dict.fromkeys(("long", "int64"), ("int64", 8)),
+    **dict.fromkeys(("int", "int32"), ("int32", 4)),
+    **dict.fromkeys(("short", "int16"), ("int16", 2)),
+    **dict.fromkeys(("byte", "uint8"), ("uint8", 1)),
+    **dict.fromkeys(("char", "int8"), ("int8", 1)),
+    "bool": ("bool", 1),
+    **{
+        f"float8_{form}": (f"float8_{form}", 1)
+        for form in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+    },
+    "complexfloat": ("complex64", 8),
+    "complexdouble": ("complex128", 16),
+}
+
+
+def recorded_arguments(
+    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int32]
+) -> pl.DataFrame:
+    """Return what each event says of its collective, columns `ARGUMENTS`.
+
+    Args:
+        trace: The trace.
+        stats: Its values.
+        events: Rows of events; negative ones say nothing.
+    """
+    owners = np.unique(events[events >= 0])
+    values = rows_of_owners(stats, "event", owners)
+    columns: dict[str, pl.Series] = {}
+    for name, key in _TEXTS.items():
+        texts = texts_of(trace, values, owners, find_handle(trace.strings, key))
+        columns[name] = pl.Series(name, texts, pl.String)
+    for name, key in _NUMBERS.items():
+        number, known = numbers_of(values, owners, find_handle(trace.strings, key))
+        columns[name] = pl.select(
+            pl.when(pl.Series(known)).then(pl.Series(number)).alias(name)
+        ).to_series()
+    named = [
+        texts_of(trace, values, owners, find_handle(trace.strings, key))
+        for key in _GROUP
+    ]
+    groups = [
+        " ".join(text for text in texts if text) for texts in zip(*named, strict=True)
+    ]
+    columns["group"] = pl.Series("group", groups, pl.String)
+    found = pl.DataFrame(columns, schema=ARGUMENTS)
+    # The row after the last one stands for no event.
+    padded = pl.concat([found, found.clear(1)])
+    at = np.where(events >= 0, np.searchsorted(owners, events), len(owners))
+    return padded[at].with_columns(pl.col("group").fill_null(""))
+
+
+def element_type(name: str) -> tuple[str, int | None]:
+    """Return the common name of an element type, and its bytes where known."""
+    lowered = name.lower()
+    return _TYPES.get(lowered, (lowered, None))

@@ -1,0 +1,254 @@
+"""What the name of a kernel says: its width, its matrix instructions, its work.
+
+Libraries build the names of their kernels from a few parts. Definition:
+docs/definitions/device-work.md#names-of-kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+__all__ = [
+    "DOUBLE",
+    "NARROW",
+    "TF32",
+    "WIDE",
+    "TensorCoreEvidence",
+    "Width",
+    "is_plain_kernel",
+    "is_product_kernel",
+    "name_uses_tensor_cores",
+    "plain_name",
+    "width_of_name",
+]
+
+
+class Width(NamedTuple):
+    """The width of the numbers that a kernel computes with.
+
+    Attributes:
+        bits: 16 for 16 bits and fewer, 32 for 32 bits and more.
+        fp64: Whether the operands have 64 bits; `bits` is 32 then.
+        tf32: Whether 32-bit operands are cut to 19 bits on matrix units.
+    """
+
+    bits: int
+    fp64: bool = False
+    tf32: bool = False
+
+
+NARROW: Final = Width(16)
+WIDE: Final = Width(32)
+DOUBLE: Final = Width(32, fp64=True)
+TF32: Final = Width(32, tf32=True)
+
+
+class TensorCoreEvidence(IntEnum):
+    """What a verdict about a kernel's use of matrix units rests on."""
+
+    NONE = 0
+    NAME = 1
+    NAME_UNCONFIRMED = 2  # a part of the name that was not yet seen with a counter
+
+
+#: Types of operands in lower-case names. They are looked for before wider ones, because
+#: a mixed kernel names its wider accumulator too.
+_NARROW_PARTS: Final = (
+    *("half", "fp16", "f16", "float16", "fp8", "f8_", "float8", "f8f6f4", "fp6", "fp4"),
+    *("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "mxf8", "mxf6", "mxf4", "nvf4", "mxe"),
+    *("int8", "_s8_", "i8i8", "hgemm", "hcudnn"),
+)
+#: Element types that are named by their size alone.
+_NARROW_SIZES: Final = re.compile(r"opaquetype<[12]u?>|nv_fp[468]")
+#: The first letter is the type of the operands, what follows are outputs and shapes.
+_NVJET: Final = re.compile(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
+_NVJET_WIDTHS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
+#: A matrix instruction: the accumulator's type, then rows, columns and depth.
+_INSTRUCTION: Final = re.compile(
+    r"(?<![a-z0-9])([shicdz])(884|1684|1688|16168|16816|16832|16864|161616|8816|8832)"
+)
+#: Depths at which only cut 32-bit operands are multiplied.
+_CUT_SHAPES: Final = frozenset({"1684", "16168"})
+#: A depth at which both kinds of operands are multiplied.
+_EITHER_SHAPE: Final = "1688"
+#: Kernels for architectures whose matrix units know no cut operands.
+_BEFORE_TF32: Final = re.compile(r"volta|turing|(?:cutlass_|sm_?)7[05]")
+_FIRST_TF32: Final = (8, 0)
+_WIDE_PARTS: Final = (
+    *("sgemm", "scudnn", "cgemm", "gcgemm", "fp32", "f32", "float", "opaquetype<4"),
+)
+_DOUBLE_PARTS: Final = ("dgemm", "zgemm", "f64", "double", "fp64")
+
+#: Libraries of AMD write the operand's type after two index blocks; `MX` stands for
+#: products of 32-bit operands that are cut.
+_TENSILE: Final = re.compile(
+    r"Cijk_[A-Za-z]+_[A-Za-z]+_(F[468]|B[68]|I8|[A-Z])[A-Z0-9]*(_MX)?"
+)
+_TENSILE_TYPES: Final = {
+    **dict.fromkeys(("H", "B", "F8", "F6", "F4", "B8", "B6", "I8"), NARROW),
+    **dict.fromkeys(("S", "C", "I"), WIDE),
+    "X": TF32,
+    **dict.fromkeys(("D", "Z"), DOUBLE),
+}
+_TENSILE_MATRIX: Final = re.compile(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
+
+#: Parts of lower-case names of kernels that use matrix units, among them those that
+#: counters of an H100 confirmed (tests/data/gpu/kernels).
+_MATRIX_PARTS: Final = (
+    *("16816", "c1688", "conv1x1", "dgrad_1x1_stride_2x2"),
+    *("direct_group", "first_layer_wgrad_kernel", "h1688", "h884", "hmma", "i16832"),
+    *("i8816", "s884", "s1688", "xmma_gemm", "xmma_implicit_gemm"),
+    *("xmma_sparse_conv", "xmma_sparse_gemm", "xmma_warp_specialized_implicit_gemm"),
+    *("nvjet", "wgmma", "tensorop", "sm80_xmma", "sm90_xmma", "_tf32", "lstm_tile"),
+    *("flash_fwd", "flash_bwd_dq_dk_dv", "fmha_cutlass", "native_sdpa"),
+)
+_UNCONFIRMED_PARTS: Final = (
+    *("gmma", "tcgen05", "utcmma", "sm100_", "flash_bwd", "fmha", "sdpa", "imma"),
+    *("umma", "flashattn", "prefillwith", "deep_gemm", "marlin"),
+    *("gtcx", "xdlops", "_xdl_", "mfma"),
+)
+#: Products by block-scaled types: both operands, the accumulator, the tile.
+_BLOCK_SCALED: Final = re.compile(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
+#: Parts of names that also contain one of the above, but whose kernels executed no
+#: matrix instruction by a counter: they compute on vector lanes, or prepare a product.
+_WITHOUT: Final = (
+    *("_ffma_", "_simt_", "depthwise_convolution", "conv2d_c1_k1", "execute_split_k"),
+    *("flash_bwd_convert", "flash_bwd_dot_do_o", "convertqgrad", "bwdograddoto"),
+    *("subtensorop",),
+)
+#: Generated kernels are named after the program, not after their instructions.
+_SILENT: Final = re.compile(
+    r"triton|gemm_fusion|^_*(?:[a-z0-9]+_)*(?:attn|matmul|moe)_\w+$"
+)
+
+#: Parts of lower-case names of kernels that multiply matrices or convolve.
+_PRODUCT: Final = re.compile(
+    # Libraries for products and convolutions, by their own names of kernels.
+    r"(?<!fb)gemm|gemv|nvjet|^bmm_|cijk_[a-z]+_[a-z]+_|marlin|lstm_tile"
+    r"|[a-z](?:884|1688|16816)|cudnn_\d|(?:volta|turing|maxwell|ampere|_)[a-z]cudnn"
+    # Convolutions, by what they do and by the algorithms that do it.
+    r"|convolve|winograd|wgrad|dgrad|fprop|im\d?d?2col|fft2d_(?:c2r|r2c)"
+    r"|sp3asm|naive_conv|gcnasmconv|miopenconv|gridwise_conv|conv_(?:fwd|bwd)"
+    r"|conv\d?d?_\w*(?:kernel|direct|implicit)"
+    # Attention, and products of generated kernels.
+    r"|flash_(?:fwd|bwd)|flashattn|flash_attn|fmha|sdpa|attn_(?:fwd|bwd)|attention"
+    r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
+)
+#: The same words in kernels that only prepare or finish such work, or read its cache.
+_BESIDE: Final = re.compile(
+    r"compute\w*offset|gemm_pointers|reshape_and_cache|workspace|splitkreduce"
+    r"|reducesplitk|depthwise|populate_rng|attention_?mask|triton_(?:poi|red|per)_"
+    r"|convertqgrad|dotokernel|convert_dq|dot_do_o|reduce_wgrad|causal_conv1d"
+    r"|^void (?:dot|reduce_1)"
+)
+#: One template of kernels that is instantiated by a name of its own.
+_WRAPPED: Final = re.compile(r"^(?:void )?[\w:]+::Kernel2?<(\w+)>")
+#: Kernels that go through elements one by one, reduce, sort or move them.
+_PLAIN: Final = re.compile(
+    r"elementwise|multi_tensor_apply|reduce_kernel|catarray|triton_(?:poi|red|per)_"
+    r"|radixsort|devicescan|devicereduce|indexselect|index_kernel|gather_kernel"
+    r"|scatter|embedding|layer_?norm|rms_?norm|batch_?norm|softmax|dropout|copy_kernel"
+    r"|fillfunctor|arange|eigenmetakernel|applyadam|bias(?:grad)?nch?w|pooling|max_pool"
+    r"|nchwtonhwc|nhwctonchw|transpose|quantize|rotary|copybuffer|fillbuffer|bn_(?:bw|fw)_"
+)
+
+
+def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width | None:
+    """Return the width that a kernel's name states; None where it states none.
+
+    Args:
+        name: The name, as recorded.
+        capability: Compute capability of the device that ran it, where it is known.
+            What names no type on matrix units is 16-bit before 8.0, TF32 from there on.
+    """
+    tensile = _TENSILE.search(name)
+    if tensile:
+        return TF32 if tensile[2] else _TENSILE_TYPES.get(tensile[1])
+    lowered = name.lower()
+    nvjet = _NVJET.search(lowered)
+    if nvjet:
+        return _NVJET_WIDTHS.get(nvjet[1], NARROW)
+    typed = _of_types(name, lowered, capability)
+    instruction = _INSTRUCTION.search(lowered)
+    if instruction and typed not in (NARROW, TF32):
+        return _of_instruction(instruction, lowered, capability)
+    return typed
+
+
+def _of_types(
+    name: str, lowered: str, capability: tuple[int, int] | None
+) -> Width | None:
+    """Return the width of the operands' types in a name; None where it has none."""
+    if any(part in lowered for part in _NARROW_PARTS) or _NARROW_SIZES.search(lowered):
+        return NARROW
+    if "tf32" in lowered or "tfloat32" in lowered:
+        return TF32
+    if any(part in lowered for part in _WIDE_PARTS):
+        return TF32 if _cuts(name, lowered, capability) else WIDE
+    return DOUBLE if any(part in lowered for part in _DOUBLE_PARTS) else None
+
+
+def _of_instruction(
+    found: re.Match[str], lowered: str, capability: tuple[int, int] | None
+) -> Width:
+    """Return the width of a matrix instruction in a name without types."""
+    accumulator, shape = found[1], found[2]
+    if accumulator in "dz":
+        return DOUBLE
+    if shape in _CUT_SHAPES or accumulator == "c":
+        return TF32
+    if shape != _EITHER_SHAPE or accumulator != "s":
+        return NARROW
+    older = capability is not None and capability < _FIRST_TF32
+    return NARROW if older or _BEFORE_TF32.search(lowered) else TF32
+
+
+def _cuts(name: str, lowered: str, capability: tuple[int, int] | None) -> bool:
+    """Return whether 32-bit operands meet matrix units, which cut them."""
+    if capability is not None and capability < _FIRST_TF32:
+        return False
+    if _BEFORE_TF32.search(lowered) or any(
+        part in lowered for part in ("mfma", "xdlops", "gtcx", "ck_tile")
+    ):
+        return False
+    return name_uses_tensor_cores(name)[0] is True
+
+
+def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
+    """Read a kernel's name for matrix instructions; None where it does not say."""
+    lowered = name.lower()
+    if _SILENT.search(lowered):
+        return None, TensorCoreEvidence.NONE
+    if any(part in lowered for part in _WITHOUT):
+        return False, TensorCoreEvidence.NAME
+    if any(part in lowered for part in _MATRIX_PARTS):
+        return True, TensorCoreEvidence.NAME
+    if (
+        _TENSILE_MATRIX.search(name)
+        or _BLOCK_SCALED.search(lowered)
+        or any(part in lowered for part in _UNCONFIRMED_PARTS)
+    ):
+        return True, TensorCoreEvidence.NAME_UNCONFIRMED
+    return False, TensorCoreEvidence.NAME
+
+
+def is_product_kernel(name: str) -> bool:
+    """Return whether a kernel's name is that of a matrix product or convolution."""
+    lowered = name.lower()
+    return _PRODUCT.search(lowered) is not None and _BESIDE.search(lowered) is None
+
+
+def is_plain_kernel(name: str) -> bool:
+    """Return whether a kernel's name is that of work without products."""
+    return not is_product_kernel(name) and _PLAIN.search(name.lower()) is not None
+
+
+def plain_name(name: str) -> str:
+    """Return a kernel's name without its arguments and types, for sentences."""
+    wrapped = _WRAPPED.match(name)
+    if wrapped:
+        return wrapped[1]
+    bare = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", bare, maxsplit=1)[0].strip() or name

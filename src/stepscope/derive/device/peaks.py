@@ -1,0 +1,121 @@
+"""`device_peaks`: clock and memory bandwidth of each device, and who says so."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import polars as pl
+
+from stepscope.data_sheets import data_sheet_of
+from stepscope.frozen import Frozen
+from stepscope.trace.quality import QualityNote
+
+__all__ = ["DEVICE_PEAKS", "DevicePeaks", "device_peaks"]
+
+#: Columns of `DevicePeaks.rows`; null means unknown.
+DEVICE_PEAKS: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int32(),
+    "vendor": pl.String(),
+    "cc_major": pl.Int32(),
+    "cc_minor": pl.Int32(),
+    "cores": pl.Int32(),
+    "clock_hz": pl.Int64(),
+    "clock_source": pl.String(),  # recorded or data_sheet
+    "memory_bandwidth": pl.Float64(),  # bytes/s
+    "memory_source": pl.String(),  # recorded or data_sheet
+    "peak_flops": pl.Float64(),  # as recorded, for all units alike
+}
+_RECORDED: Final = "recorded"
+_DATA_SHEET: Final = "data_sheet"
+#: Memory of one product runs at one speed; less than this share of what the vendor
+#: publishes was worked out wrongly (AMD's tracer leaves out the double data rate).
+_PLAUSIBLE: Final = 0.75
+_MEGA: Final = 1_000_000
+_GIGA: Final = 1_000_000_000
+
+
+class DevicePeaks(Frozen, frozen=True):
+    """What the devices of one host can do at best.
+
+    Attributes:
+        rows: Columns `DEVICE_PEAKS`, one row per device.
+        notes: What is taken from data sheets, and which recorded values are in doubt.
+    """
+
+    rows: pl.DataFrame
+    notes: tuple[QualityNote, ...]
+
+
+def device_peaks(*, devices: pl.DataFrame) -> DevicePeaks:
+    """Take each peak from the recording, else from the data sheet of the device.
+
+    A recorded bandwidth far below the data sheet's is not used.
+
+    Definition: docs/definitions/device-work.md#peak-rates.
+    """
+    rows: list[dict[str, Any]] = []
+    notes: dict[tuple[str, str], QualityNote] = {}
+    # One row per accelerator of a machine, of which there are a handful.
+    for device in devices.iter_rows(named=True):
+        row, note = _peaks_of(device)
+        rows.append(row)
+        if note is not None:
+            notes.setdefault((note.kind, note.message), note)
+    return DevicePeaks(pl.DataFrame(rows, schema=DEVICE_PEAKS), tuple(notes.values()))
+
+
+def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | None]:
+    version = (device["cc_major"], device["cc_minor"] or 0)
+    sheet = data_sheet_of(
+        name=device["name"],
+        vendor=device["vendor"],
+        version=None if version[0] is None else version,
+        cores=device["cores"],
+        memory_bytes=device["memory_bytes"],
+    )
+    row = {name: device.get(name) for name in DEVICE_PEAKS}
+    recorded = device["peak_hbm"] or device["memory_bandwidth"]
+    row |= {
+        "clock_source": _RECORDED if row["clock_hz"] else None,
+        "memory_bandwidth": recorded,
+        "memory_source": _RECORDED if recorded else None,
+    }
+    if sheet is None:
+        return row, None
+    published = sheet.memory_gb_per_s * _GIGA
+    if not row["clock_hz"] and sheet.clock_mhz:
+        row |= {"clock_hz": sheet.clock_mhz * _MEGA, "clock_source": _DATA_SHEET}
+    doubtful = bool(recorded) and recorded < _PLAUSIBLE * published
+    if not recorded or doubtful:
+        row |= {"memory_bandwidth": published, "memory_source": _DATA_SHEET}
+    if doubtful:
+        return row, _doubt(sheet.product, recorded, published)
+    if _DATA_SHEET in (row["clock_source"], row["memory_source"]):
+        return row, _taken(sheet.product, row)
+    return row, None
+
+
+def _doubt(product: str, recorded: float, published: float) -> QualityNote:
+    return QualityNote(
+        kind="memory_bandwidth_doubtful",
+        severity="info",
+        scope="devices",
+        message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
+        f"{100 * recorded / published:.0f} % of what the data sheet of {product} says; "
+        f"its {published / _GIGA:,.0f} GB/s are used.",
+    )
+
+
+def _taken(product: str, row: dict[str, Any]) -> QualityNote:
+    parts = []
+    if row["clock_source"] == _DATA_SHEET:
+        parts.append(f"a clock of {row['clock_hz'] / _MEGA:,.0f} MHz")
+    if row["memory_source"] == _DATA_SHEET:
+        parts.append(f"{row['memory_bandwidth'] / _GIGA:,.0f} GB/s of memory")
+    return QualityNote(
+        kind="peaks_from_data_sheet",
+        severity="info",
+        scope="devices",
+        message="The recording does not hold them, so peaks are those of the data "
+        f"sheet of {product}: {' and '.join(parts)}.",
+    )

@@ -1,0 +1,252 @@
+"""`function_frames`: which Python functions ran when, on which thread.
+
+Exact where Python's calls were traced; else from samples of the thread's stack.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.tracer_remedies import RECORD_CALLS
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.samples_line import SamplesLine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
+
+__all__ = ["FunctionFrames", "FunctionName", "function_frames"]
+
+_KINDS: Final = TRACK_KINDS.categories.to_list()
+_THREAD: Final = _KINDS.index("thread")
+_SAMPLES: Final = _KINDS.index("samples")
+_NO_FRAMES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No Python function was recorded.",
+    remedy=RECORD_CALLS,
+)
+#: `$train.py:12 load`, `path/train.py(12): load`.
+_IN_FILE: Final = (
+    re.compile(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
+    re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
+)
+#: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
+_IN_NO_FILE: Final = (
+    re.compile(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
+    re.compile(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
+    re.compile(r"\$(?P<function>.*)\Z", re.DOTALL),
+)
+#: Paths of what was installed, or comes with Python, and of code without a file.
+_LIBRARY: Final = re.compile(
+    r"(?:^|[\\/])(?:site-packages|dist-packages|lib[\\/]python\d[.\d]*)[\\/]|^<"
+)
+
+
+class FunctionName(NamedTuple):
+    """A function, as its events are named.
+
+    Attributes:
+        function: Its name, with its class where that was recorded.
+        file: The file that holds it: the whole path where that was recorded, else
+            what the name has of it; None for what has no file.
+        line: Its first line in that file; None for what has no file.
+        library: Whether the file belongs to an installed package or to Python; None
+            where only the file's own name was recorded.
+    """
+
+    function: str
+    file: str | None
+    line: int | None
+    library: bool | None
+
+
+class FunctionFrames(Frozen, frozen=True):
+    """Runs of Python functions: arrays by row, by thread, then start, outer first.
+
+    On each thread the frames are exact where a tracer recorded its calls, and from
+    samples where none did. Of samples a frame lasts from halfway before the first look
+    that found it to halfway after the last; what ran between two looks is not seen.
+
+    Definition: docs/definitions/host-time.md#functions.
+
+    Attributes:
+        track: int32; row of `tracks` of the thread. Where nothing else of a sampled
+            thread was recorded, the row of its samples.
+        start_ps: int64.
+        end_ps: int64.
+        parent: int32; row of this table that called this one, -1 for none.
+        self_ps: int64; the time in which the frame was innermost on its thread.
+        type: int32; row of `event_types`, the same for each frame of a function.
+        event: int32; row of `events`.
+        sampled: Whether the frames of at least one thread come from samples.
+        hz: How often a second sampled threads were to be looked at; None for exact
+            frames.
+        names: Function of each `type`.
+    """
+
+    track: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    self_ps: NDArray[np.int64]
+    type: NDArray[np.int32]
+    event: NDArray[np.int32]
+    sampled: bool
+    hz: float | None
+    names: Mapping[int, FunctionName]
+
+    def function(self, event_type: int) -> str:
+        """Return the name of a function."""
+        return self.names[event_type].function
+
+    def file(self, event_type: int) -> str | None:
+        """Return the file of a function; None for what has none."""
+        return self.names[event_type].file
+
+    def line(self, event_type: int) -> int | None:
+        """Return the first line of a function; None for what is in no file."""
+        return self.names[event_type].line
+
+
+def function_frames(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    type_stats: pl.DataFrame | Unavailable,
+    event_kinds: EventKinds,
+) -> FunctionFrames | Unavailable:
+    """Collect the frames of all threads, and who called whom.
+
+    Definition: docs/definitions/host-time.md#functions.
+    """
+    rows = _frame_rows(tracks, events, event_kinds)
+    kind = codes(tracks, "kind")
+    thread, hz = _threads(tracks, kind)
+    recorded = handles(events, "track")[rows]
+    exact = np.unique(recorded[kind[recorded] == _THREAD])
+    by_samples = kind[recorded] == _SAMPLES
+    kept = ~by_samples | ~np.isin(thread[recorded], exact)
+    rows, recorded, by_samples = rows[kept], recorded[kept], by_samples[kept]
+    if not len(rows):
+        return _NO_FRAMES
+    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    track = thread[recorded]
+    order = np.lexsort((-dur, start, track))
+    rows, start, dur, track = rows[order], start[order], dur[order], track[order]
+    nested = nest_subset(start, dur, track=track)
+    names, canonical = _names(trace, event_types, type_stats, event_kinds)
+    rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
+    return FunctionFrames(
+        track=track,
+        start_ps=start,
+        end_ps=start + dur,
+        parent=nested.parent,
+        self_ps=nested.self_ps,
+        type=canonical[handles(events, "type")[rows]],
+        event=rows.astype(np.int32),
+        sampled=bool(by_samples.any()),
+        hz=min(rates) if rates else None,
+        names=names,
+    )
+
+
+def _frame_rows(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
+) -> NDArray[np.int64]:
+    """Return rows of events of the host that are runs of functions, ascending."""
+    is_frame = event_kinds.has(EventFlag.PYTHON_FRAME)
+    kind = codes(tracks, "kind")
+    on_host = tracks["device"].is_null().to_numpy() & np.isin(kind, (_THREAD, _SAMPLES))
+    types = handles(events, "type")
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    found = [
+        begins[track] + np.flatnonzero(is_frame[types[begins[track] : ends[track]]])
+        for track in np.flatnonzero(on_host).tolist()
+    ]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def _threads(
+    tracks: pl.DataFrame, kind: NDArray[np.uint8]
+) -> tuple[NDArray[np.int32], dict[int, float]]:
+    """Return by track the thread that it is or was sampled from, and rates of these."""
+    thread = np.arange(len(kind), dtype=np.int32)
+    places = tracks.select("plane", "process", "id", "name").rows()
+    at: dict[tuple[str, int | None, int], int] = {}
+    for track in np.flatnonzero(kind == _THREAD).tolist():
+        at.setdefault(places[track][:3], track)
+    hz = {}
+    for track in np.flatnonzero(kind == _SAMPLES).tolist():
+        plane, process, line, name = places[track]
+        samples = SamplesLine.of(line, name)
+        if samples is not None:
+            thread[track] = at.get((plane, process, samples.thread), track)
+            hz[track] = samples.hz
+    return thread, hz
+
+
+def _names(
+    trace: TraceData,
+    event_types: pl.DataFrame,
+    type_stats: pl.DataFrame | Unavailable,
+    event_kinds: EventKinds,
+) -> tuple[dict[int, FunctionName], NDArray[np.int32]]:
+    """Return the functions by type, and by type the one that stands for its function.
+
+    A file may hold several types for one function: of several processes, say.
+    """
+    chosen = np.flatnonzero(event_kinds.has(EventFlag.PYTHON_FRAME)).astype(np.int32)
+    paths: list[str | None] = [None] * len(chosen)
+    if not isinstance(type_stats, Unavailable):
+        handle = find_handle(trace.strings, StatKey.FILE_PATH)
+        stats = rows_with_key(type_stats, "type", handle)
+        paths = texts_of(trace, stats, chosen, handle)
+    texts = event_types["name"].gather(chosen).to_list()
+    canonical = np.arange(len(event_types), dtype=np.int32)
+    first: dict[tuple[str, str | None], int] = {}
+    names: dict[int, FunctionName] = {}
+    for row, text, path in zip(chosen.tolist(), texts, paths, strict=True):
+        same = first.setdefault((text, path), row)
+        canonical[row] = same
+        if same == row:
+            names[row] = _parsed(text, path)
+    return names, canonical
+
+
+def _parsed(name: str, path: str | None) -> FunctionName:
+    for form in _IN_FILE:
+        found = form.match(name)
+        if found is not None:
+            file = path or found["file"]
+            return FunctionName(
+                found["function"], file, int(found["line"]), _is_library(file)
+            )
+    for form in _IN_NO_FILE:
+        found = form.match(name)
+        if found is not None:
+            return FunctionName(found["function"], None, None, None)
+    return FunctionName(name, None, None, None)
+
+
+def _is_library(file: str) -> bool | None:
+    if _LIBRARY.search(file):
+        return True
+    # A file's own name does not say where it is.
+    return False if "/" in file or "\\" in file else None

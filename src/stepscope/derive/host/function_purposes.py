@@ -1,0 +1,155 @@
+"""`function_purposes`: what functions are for, and which of the program's called them.
+
+A library's function seldom says by its name what the program wanted of it. Functions of
+known libraries that write checkpoints or summaries, fetch a batch or compile have that
+purpose with all that they call; and each frame of a library belongs to the function of
+the program that called the library.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
+
+__all__ = ["FunctionPurpose", "FunctionPurposes", "function_purposes"]
+
+
+class FunctionPurpose(IntEnum):
+    """What a function is called for.
+
+    Definition: docs/definitions/host-time.md#functions.
+    """
+
+    UNKNOWN = 0
+    INPUT = 1
+    CHECKPOINT = 2
+    SUMMARY = 3
+    COMPILE = 4
+    SYNC = 5
+
+
+class _Rule(NamedTuple):
+    purpose: FunctionPurpose
+    file: str
+    function: str
+
+
+#: Path of the file and name of the function; the first pair that matches decides.
+_RULES: Final = tuple(
+    (purpose, re.compile(file), re.compile(function))
+    for purpose, file, function in (
+        _Rule(
+            FunctionPurpose.INPUT,
+            r"/torch/utils/data/(?:dataloader|_utils/fetch)\.py$"
+            r"|/tensorflow/python/data/ops/iterator_ops\.py$",
+            r"(?:^|\.)(?:__next__|fetch|next|get_next)$",
+        ),
+        _Rule(FunctionPurpose.INPUT, r"/grain/", r"(?:^|\.)__next__$"),
+        _Rule(
+            FunctionPurpose.CHECKPOINT,
+            r"/torch/serialization\.py$|/torch/distributed/checkpoint/"
+            r"|/tensorflow/python/(?:checkpoint|saved_model)/"
+            r"|/tensorflow/python/training/saver\.py$|/keras/(?:src/)?saving/"
+            r"|/orbax/checkpoint/|/flax/training/checkpoints\.py$|/safetensors/"
+            r"|/numpy/lib/_?npyio(?:_impl)?\.py$|/joblib/numpy_pickle\.py$",
+            r"(?:^|\.)_*(?:save\w*|write|async_save|export|dump)$",
+        ),
+        _Rule(
+            FunctionPurpose.SUMMARY,
+            r"/torch/utils/tensorboard/writer\.py$|/tensorboardX/"
+            r"|/tensorflow/python/ops/summary_ops_v2\.py$"
+            r"|/tensorboard/(?:summary|plugins)/|/wandb/|/mlflow/",
+            r"",
+        ),
+        _Rule(
+            FunctionPurpose.COMPILE,
+            r"/torch/(?:_dynamo|_inductor)/",
+            r"(?:^|\.)(?:_?compile\w*|_compile_inner)$|compile_fx",
+        ),
+        _Rule(
+            FunctionPurpose.COMPILE,
+            r"/jax/_src/(?:compiler|interpreters/(?:mlir|partial_eval|pxla))\.py$",
+            r"(?:^|\.)(?:backend_compile\w*|compile_or_get_cached"
+            r"|lower_jaxpr_to_module|trace_to_jaxpr\w*|UnloadedMeshExecutable\.\w+)$",
+        ),
+        _Rule(
+            FunctionPurpose.COMPILE,
+            r"/tensorflow/python/eager/polymorphic_function/tracing_compilation\.py$",
+            r"",
+        ),
+        _Rule(
+            FunctionPurpose.SYNC,
+            r"/torch/(?:cuda|xpu|mps)/(?:__init__|streams)\.py$|/jax/_src/\w+\.py$",
+            r"(?:^|\.)(?:synchronize|block_until_ready)$",
+        ),
+    )
+)
+
+
+class FunctionPurposes(Frozen, frozen=True):
+    """By row of `function_frames`.
+
+    Attributes:
+        purpose: uint8; `FunctionPurpose` codes. What a function calls has its purpose;
+            of several around a frame the outermost counts.
+        owner: int32; row of the nearest frame around this one, or this one itself,
+            that is the program's own: in no library. -1 where there is none, or where
+            the files' places were not recorded.
+    """
+
+    purpose: NDArray[np.uint8]
+    owner: NDArray[np.int32]
+
+
+def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
+    """Find purposes and owners, from the outermost frames inwards.
+
+    Definition: docs/definitions/host-time.md#functions.
+    """
+    frames = function_frames
+    size = max(frames.names, default=-1) + 1
+    of_type = np.zeros(size, np.uint8)
+    is_own = np.zeros(size, np.bool_)
+    for kind, name in frames.names.items():
+        of_type[kind] = _purpose(name)
+        is_own[kind] = name.library is False
+    rows = np.arange(len(frames.type), dtype=np.int32)
+    purpose = of_type[frames.type]
+    owner = np.where(is_own[frames.type], rows, np.int32(-1))
+    for level in _levels(frames.parent):
+        above = frames.parent[level]
+        purpose[level] = np.where(purpose[above] > 0, purpose[above], purpose[level])
+        owner[level] = np.where(owner[level] >= 0, owner[level], owner[above])
+    return FunctionPurposes(purpose, owner)
+
+
+def _levels(parent: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+    """Return the rows that have a parent, by depth, the outer ones first."""
+    depth = np.zeros(len(parent), np.int64)
+    above = parent
+    while (inside := above >= 0).any():
+        depth[inside] += 1
+        above = np.where(inside, parent[above], -1)
+    order = np.argsort(depth, kind="stable")
+    edges = np.searchsorted(depth[order], np.arange(1, depth.max(initial=0) + 1))
+    return np.split(order, edges)[1:]
+
+
+def _purpose(name: FunctionName) -> FunctionPurpose:
+    if not name.library or name.file is None:
+        return FunctionPurpose.UNKNOWN
+    path = name.file.replace("\\", "/")
+    for purpose, file, function in _RULES:
+        if file.search(path) and function.search(name.function):
+            return purpose
+    return FunctionPurpose.UNKNOWN

@@ -1,0 +1,94 @@
+"""`unrecorded_devices`: used devices whose work was not recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.frozen import Frozen
+from stepscope.trace.quality import QualityNote
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["UnrecordedDevices", "unrecorded_devices"]
+
+#: The number of a device in the name of the allocator of its memory.
+_ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
+#: A device takes part in the program that takes this share of the memory blocks that
+#: the busiest one takes. Fewer are the bookkeeping of a framework.
+_TAKES_PART: Final = 0.25
+
+
+class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
+    """What the memory of devices says of records that are missing.
+
+    Attributes:
+        used: Devices that take part in the program, by their memory, ascending.
+        silent: Those of them without any kernel, ascending.
+    """
+
+    used: tuple[int, ...]
+    silent: tuple[int, ...]
+
+    @property
+    def most(self) -> bool:
+        """Whether kernels of most of the used devices are missing."""
+        return 2 * len(self.silent) > len(self.used)
+
+    def notes(self) -> Iterator[QualityNote]:
+        """Yield what is doubtful then."""
+        if not self.silent:
+            return
+        listed = ", ".join(map(str, self.silent))
+        share = "most" if self.most else "some"
+        yield QualityNote(
+            kind="device_records_missing",
+            severity="error" if self.most else "warning",
+            count=len(self.silent),
+            scope=f"devices {listed}",
+            message=f"The records of {share} of the devices are missing: the program "
+            f"took memory on {len(self.used)} devices while it was recorded, and "
+            f"{len(self.silent)} of them ({listed}) have no kernel.",
+            remedy="Record again, for a shorter time: a buffer that overflows loses "
+            "records.",
+        )
+
+
+def unrecorded_devices(
+    *, allocations: pl.DataFrame, device_activity: pl.DataFrame
+) -> UnrecordedDevices | Unavailable:
+    """Compare the devices on which memory was taken with those that ran kernels."""
+    taken = (
+        allocations.filter(pl.col("kind") == "allocate")
+        .select(
+            device=pl.col("allocator")
+            .cast(pl.String)
+            .str.extract(_ORDINAL)
+            .cast(pl.Int64, strict=False)
+        )
+        .drop_nulls()["device"]
+        .value_counts()
+    )
+    if not len(taken):
+        return _NO_MEMORY
+    least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
+    used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
+    ran = device_activity.filter(pl.col("kind").is_in(["kernel", "collective"]))
+    working = set(ran["device"].unique().to_list())
+    # Without any kernel at all, kernels were not recorded: another doubt's matter. A
+    # device that runs kernels and takes no memory has another number there.
+    if not working or not working <= used:
+        return UnrecordedDevices(used=tuple(sorted(used)), silent=())
+    return UnrecordedDevices(
+        used=tuple(sorted(used)), silent=tuple(sorted(used - working))
+    )
+
+
+_NO_MEMORY: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="No memory that was taken names a device.",
+    remedy="Record with a framework that writes allocator events.",
+)

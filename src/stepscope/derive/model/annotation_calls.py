@@ -1,0 +1,289 @@
+"""`annotation_calls`: calls of ranges that a program named, and what they launched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope._core.nesting import inherit
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.host.values import int_values
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.model.places import chained
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.steps.marker_events import STEP_RANGE
+from stepscope.frozen import Frozen
+from stepscope.remedies import ALLOW_DEVICE_TRACER, NAME_RANGES
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.tracer_remedies import RECORD_LAUNCHES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.model.places import Places
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["AnnotationCalls", "added_up", "annotation_calls"]
+
+#: Threads that a runtime made for itself: nothing of the program is named there.
+_POOL: Final = (
+    r"^(?:tf_|tfrt|tsl|pjrt|py_xla|xla|XLA|Eigen|EventFD|switchto|grpc|Grpc|collective_"
+    r"|Host Threads)"
+)
+_NONE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="no range that the program named was recorded.",
+    remedy=NAME_RANGES,
+)
+_LAUNCHED_ELSEWHERE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="every launch call of the work on devices lies outside of the named ranges: "
+    "other threads launched it.",
+    remedy="Look at the device time of ops and modules (`--view scope`).",
+)
+_SILENT: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="no activity of the listed devices was recorded, so nothing is known of the "
+    "work that ranges launched.",
+    remedy=ALLOW_DEVICE_TRACER,
+)
+_NO_LAUNCHES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="no launch call of the work on devices was recorded, so it cannot be told "
+    "which range it is of.",
+    remedy=RECORD_LAUNCHES,
+)
+
+
+class AnnotationCalls(Frozen, frozen=True):
+    """The calls of named ranges on the threads of one host.
+
+    Attributes:
+        event: int32 by call; its row of events, ascending.
+        parent: int32 by call; the call around it on the same thread, -1 for none.
+        start_ps: int64 by call; when it began.
+        dur_ps: int64 by call; how long it lasted.
+        self_ps: int64 by call; the part of it in no call inside it. Over the calls of
+            a thread these add up to the time in which any of them ran.
+        depth: int32 by call; the number of calls around it.
+        step: int32 by call; the row of steps that it began in, -1 for none.
+        places: The tree of names inside names; keys are rows of `names`.
+        names: Names of the ranges; a number that counts steps is left out.
+        library: By name: whether a framework puts such ranges around its own work.
+        of_event: int32 by row of events; the innermost call around it, or itself, -1
+            for none.
+        of_launch: The same by row of launches; why nothing is known of launch calls.
+        of_activity: The same by row of device_activity, by the launch call; why
+            nothing is known of devices.
+    """
+
+    event: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    self_ps: NDArray[np.int64]
+    depth: NDArray[np.int32]
+    step: NDArray[np.int32]
+    places: Places
+    names: tuple[str, ...]
+    library: NDArray[np.bool_]
+    of_event: NDArray[np.int32]
+    of_launch: NDArray[np.int32] | Unavailable
+    of_activity: NDArray[np.int32] | Unavailable
+
+    def named(self, name: str) -> NDArray[np.bool_]:
+        """Return by call whether it has a name."""
+        key = self.names.index(name) if name in self.names else -1
+        found: NDArray[np.bool_] = self.places.key[self.places.node] == key
+        return found
+
+
+def annotation_calls(
+    *,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    event_nesting: Nesting,
+    host_values: Mapping[str, StatRows] | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    steps: Steps | Unavailable,
+) -> AnnotationCalls | Unavailable:
+    """Find the calls, nest them, and charge device work to the call that launched it.
+
+    Work is charged by its launch call, so what another thread launches is charged to
+    the range of that thread, or to none.
+
+    Definition: docs/tools/model_views.md#time-per-annotation.
+    """
+    rows = _rows(tracks, events, event_types, event_kinds, event_nesting)
+    if not isinstance(host_values, Unavailable):
+        # Asynchronous ranges lie on the track of a thread without having run there;
+        # calls of graph functions are named by the framework.
+        owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
+        called = host_values[StatKey.FUNCTION_CALL].owner
+        rows = rows[~np.isin(rows, np.concatenate([owner[flag != 0], called]))]
+    if not len(rows):
+        return _NONE
+    start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[rows])
+    kept = event_kinds.has(EventFlag.LIBRARY_RANGE)
+    types = handles(events, "type")[rows]
+    names, key_of_type = _names(event_types, types)
+    library = np.ones(len(names), np.bool_)
+    library[key_of_type[types[~kept[types]]]] = False
+    of_event = _labelled(rows, event_nesting, len(events))
+    of_launch, of_activity = _launched(of_event, launches, device_activity, correlation)
+    return AnnotationCalls(
+        event=rows,
+        parent=nested.parent,
+        start_ps=start_ps,
+        dur_ps=dur_ps,
+        self_ps=nested.self_ps,
+        depth=nested.depth,
+        step=_steps_at(start_ps, steps),
+        places=chained(nested.parent, key_of_type[types]),
+        names=names,
+        library=library,
+        of_event=of_event,
+        of_launch=of_launch,
+        of_activity=of_activity,
+    )
+
+
+def added_up(own: NDArray[np.int64], found: AnnotationCalls) -> NDArray[np.int64]:
+    """Return values by call with those of the calls inside it."""
+    total = own.copy()
+    for depth in range(int(found.depth.max(initial=0)), 0, -1):
+        inner = np.flatnonzero(found.depth == depth)
+        np.add.at(total, found.parent[inner], total[inner])
+    return total
+
+
+def _rows(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+) -> NDArray[np.int32]:
+    """Return rows of events that are ranges of the program, on threads of the host.
+
+    Where the producer does not say which events are, those are whose names no
+    vocabulary knows, on a thread that is not a runtime's own, inside of nothing but
+    each other and Python functions: what lies inside a call of a framework is the
+    framework's.
+    """
+    types = handles(events, "type")
+    may_be = kinds.has(EventFlag.ANNOTATION)
+    told = event_types["annotation"].fill_null(value=False).to_numpy()
+    if not may_be[types].any():
+        return np.empty(0, np.int32)
+    thread = _threads(tracks)
+    ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
+    track = handles(events, "track")
+    found = told[types] & thread[track]
+    guessed = (may_be & ~told)[types] & ours[track]
+    if guessed.any():
+        # Frames and ranges hold the program's own code; anything else does not.
+        through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
+        inside = np.where(through[types], np.int32(-1), np.int32(0))
+        answer = inherit(nesting.parent, inside, 0, len(inside))
+        if answer < 0:
+            raise ValueError(f"the kernel refused its arrays ({answer})")
+        found |= guessed & (inside < 0)
+    return np.flatnonzero(found).astype(np.int32)
+
+
+def _threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+    thread = TRACK_KINDS.categories.to_list().index("thread")
+    on_host: NDArray[np.bool_] = tracks["device"].is_null().to_numpy()
+    found: NDArray[np.bool_] = on_host & (codes(tracks, "kind") == thread)
+    return found
+
+
+def _names(
+    event_types: pl.DataFrame, types: NDArray[np.int32]
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Return the names of some types, and by type the row of its name, -1 for none."""
+    used = np.unique(types)
+    texts = (
+        event_types["name"]
+        .gather(used)
+        .to_frame("name")
+        .select(pl.coalesce(pl.col("name").str.extract(STEP_RANGE, 1), "name"))
+        .to_series()
+    )
+    distinct = texts.unique(maintain_order=True)
+    row = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
+    of_type = np.full(len(event_types), -1, np.int32)
+    of_type[used] = [row[text] for text in texts.to_list()]
+    return tuple(distinct.to_list()), of_type
+
+
+def _labelled(
+    rows: NDArray[np.int32], nesting: Nesting, count: int
+) -> NDArray[np.int32]:
+    label = np.full(count, -1, np.int32)
+    label[rows] = np.arange(len(rows), dtype=np.int32)
+    answer = inherit(nesting.parent, label, int(rows[0]), count)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return label
+
+
+def _launched(
+    of_event: NDArray[np.int32],
+    launches: pl.DataFrame | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> tuple[NDArray[np.int32] | Unavailable, NDArray[np.int32] | Unavailable]:
+    """Return the call around each launch call, and that of each activity's launch."""
+    if isinstance(launches, Unavailable) or isinstance(correlation, Unavailable):
+        why = _why_no_launches(device_activity, launches, correlation)
+        return why, why
+    of_launch = of_event[handles(launches, "event")]
+    of_activity = np.append(of_launch, np.int32(-1))[correlation.launch_of_activity]
+    if (of_activity >= 0).any():
+        return of_launch, of_activity
+    # Zero would say that the ranges launched nothing.
+    why = _LAUNCHED_ELSEWHERE
+    if not len(of_activity):
+        why = _SILENT
+    elif (correlation.launch_of_activity < 0).all():
+        why = _NO_LAUNCHES
+    return why, why
+
+
+def _why_no_launches(*inputs: object) -> Unavailable:
+    return next((one for one in inputs if isinstance(one, Unavailable)), _NO_LAUNCHES)
+
+
+def _steps_at(
+    start_ps: NDArray[np.int64], steps: Steps | Unavailable
+) -> NDArray[np.int32]:
+    """Return by call the last step that began before it; none after the last one's end.
+
+    Where steps are known by times of a device, the host has no step to be in.
+    """
+    nothing = np.full(len(start_ps), -1, np.int32)
+    if isinstance(steps, Unavailable) or steps.on_device:
+        return nothing
+    begins = ints(steps.rows, "start_ps")
+    found = (np.searchsorted(begins, start_ps, side="right") - 1).astype(np.int32)
+    last_end = steps.rows["end_ps"][-1]
+    if last_end is not None:
+        found = np.where(start_ps >= last_end, np.int32(-1), found)
+    return found

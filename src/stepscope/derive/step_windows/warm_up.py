@@ -1,0 +1,75 @@
+"""Steps that found their batch ready only because the recording had just begun.
+
+Starting a recording holds the program up, and meanwhile its prefetching fills every
+buffer. Steps that live on that are faster than the program is.
+
+Definition: docs/how-steps-are-found.md#windows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import HostClass
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = ["warm_up"]
+
+#: So many steps must remain, …
+_REMAIN: Final = 8
+#: … and a step must typically wait for this share of its time, …
+_TYPICAL: Final = 0.05
+#: … while the first ones wait for less than this share of a typical wait.
+_READY: Final = 0.5
+#: So many ready steps in a row must be less likely than this, by how often a later step
+#: finds its batch ready.
+_BY_CHANCE: Final = 0.05
+
+
+def warm_up(
+    steps: Steps, events: pl.DataFrame, event_kinds: EventKinds
+) -> NDArray[np.bool_]:
+    """Return the steps before the first with a typical wait for input.
+
+    Typical is the median wait of the second half of the steps. The last step, which may
+    be cut, is not looked at.
+    """
+    start = ints(steps.rows, "start_ps")
+    n = len(start)
+    found = np.zeros(n, np.bool_)
+    if steps.on_device or n - 1 <= _REMAIN:
+        return found
+    wait = _waits(steps, events, event_kinds).within(start[:-1], start[1:])
+    typical = float(np.median(wait[(n - 1) // 2 :]))
+    if typical < _TYPICAL * float(np.median(np.diff(start))):
+        return found
+    ready = wait < _READY * typical
+    first = int(np.flatnonzero(~ready)[0])
+    if n - 1 - first >= _REMAIN and _chance(ready[first:]) ** first <= _BY_CHANCE:
+        found[:first] = True
+    return found
+
+
+def _chance(ready: NDArray[np.bool_]) -> float:
+    """Return how likely a step finds its batch ready, by Laplace's rule."""
+    return (int(ready.sum()) + 1) / (len(ready) + 2)
+
+
+def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
+    """Return when the threads that carry the boundaries waited for input."""
+    on = steps.rows["track"].drop_nulls().unique().to_numpy()
+    waits = event_kinds.host_class == HostClass.INPUT_WAIT
+    row = np.flatnonzero(
+        waits[handles(events, "type")] & np.isin(handles(events, "track"), on)
+    )
+    return Spans.from_events(ints(events, "start_ps")[row], ints(events, "dur_ps")[row])

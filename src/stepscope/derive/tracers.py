@@ -1,0 +1,41 @@
+"""`tracers`: the tracers that were in force while recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.tracer_remedies import Tracers
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from stepscope.derive.names.event_kinds import EventKinds
+
+__all__ = ["tracers"]
+
+
+def tracers(
+    *,
+    environment: pl.DataFrame | Unavailable,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+) -> Tracers:
+    """Read the levels that the recording states; else what its events show.
+
+    Frames are there only where the Python tracer ran, whatever a file says of it.
+    """
+    told = Tracers()
+    if not isinstance(environment, Unavailable) and len(environment):
+        row = environment.row(0, named=True)
+        told = Tracers(
+            host=row["host_tracer_level"],
+            device=row["device_tracer_level"],
+            python=row["python_tracer_level"],
+        )
+    framed = event_kinds.has(EventFlag.PYTHON_FRAME)
+    if framed.any() and framed[handles(events, "type")].any():
+        told = Tracers(host=told.host, device=told.device, python=told.python or 1)
+    return told

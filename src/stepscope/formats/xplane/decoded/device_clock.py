@@ -1,0 +1,168 @@
+"""Events of a device take the times of the device's own clock, where they carry them.
+
+Some producers move a device's times to the host's clock, piece by piece, and late by a
+fifth of a second in places; the device's own count of each event stands beside it. Then
+the device's own times are used, moved by one amount that all devices of a file share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.formats.xplane.decoded.columns import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.decoded.tracks import Track
+    from stepscope.xspace.reading.columns import XSpace
+
+__all__ = ["use_device_clock"]
+
+_OFFSET: Final = "device_offset_ps"
+_DURATION: Final = "device_duration_ps"
+#: Times that were moved to the host's clock run late, not early: of all differences the
+#: lowest part is the difference of the clocks; some below it are errors.
+_UNDELAYED_PERCENT: Final = 5
+#: Times beyond this cannot be added up in 64 bits.
+_LAST_PS: Final = 2**62 - 1
+
+
+def use_device_clock(
+    space: XSpace,
+    tracks: Sequence[Track],
+    start: NDArray[np.int64],
+    dur: NDArray[np.int64],
+) -> int:
+    """Replace, in place, the times of devices that tell their own.
+
+    Events of such a device without own times keep their places between those that have
+    them.
+
+    Args:
+        space: The decoded message.
+        tracks: All tracks.
+        start: By event of the file; on one time base.
+        dur: By event of the file.
+
+    Returns:
+        The largest correction of a start or a duration in ps; 0 where no event tells
+        its own times.
+    """
+    told = _told(space, len(start))
+    if told is None:
+        return 0
+    rows, own_start, own_dur = told
+    by_device = _rows_by_device(space, tracks)
+    on_device = np.zeros(len(start), np.bool_)
+    for some in by_device:
+        on_device[some] = True
+    kept = on_device[rows]
+    rows, own_start, own_dur = rows[kept], own_start[kept], own_dur[kept]
+    if not len(rows):
+        return 0
+    apart = start[rows] - own_start
+    shift = int(np.percentile(apart, _UNDELAYED_PERCENT, method="lower"))
+    own_start = own_start + shift
+    moved = max(
+        int(np.abs(start[rows] - own_start).max()),
+        int(np.abs(dur[rows] - own_dur).max()),
+    )
+    of_row = np.full(len(start), -1, np.int64)
+    of_row[rows] = np.arange(len(rows))
+    for some in by_device:
+        mine = of_row[some]
+        has = mine >= 0
+        if has.any():
+            own = own_start[mine[has]], own_dur[mine[has]]
+            _move_between((start, dur), some, has, own)
+    start[rows], dur[rows] = own_start, own_dur
+    return moved
+
+
+def _told(
+    space: XSpace, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return events that carry a start and a duration of their own, with both."""
+    of_key = [_values(space, name, count) for name in (_OFFSET, _DURATION)]
+    if any(one is None for one in of_key):
+        return None
+    (own_start, has_start), (own_dur, has_dur) = (one for one in of_key if one)
+    sane = has_start & has_dur & (own_dur >= 0) & (own_dur <= _LAST_PS)
+    sane &= np.abs(own_start) <= _LAST_PS
+    rows = np.flatnonzero(sane)
+    return rows, own_start[rows], own_dur[rows]
+
+
+def _values(
+    space: XSpace, name: str, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+    """Return a stat of all events and where there is one; None where none has it."""
+    keys = [at for at, text in enumerate(space.strings) if text == name]
+    if not keys:
+        return None
+    given = space.stats
+    at = np.flatnonzero(np.isin(given.key, keys))
+    if not len(at):
+        return None
+    values = Values(given.kind[at], given.value[at], given.length[at])
+    number, is_number = values.integers()
+    found, present = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    event = given.event[at]
+    found[event], present[event] = number, is_number
+    return found, present
+
+
+def _rows_by_device(space: XSpace, tracks: Sequence[Track]) -> list[NDArray[np.int64]]:
+    """Return the events of each plane of a device, all its lines together."""
+    begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
+    lines: dict[str, list[int]] = {}
+    for track in tracks:
+        if track.role.device_type is not None:
+            lines.setdefault(track.role.group, []).extend(track.lines)
+    return [
+        np.concatenate([np.arange(begins[it], ends[it], dtype=np.int64) for it in some])
+        for some in lines.values()
+    ]
+
+
+def _move_between(
+    times: tuple[NDArray[np.int64], NDArray[np.int64]],
+    rows: NDArray[np.int64],
+    has: NDArray[np.bool_],
+    own: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    """Move the events of one device that have no times of their own, in place.
+
+    Args:
+        times: Starts and durations by event of the file.
+        rows: The events of the device.
+        has: Which of `rows` have times of their own.
+        own: Their own starts and durations.
+    """
+    start, dur = times
+    known, others = rows[has], rows[~has]
+    if not len(others):
+        return
+    recorded = np.concatenate([start[known], start[known] + dur[known]])
+    own_ps = np.concatenate([own[0], own[0] + own[1]])
+    order = np.argsort(recorded, kind="stable")
+    recorded, own_ps = recorded[order], np.maximum.accumulate(own_ps[order])
+    begin = _between(start[others], recorded, own_ps)
+    end = _between(start[others] + dur[others], recorded, own_ps)
+    start[others], dur[others] = begin, np.maximum(end - begin, 0)
+
+
+def _between(
+    times: NDArray[np.int64], recorded: NDArray[np.int64], own: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Translate times; before the first and after the last known one by its shift."""
+    inside = np.clip(times, recorded[0], recorded[-1])
+    # Differences are small enough for floats to be exact.
+    moved = np.interp(inside - recorded[0], recorded - recorded[0], own - own[0])
+    found: NDArray[np.int64] = np.rint(moved).astype(np.int64) + own[0]
+    return found + (times - inside)

@@ -1,0 +1,237 @@
+"""Remedies that ask for tracers, and what they say where those ran already.
+
+A sentence that asks for a tracer is declared here once, with the levels that it asks
+for. Where a recording is known to have had them, asking again would help nobody: the
+declared alternative is said instead.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+__all__ = [
+    "RECORD_ALLOCATIONS",
+    "RECORD_CALLS",
+    "RECORD_EXECUTIONS",
+    "RECORD_FETCHES",
+    "RECORD_FRAMES",
+    "RECORD_FUNCTIONS",
+    "RECORD_KERNEL_OPS",
+    "RECORD_LAUNCHES",
+    "RECORD_LINES",
+    "RECORD_OPS",
+    "RECORD_OP_CALLS",
+    "RECORD_OP_MODES",
+    "RECORD_OP_NAMES",
+    "RECORD_PIPELINE",
+    "RECORD_PIPELINE_STAGES",
+    "RECORD_SHAPES",
+    "RECORD_STAGE_PARAMETERS",
+    "RECORD_UNKNOWN_TIME",
+    "RECORD_WHOLE_PIPELINE",
+    "Tracers",
+    "asks_for_tracers",
+    "remedy_beside",
+]
+
+
+class Tracers(msgspec.Struct, frozen=True, kw_only=True):
+    """Levels of the tracers in force while recording; null where not known."""
+
+    host: int | None = None
+    device: int | None = None
+    python: int | None = None
+
+
+class _Wanted(NamedTuple):
+    """A tracer from a level on, in words."""
+
+    tracer: str
+    level: int
+    words: str
+
+    def is_in_force(self, tracers: Tracers) -> bool:
+        level: int | None = getattr(tracers, self.tracer)
+        return level is not None and level >= self.level
+
+
+class _Asking(NamedTuple):
+    """A remedy that asks for tracers.
+
+    Attributes:
+        sentence: What to do; `{}` stands for the tracers that are lacking.
+        wanted: The tracers that it asks for.
+        otherwise: What to do where all of them were in force.
+    """
+
+    sentence: str
+    wanted: tuple[_Wanted, ...]
+    otherwise: str
+
+    def beside(self, tracers: Tracers) -> str:
+        lacking = [it.words for it in self.wanted if not it.is_in_force(tracers)]
+        if not lacking:
+            return self.otherwise
+        *first, last = lacking
+        return self.sentence.format(f"{', '.join(first)} and {last}" if first else last)
+
+
+_HOST_ON: Final = _Wanted("host", 1, "the host tracer")
+_HOST: Final = _Wanted("host", 2, "host tracer level 2")
+_HOST_WITH_SHAPES: Final = _Wanted("host", 3, "host tracer level 3")
+_DEVICE: Final = _Wanted("device", 1, "the device tracer")
+_PYTHON: Final = _Wanted("python", 1, "the Python tracer")
+
+#: Name → the remedy.
+_ASKING: Final = {
+    "RECORD_ALLOCATIONS": _Asking(
+        "Record at {} a program whose allocator reports: TensorFlow on GPU or CPU, "
+        "JAX on AMD GPUs or TPUs.",
+        (_HOST,),
+        otherwise="Record a program whose allocator reports: TensorFlow on GPU or "
+        "CPU, JAX on AMD GPUs or TPUs.",
+    ),
+    "RECORD_CALLS": _Asking(
+        "Record with samples of functions, as stepscope does by default "
+        "(python_sampling_hz=100), or with {} (python_tracer_level=1).",
+        (_PYTHON,),
+        otherwise="Record while Python code runs on the threads of the steps.",
+    ),
+    "RECORD_EXECUTIONS": _Asking(
+        "Record with {}, and some steps of the program.",
+        (_HOST,),
+        otherwise="Record while steps of the program run: nothing else was lacking.",
+    ),
+    "RECORD_FETCHES": _Asking(
+        "Record with {} on, or annotate the making of the batch inside the step.",
+        (_PYTHON,),
+        otherwise="Annotate the making of the batch inside the step.",
+    ),
+    "RECORD_FRAMES": _Asking(
+        "Record with {} on (python_tracer_level=1).",
+        (_PYTHON,),
+        otherwise="Record while Python code runs on the threads of the steps.",
+    ),
+    "RECORD_FUNCTIONS": _Asking(
+        "Record with {} where the program has such calls.",
+        (_HOST,),
+        otherwise="Nothing is wrong if the program calls no graph functions.",
+    ),
+    "RECORD_KERNEL_OPS": _Asking(
+        "Record with {}, in a framework build that annotates kernels with their ops.",
+        (_DEVICE,),
+        otherwise="Record with a framework build that annotates kernels with their "
+        "ops.",
+    ),
+    "RECORD_LAUNCHES": _Asking(
+        "Record launch calls as well: with {} on, in the process that launches.",
+        (_HOST_ON,),
+        otherwise="Record the process that launches the work.",
+    ),
+    "RECORD_LINES": _Asking(
+        "Record with {} on (`python_tracer_level=1`, `with_stack=True`), or compile "
+        "the step (`jit_compile=True`, `jax.jit`).",
+        (_PYTHON,),
+        otherwise="Compile the step (`jit_compile=True`, `jax.jit`): programs tell "
+        "the line of each op.",
+    ),
+    "RECORD_OPS": _Asking(
+        "Record the ops of the host as well, with {}.",
+        (_HOST,),
+        otherwise="Look at what the launching thread did in the trace: no op was open.",
+    ),
+    "RECORD_OP_CALLS": _Asking(
+        "Record with {}, outside of compiled programs.",
+        (_HOST,),
+        otherwise="Run the op outside of compiled programs, which have no event for "
+        "it.",
+    ),
+    "RECORD_OP_MODES": _Asking(
+        "Record with {}.",
+        (_HOST,),
+        otherwise="Nothing is wrong: ops of this program do not say it.",
+    ),
+    "RECORD_OP_NAMES": _Asking(
+        "Record with {} on.",
+        (_HOST, _DEVICE),
+        otherwise="Record while steps of the program run: nothing else was lacking.",
+    ),
+    "RECORD_PIPELINE": _Asking(
+        "Record a program that reads its input through tf.data or a DataLoader, with "
+        "{} and dataset ops included.",
+        (_HOST,),
+        otherwise="Nothing is wrong if the program reads its input in another way; "
+        "else record for longer than one batch takes.",
+    ),
+    "RECORD_PIPELINE_STAGES": _Asking(
+        "The input pipeline analyzer shows how long the program waits for it; a graph"
+        " needs a tf.data pipeline, recorded with {}.",
+        (_HOST,),
+        otherwise="The input pipeline analyzer shows how long the program waits for "
+        "it; a graph needs a tf.data pipeline.",
+    ),
+    "RECORD_SHAPES": _Asking(
+        "Record shapes with the profiler of the framework where it can "
+        "(`record_shapes=True`, {}), or the HLO of compiled programs.",
+        (_HOST_WITH_SHAPES,),
+        otherwise="Record the HLO of compiled programs, which holds the shapes of all"
+        " ops.",
+    ),
+    "RECORD_STAGE_PARAMETERS": _Asking(
+        "Record at {}; not every release of the framework writes them.",
+        (_HOST,),
+        otherwise="Read them in the program: the framework's release did not write "
+        "them.",
+    ),
+    "RECORD_UNKNOWN_TIME": _Asking(
+        "Record again with {}.",
+        (_HOST, _DEVICE, _PYTHON),
+        otherwise="Name what the program does in this time (`with ss.Trace('name'):`).",
+    ),
+    "RECORD_WHOLE_PIPELINE": _Asking(
+        "Record again with {}, and for longer.",
+        (_HOST,),
+        otherwise="Record for longer, so that a whole call of the pipeline is in it.",
+    ),
+}
+_TEXTS: Final = {name: it.beside(Tracers()) for name, it in _ASKING.items()}
+#: Sentence where nothing is known of the tracers → the remedy.
+_BY_TEXT: Final = {_TEXTS[name]: it for name, it in _ASKING.items()}
+
+RECORD_ALLOCATIONS: Final = _TEXTS["RECORD_ALLOCATIONS"]
+RECORD_CALLS: Final = _TEXTS["RECORD_CALLS"]
+RECORD_EXECUTIONS: Final = _TEXTS["RECORD_EXECUTIONS"]
+RECORD_FETCHES: Final = _TEXTS["RECORD_FETCHES"]
+RECORD_FRAMES: Final = _TEXTS["RECORD_FRAMES"]
+RECORD_FUNCTIONS: Final = _TEXTS["RECORD_FUNCTIONS"]
+RECORD_KERNEL_OPS: Final = _TEXTS["RECORD_KERNEL_OPS"]
+RECORD_LAUNCHES: Final = _TEXTS["RECORD_LAUNCHES"]
+RECORD_LINES: Final = _TEXTS["RECORD_LINES"]
+RECORD_OPS: Final = _TEXTS["RECORD_OPS"]
+RECORD_OP_CALLS: Final = _TEXTS["RECORD_OP_CALLS"]
+RECORD_OP_MODES: Final = _TEXTS["RECORD_OP_MODES"]
+RECORD_OP_NAMES: Final = _TEXTS["RECORD_OP_NAMES"]
+RECORD_PIPELINE: Final = _TEXTS["RECORD_PIPELINE"]
+RECORD_PIPELINE_STAGES: Final = _TEXTS["RECORD_PIPELINE_STAGES"]
+RECORD_SHAPES: Final = _TEXTS["RECORD_SHAPES"]
+RECORD_STAGE_PARAMETERS: Final = _TEXTS["RECORD_STAGE_PARAMETERS"]
+RECORD_UNKNOWN_TIME: Final = _TEXTS["RECORD_UNKNOWN_TIME"]
+RECORD_WHOLE_PIPELINE: Final = _TEXTS["RECORD_WHOLE_PIPELINE"]
+
+
+def asks_for_tracers(remedy: str) -> bool:
+    """Return whether a remedy is one of those that ask for tracers."""
+    return remedy in _BY_TEXT
+
+
+def remedy_beside(remedy: str, tracers: Tracers) -> str:
+    """Return what to do about a recording that was made with these tracers.
+
+    Args:
+        remedy: A sentence; one that asks for no tracer comes back as it is.
+        tracers: What is known to have been in force.
+    """
+    asking = _BY_TEXT.get(remedy)
+    return remedy if asking is None else asking.beside(tracers)

@@ -1,0 +1,127 @@
+"""`capture.quality` over literal signals: fires, stays silent, near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepscope.advice.rules.capture_quality import evaluate
+from stepscope.advice.signals.device import DeviceSignals
+from stepscope.thresholds import THRESHOLDS
+
+MS = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("owner", "ms", "severity"),
+    [
+        ("queued", 6.3, "critical"),
+        ("queued", 0.6, "warn"),
+        ("unexplained", 2.1, "critical"),
+        ("profiler", 4.0, "warn"),
+    ],
+)
+def test_time_that_the_record_hides_is_its_flaw(
+    signals_of: Any, shares: Any, owner: str, ms: float, severity: str
+) -> None:
+    finding = evaluate(signals_of(shares(**{owner: ms})), THRESHOLDS)
+    assert (finding.status, finding.severity, finding.note) == ("fail", severity, owner)
+    assert finding.owners == (owner,)
+    assert finding.share_percent == pytest.approx(10 * ms)
+    assert finding.saving_ms is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "ms"), [("queued", 0.4), ("unexplained", 1.9), ("profiler", 0.4)]
+)
+def test_a_little_hidden_time_is_none(
+    signals_of: Any, shares: Any, owner: str, ms: float
+) -> None:
+    assert evaluate(signals_of(shares(**{owner: ms})), THRESHOLDS).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("fields", "flaw"),
+    [
+        ({"devices": 8, "computing": 1, "copying": 1}, ("devices", "critical")),
+        ({"dropped": 7}, ("dropped", "warn")),
+        ({"without_launch_percent": 6.0}, ("no_launch", "info")),
+        ({"ranks": 16}, ("ranks", "info")),
+    ],
+)
+def test_counts_of_the_record_show_flaws(
+    signals_of: Any,
+    shares: Any,
+    capture_of: Any,
+    fields: dict[str, Any],
+    flaw: tuple[str, str],
+) -> None:
+    signals = signals_of(shares(), capture=capture_of(**fields))
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.status, finding.note, finding.severity) == ("fail", *flaw)
+    assert finding.actions
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        # One device of eight works: the others belong to other programs.
+        {"devices": 8, "computing": 1},
+        {"devices": 8, "computing": 6, "copying": 2},
+        {"without_launch_percent": 4.0},
+        {"ranks": 2, "hosts": 2},
+    ],
+)
+def test_near_misses_of_counts_pass(
+    signals_of: Any, shares: Any, capture_of: Any, fields: dict[str, Any]
+) -> None:
+    signals = signals_of(shares(), capture=capture_of(**fields))
+    assert evaluate(signals, THRESHOLDS).status == "pass"
+
+
+@pytest.mark.parametrize(("lost_ms", "severity"), [(8, "critical"), (3, "warn")])
+def test_lost_records_weigh_by_the_time_that_they_stand_for(
+    signals_of: Any, shares: Any, lost_ms: int, severity: str
+) -> None:
+    one = shares(fields={"lost_ps": lost_ms * MS})
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert (finding.severity, finding.note) == (severity, "lost")
+
+
+def test_a_device_whose_work_was_not_recorded_is_the_gravest_flaw(
+    signals_of: Any, shares: Any
+) -> None:
+    silent = DeviceSignals(recorded="silent")
+    finding = evaluate(signals_of(shares(device=None), device=silent), THRESHOLDS)
+    assert (finding.status, finding.severity, finding.note) == (
+        "fail",
+        "critical",
+        "silent",
+    )
+
+
+def test_the_gravest_flaw_stands_first_and_the_others_beside_it(
+    signals_of: Any, shares: Any
+) -> None:
+    finding = evaluate(signals_of(shares(unexplained=5.0, profiler=2.0)), THRESHOLDS)
+    assert finding.note == "unexplained"
+    assert [one.cause for one in finding.causes] == ["unexplained", "profiler"]
+
+
+def test_a_tracer_that_was_in_force_is_not_asked_for(
+    signals_of: Any, shares: Any, capture_of: Any
+) -> None:
+    def advised(*, functions: bool) -> str:
+        capture = capture_of(functions=functions)
+        signals = signals_of(shares(unexplained=5.0), capture=capture)
+        return evaluate(signals, THRESHOLDS).actions[0].text
+
+    assert advised(functions=False).startswith("Record the program's functions")
+    assert advised(functions=True).startswith("Annotate")
+
+
+def test_without_an_account_it_cannot_tell(signals_of: Any, shares: Any) -> None:
+    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+    blind = shares(missing=["launch"])
+    assert evaluate(signals_of(blind), THRESHOLDS).status == "cannot_tell"

@@ -1,0 +1,65 @@
+"""`comm.exposed` over literal accounts: fires, stays silent, near miss, cannot tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepscope.advice.rules.comm_exposed import evaluate
+from stepscope.advice.signals.communication import CommunicationSignals
+from stepscope.advice.signals.device import DeviceSignals
+from stepscope.thresholds import THRESHOLDS
+
+EXCHANGED = CommunicationSignals(
+    count={"vm:0": 24}, exposed_ps={"vm:0": {"all-reduce": 300, "all-gather": 100}}
+)
+
+
+def test_exchanges_beside_which_nothing_runs_are_found_by_kind(
+    signals_of: Any, shares: Any
+) -> None:
+    one = shares(collective=1.5, peer=0.5)
+    finding = evaluate(signals_of(one, exchanged=EXCHANGED), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", "warn")
+    assert finding.share_percent == pytest.approx(20.0)
+    assert [(one.cause, one.share_percent) for one in finding.causes] == [
+        ("collective", pytest.approx(15.0)),
+        ("peer", pytest.approx(5.0)),
+    ]
+    assert [(one.name, one.share_percent) for one in finding.parts] == [
+        ("all-reduce", pytest.approx(15.0)),
+        ("all-gather", pytest.approx(5.0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ms", "status"), [(1.01, "fail"), (0.99, "pass"), (0, "pass")]
+)
+def test_a_tenth_of_the_time_is_the_limit(
+    signals_of: Any, shares: Any, ms: float, status: str
+) -> None:
+    signals = signals_of(shares(collective=ms), exchanged=EXCHANGED)
+    assert evaluate(signals, THRESHOLDS).status == status
+
+
+def test_devices_that_exchange_nothing_are_not_judged(
+    signals_of: Any, shares: Any
+) -> None:
+    nothing = CommunicationSignals({}, {})
+    finding = evaluate(signals_of(shares(), exchanged=nothing), THRESHOLDS)
+    assert finding.status == "not_applicable"
+    host_only = DeviceSignals(recorded="host_only")
+    finding = evaluate(signals_of(shares(device=None), device=host_only), THRESHOLDS)
+    assert finding.status == "not_applicable"
+
+
+def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
+    for signals in (
+        signals_of(exchanged=EXCHANGED),
+        signals_of(shares(collective=2.0)),
+        signals_of(shares(missing=["collective"]), exchanged=EXCHANGED),
+    ):
+        finding = evaluate(signals, THRESHOLDS)
+        assert finding.status == "cannot_tell"
+        assert finding.unavailable is not None

@@ -1,0 +1,211 @@
+"""What is said first of real profiles, against what a second reader found in them.
+
+The numbers were counted in the raw files by hand; the first sentence must mean what an
+engineer who read the trace would say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from stepscope.advice.headline import by_cost
+from stepscope.cli.progress import Progress
+from stepscope.report import to_json, to_text
+from stepscope.report.compose import compose
+from stepscope.report.page import plain_text
+from stepscope.session import open_profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.report.document import Document
+
+
+class Truth(NamedTuple):
+    """What must be said of one profile.
+
+    Attributes:
+        profile: Its path.
+        first: Expression that the first sentence holds.
+        finding: Id of the finding that it is about; None for none.
+        owner: Owner of its time; None where it is no share of the account.
+        percent: Its share, from the raw file, and how far ours may be off.
+        second: Id of the finding that comes second; None where nothing must.
+    """
+
+    profile: str
+    first: str
+    finding: str | None
+    owner: str | None = None
+    percent: tuple[float, float] | None = None
+    second: str | None = None
+
+
+TRUTHS = (
+    Truth(
+        "kineto/hta_nccl_parser_config",
+        "host cannot feed the device",
+        "launch.delay",
+        "launch",
+        (76.7, 2),
+    ),
+    Truth(
+        "kineto/hta_negative_queue_length",
+        "Queued work was not recorded",
+        "capture.quality",
+        "queued",
+        (63.8, 1),
+    ),
+    Truth(
+        "kineto/hta_trace_diff_control",
+        "Communication is exposed",
+        "comm.exposed",
+        "collective",
+        (18.1, 0.2),
+        second="launch.delay",
+    ),
+    Truth("kineto/hta_trace_diff_test", "16 bit", "amp.share"),
+    Truth(
+        "kineto/param_resnet",
+        r"Input-bound, in bursts: 1[34] of (28|29) steps wait",
+        "input.bound",
+        "input",
+        (53, 2),
+        second="amp.share",
+    ),
+    Truth("kineto/tracelens_b200_eager", "host cannot feed", "launch.delay", "launch"),
+    Truth(
+        "kineto/tracelens_timesformer_h100",
+        r"on the host.*`preprocess` \(\w+\.py:\d+\)",
+        "host.work",
+        "host_compute",
+        (57, 2),
+    ),
+    Truth(
+        "kineto/tracelens_timesformer_mi300",
+        r"on the host.*`preprocess` \(\w+\.py:\d+\)",
+        "host.work",
+        "host_compute",
+        (68, 2),
+    ),
+    Truth(
+        "gpu_tf/aoberai_2021_06_16_01_44_30",
+        "16 bit",
+        "amp.share",
+        second="launch.delay",
+    ),
+    Truth(
+        "gpu_tf/aoberai_2021_06_16_15_50_11",
+        "host cannot feed the device",
+        "launch.delay",
+        "launch",
+    ),
+    Truth(
+        "gpu_tf/mholmeslinder_2020_12_22_03_43_06",
+        "between steps.*after train_function",
+        "gaps.between",
+        "between",
+        (65, 1),
+    ),
+    Truth(
+        "gpu_tf/mholmeslinder_2020_12_22_04_37_44",
+        "between steps.*after train_function",
+        "gaps.between",
+        "between",
+        (27, 1),
+        second="input.bound",
+    ),
+    Truth(
+        "gpu_jax_amd/jax08_attention",
+        "unexplained",
+        "capture.quality",
+        "unexplained",
+        (51.1, 2),
+        second="launch.delay",
+    ),
+    Truth(
+        "gpu_jax_amd/jax08_elementwise",
+        "host cannot feed the device",
+        "launch.delay",
+        "launch",
+        (50.6, 10),
+    ),
+    Truth(
+        "gpu_jax_amd/jax_conv_minimal",
+        "Most of the devices' records are missing",
+        "capture.quality",
+    ),
+    Truth("gpu_jax_amd/jax_te_fused_attn", "Compute-bound", None, "busy", (94, 4)),
+    Truth("gpu_tf/t4_healthy", "16 bit", "amp.share", second="input.bound"),
+)
+every_truth = pytest.mark.parametrize("truth", TRUTHS, ids=lambda one: one.profile)
+pytestmark = pytest.mark.profiles
+
+
+@cache
+def read(path: Path) -> Document:
+    return compose(open_profile(path), Progress(stages=9))
+
+
+@every_truth
+def test_the_first_sentence_is_the_engineers(truth: Truth, shared_profile: Any) -> None:
+    document = read(shared_profile(truth.profile))
+    said = document.headline
+    assert re.search(truth.first, said.text), said.text
+    assert (said.finding, said.owner) == (truth.finding, truth.owner or said.owner)
+    if truth.percent is not None:
+        counted, off = truth.percent
+        assert said.percent == pytest.approx(counted, abs=off)
+
+
+@every_truth
+def test_text_and_json_begin_with_it(truth: Truth, shared_profile: Any) -> None:
+    document = read(shared_profile(truth.profile))
+    head = plain_text(to_text.render(document, width=100)).split("\n\n")
+    # Errors of the recording stand above it.
+    (said, *_) = (" ".join(it.split()) for it in head[1:] if not it.startswith("!"))
+    assert said.startswith(document.headline.text)
+    written = json.loads(to_json.render_document(document))
+    assert list(written)[:2] == ["schema", "headline"]
+    assert written["headline"]["text"] == document.headline.text
+    assert set(written["headline"]) == {"text", "owner", "percent", "finding"}
+
+
+@every_truth
+def test_what_comes_second_is_said_second(truth: Truth, shared_profile: Any) -> None:
+    document = read(shared_profile(truth.profile))
+    others = [one.id for one in by_cost(document.findings) if one.id != truth.finding]
+    if truth.second is not None:
+        assert others[0] == truth.second
+
+
+@pytest.mark.parametrize(
+    ("profile", "wrong"),
+    [
+        # Queued work that was not recorded is no want of launches.
+        ("kineto/hta_negative_queue_length", "launch.delay"),
+        # All that matters is in bfloat16.
+        ("gpu_jax_amd/jax_te_fused_attn", "amp.share"),
+        # A serving library's one prefill has no gaps between steps.
+        ("kineto/tracelens_b200_eager", "gaps.between"),
+        ("gpu_tf/t4_healthy", "launch.delay"),
+    ],
+)
+def test_what_is_no_fault_is_not_called_one(
+    profile: str, wrong: str, shared_profile: Any
+) -> None:
+    document = read(shared_profile(profile))
+    assert wrong not in {one.id for one in by_cost(document.findings)}
+
+
+def test_batches_are_not_advised_to_a_loader_with_workers(shared_profile: Any) -> None:
+    document = read(shared_profile("kineto/param_resnet"))
+    (found,) = (one for one in document.findings if one.id == "input.bound")
+    advised = " ".join(f"{one.text} {one.code}" for one in found.actions)
+    assert "num_workers" not in advised
+    assert "pin_memory" in advised

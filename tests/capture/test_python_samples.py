@@ -1,0 +1,234 @@
+"""Samples of functions: which are found, on which threads, and for how long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope as ss
+from stepscope.capture.collectors import python_samples
+from stepscope.capture.collectors.python_samples import PythonSamplesCollector
+from stepscope.capture.ground.clock import ClockPair
+from stepscope.derive.host.function_frames import FunctionFrames, function_frames
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIONS = ss.ProfilerOptions(counters_hz=0, collectors=("host", "python_samples"))
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def compute(seconds: float) -> int:
+    """Compute without ever giving the interpreter's lock away."""
+    end, rounds = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        rounds += 1
+    return rounds
+
+
+def frames_of(run: ss.Run) -> tuple[FunctionFrames, list[str]]:
+    """The frames, and the names of the tracks."""
+    assert run.path is not None
+    profile = ss.open(run.path)
+    (host,) = profile.hosts
+    found = profile.derived(host, function_frames)
+    assert not isinstance(found, Unavailable), found
+    tracks = profile.trace(host).table("tracks")
+    assert not isinstance(tracks, Unavailable)
+    return found, tracks["name"].to_list()
+
+
+def seconds_in(found: FunctionFrames, function: str) -> float:
+    """Seconds in which a function was innermost."""
+    return sum(
+        own / 1e12
+        for kind, own in zip(found.type.tolist(), found.self_ps.tolist(), strict=True)
+        if found.function(kind) == function
+    )
+
+
+def test_functions_have_the_time_that_they_took(tmp_path: Path) -> None:
+    with ss.Profile(tmp_path, OPTIONS) as run:
+        for step in range(10):
+            with ss.StepTrace(step):
+                pause(0.03)
+                compute(0.06)
+    found, tracks = frames_of(run)
+    assert (found.sampled, found.hz) == (True, 100)
+    # 0.3 s and 0.6 s; a busy machine makes waits longer.
+    assert 0.2 < seconds_in(found, "pause") < 0.8
+    assert 0.4 < seconds_in(found, "compute") < 1.2
+    names = {found.function(kind): found.names[kind] for kind in set(found.type)}
+    line = pause.__code__.co_firstlineno
+    assert names["pause"] == ("pause", __file__, line, False)
+    assert {tracks[track] for track in found.track.tolist()} == {"MainThread"}
+
+
+def test_by_default_functions_are_found(tmp_path: Path) -> None:
+    with ss.Profile(tmp_path) as run:
+        pause(0.1)
+    found, _ = frames_of(run)
+    assert seconds_in(found, "pause") > 0.05
+
+
+def test_nothing_of_the_recording_itself_is_found(tmp_path: Path) -> None:
+    with ss.Profile(tmp_path) as run:
+        pause(0.05)
+    found, _ = frames_of(run)
+    files = {found.file(kind) or "" for kind in found.type.tolist()}
+    assert not any("stepscope/capture" in file for file in files)
+    inner = {found.function(kind) for kind in found.type[found.parent >= 0].tolist()}
+    assert "Thread.start" not in inner
+
+
+def test_threads_that_annotate_are_looked_at_and_no_others(tmp_path: Path) -> None:
+    silent_may_end = threading.Event()
+
+    def annotating() -> None:
+        for _ in range(30):
+            with ss.Trace("work"):
+                pause(0.02)
+
+    silent = threading.Thread(target=silent_may_end.wait, name="silent")
+    worker = threading.Thread(target=annotating, name="worker")
+    with ss.Profile(tmp_path, OPTIONS) as run, ss.Trace("all"):
+        silent.start()
+        worker.start()
+        worker.join()
+        silent_may_end.set()
+        silent.join()
+    found, tracks = frames_of(run)
+    assert {tracks[track] for track in found.track.tolist()} == {"MainThread", "worker"}
+    assert "samples of worker, 100 a second" in tracks
+    assert not any("silent" in name for name in tracks)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ss.ProfilerOptions(python_sampling_hz=0),
+        ss.ProfilerOptions(python_tracer_level=1),
+    ],
+)
+def test_none_where_none_are_asked_for_or_calls_are(
+    tmp_path: Path, options: ss.ProfilerOptions
+) -> None:
+    with ss.Profile(tmp_path, options) as run:
+        pause(0.05)
+        running = {thread.name for thread in threading.enumerate()}
+    assert "stepscope-samples" not in running
+    assert run.path is not None
+    profile = ss.open(run.path)
+    (host,) = profile.hosts
+    tracks = profile.trace(host).table("tracks")
+    assert not isinstance(tracks, Unavailable)
+    assert "samples" not in tracks["kind"].to_list()
+
+
+def test_a_recursion_without_end_is_found_as_far_as_its_outer_part(
+    tmp_path: Path,
+) -> None:
+    def deeper(left: int) -> None:
+        if left:
+            deeper(left - 1)
+        else:
+            pause(0.1)
+
+    with ss.Profile(tmp_path, OPTIONS) as run:
+        deeper(400)
+    found, _ = frames_of(run)
+    assert 0 < len(found.track) < 400
+    name = "test_a_recursion_without_end_is_found_as_far_as_its_outer_part"
+    assert seconds_in(found, f"{name}.<locals>.deeper") > 0.05
+
+
+def test_a_failing_look_is_a_warning_and_harms_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: object) -> list[list[object]]:
+        raise RuntimeError("no frames here")
+
+    monkeypatch.setattr(python_samples.recorder, "stacks_of", failing)
+    with ss.Profile(tmp_path, OPTIONS) as run:
+        pause(0.05)
+    assert [it for it in run.warnings if "no frames here" in it]
+
+
+#: A program of its own: the one that runs the tests may have threads already.
+ALONE = """
+import sys, threading, time
+import stepscope as ss
+
+usual = sys.getswitchinterval()
+others_may_end = threading.Event()
+other = threading.Thread(target=others_may_end.wait)
+options = ss.ProfilerOptions(counters_hz=0, collectors=("host", "python_samples"))
+with ss.Profile(sys.argv[1], options):
+    alone = sys.getswitchinterval()
+    other.start()
+    time.sleep(0.5)
+    beside_another = sys.getswitchinterval()
+others_may_end.set()
+other.join()
+assert alone < usual / 10, (alone, usual)
+assert beside_another == sys.getswitchinterval() == usual, beside_another
+"""
+
+
+def test_the_switch_interval_is_short_while_the_main_thread_is_alone(
+    tmp_path: Path,
+) -> None:
+    subprocess.run([sys.executable, "-c", ALONE, tmp_path], check=True, timeout=60)
+
+
+def test_an_interval_that_the_program_sets_stays(tmp_path: Path) -> None:
+    usual = sys.getswitchinterval()
+    try:
+        with ss.Profile(tmp_path, OPTIONS):
+            sys.setswitchinterval(0.001)
+        assert sys.getswitchinterval() == 0.001
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def test_a_stop_without_a_start_gives_nothing() -> None:
+    assert PythonSamplesCollector().stop() == (b"", (), False)
+
+
+def test_functions_of_one_name_in_two_files_stay_two(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.py").write_text(
+            "import time\ndef same():\n    time.sleep(0.1)\n", encoding="utf-8"
+        )
+    names: dict[str, dict[str, object]] = {"a": {}, "b": {}}
+    for folder, scope in names.items():
+        path = tmp_path / folder / "same.py"
+        exec(compile(path.read_text("utf-8"), str(path), "exec"), scope)  # noqa: S102
+    with ss.Profile(tmp_path / "logs", OPTIONS) as run:
+        for scope in names.values():
+            scope["same"]()  # type: ignore[operator]
+    found, _ = frames_of(run)
+    files = {
+        found.file(kind)
+        for kind in found.type.tolist()
+        if found.function(kind) == "same"
+    }
+    assert files == {str(tmp_path / folder / "same.py") for folder in "ab"}
+
+
+def test_looks_begin_at_once(tmp_path: Path) -> None:
+    del tmp_path
+    collector = PythonSamplesCollector()
+    collector.start(ss.ProfilerOptions(), ClockPair.now())
+    time.sleep(0.03)
+    assert collector.stop().xspace

@@ -1,0 +1,42 @@
+"""A command that answers and ends starts nothing for nobody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+VARIABLE = "OPENBLAS_NUM_THREADS"
+PROGRAM = """
+import gc, os, sys
+from stepscope.cli.light_start import light_start
+with light_start():
+    import numpy
+tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 1
+print(os.environ.get("OPENBLAS_NUM_THREADS"), gc.isenabled(), gc.get_freeze_count() > 0)
+print(tasks)
+"""
+
+
+def started(prelude: str = "") -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={name: text for name, text in os.environ.items() if name != VARIABLE},
+    )
+    return done.stdout.splitlines()
+
+
+def test_numpy_starts_no_threads_and_the_environment_stays_as_it_was() -> None:
+    assert started() == ["None True True", "1"]
+
+
+def test_what_the_user_has_set_stands() -> None:
+    chosen = f"import os; os.environ[{VARIABLE!r}] = '2'\n"
+    assert started(chosen)[0] == "2 True True"
+
+
+def test_where_numpy_is_loaded_already_nothing_is_done() -> None:
+    assert started("import numpy\n")[0] == "None True False"

@@ -1,0 +1,73 @@
+"""Which functions a stretch of one thread's time goes to."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.support.traces import blueprint
+
+from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.intervals.spans import Spans
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+LIBRARY = "/v/lib/python3.12/site-packages"
+
+
+def found(
+    lines: list[blueprint.Line], windows: list[tuple[int, int]]
+) -> list[tuple[str, str | None, int]]:
+    """Function, what most of it is, and its time in µs."""
+    profile = blueprint.profile(blueprint.trace(lines))
+    frames = profile.derived("vm", function_frames)
+    assert not isinstance(frames, Unavailable)
+    start, end = np.array(windows, np.int64).T * PS_PER_US
+    parts = function_parts(
+        frames,
+        Spans.from_events(start, end - start),
+        track=int(frames.track[0]),
+        windows=(start, end),
+    ).parts
+    return [
+        (
+            frames.function(part.type),
+            None if part.detail < 0 else frames.function(part.detail),
+            part.time_ps // PS_PER_US,
+        )
+        for part in parts
+    ]
+
+
+def test_a_function_of_one_long_step_keeps_its_time() -> None:
+    """The second step is longer, as it alone writes a checkpoint."""
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 350),
+            ("main", "app/train.py(30): keep", 110, 130),
+            ("main", f"{LIBRARY}/torch/serialization.py(900): save", 112, 126),
+        ],
+        [(0, 100), (100, 250), (250, 350)],
+    ) == [("train", None, 220), ("keep", "save", 130)]
+
+
+def test_a_function_that_samples_join_across_steps_keeps_its_time() -> None:
+    """It ran in the first step and in the second: around neither of them."""
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 300),
+            ("main", "app/data.py(5): scale", 40, 150),
+            ("main", f"{LIBRARY}/numpy/core.py(7): sort", 40, 150),
+        ],
+        [(0, 100), (100, 200), (200, 300)],
+    ) == [("train", None, 150), ("scale", "sort", 150)]
+
+
+def test_what_runs_around_steps_is_their_loop() -> None:
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 200),
+            ("main", f"{LIBRARY}/numpy/core.py(7): sort", 0, 90),
+            ("main", f"{LIBRARY}/numpy/core.py(7): sort", 100, 90),
+        ],
+        [(0, 100), (100, 200)],
+    ) == [("sort", None, 180), ("train", None, 20)]

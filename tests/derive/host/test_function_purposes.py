@@ -1,0 +1,101 @@
+"""What functions are for, and which of the program's called them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_purposes import FunctionPurpose, function_purposes
+from stepscope.unavailable import Unavailable
+
+LIBRARY = "/v/lib/python3.12/site-packages"
+
+
+def found(lines: list[blueprint.Line]) -> list[tuple[str, str, str | None]]:
+    """Function, its purpose and the program's function that it belongs to."""
+    profile = blueprint.profile(blueprint.trace(lines))
+    frames = profile.derived("vm", function_frames)
+    purposes = profile.derived("vm", function_purposes)
+    assert not isinstance(frames, Unavailable)
+    assert not isinstance(purposes, Unavailable)
+    names = [frames.function(kind) for kind in frames.type.tolist()]
+    return [
+        (
+            name,
+            FunctionPurpose(purpose).name,
+            None if owner < 0 else names[owner],
+        )
+        for name, purpose, owner in zip(
+            names, purposes.purpose.tolist(), purposes.owner.tolist(), strict=True
+        )
+    ]
+
+
+def test_what_a_checkpoint_calls_is_part_of_it_and_of_its_caller() -> None:
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 100),
+            ("main", "app/keep.py(7): keep", 10, 50),
+            ("main", f"{LIBRARY}/torch/serialization.py(900): save", 20, 30),
+            ("main", "/usr/lib/python3.12/zipfile.py(3): write", 25, 10),
+            ("main", "/usr/lib/python3.12/random.py(3): choice", 70, 10),
+        ]
+    ) == [
+        ("train", "UNKNOWN", "train"),
+        ("keep", "UNKNOWN", "keep"),
+        ("save", "CHECKPOINT", "keep"),
+        ("write", "CHECKPOINT", "keep"),
+        ("choice", "UNKNOWN", "train"),
+    ]
+
+
+def test_the_outermost_purpose_counts() -> None:
+    """A dataset that reads an array with a library's function still fetches a batch."""
+    loader = f"{LIBRARY}/torch/utils/data/dataloader.py(700): __next__"
+    assert found(
+        [
+            ("main", loader, 0, 100),
+            ("main", "app/data.py(5): read", 10, 80),
+            ("main", f"{LIBRARY}/numpy/lib/_npyio_impl.py(500): save", 20, 30),
+        ]
+    ) == [
+        ("__next__", "INPUT", None),
+        ("read", "INPUT", "read"),
+        ("save", "INPUT", "read"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "purpose"),
+    [
+        ("/torch/utils/data/dataloader.py(1): _BaseDataLoaderIter.__next__", "INPUT"),
+        ("/torch/utils/tensorboard/writer.py(1): add_scalar", "SUMMARY"),
+        (
+            "/tensorflow/python/checkpoint/checkpoint.py(1): Checkpoint.write",
+            "CHECKPOINT",
+        ),
+        ("/orbax/checkpoint/checkpointer.py(1): Checkpointer.save", "CHECKPOINT"),
+        ("/torch/serialization.py(1): load", "UNKNOWN"),
+        ("/torch/serialization.py(1): _save", "CHECKPOINT"),
+        ("/jax/_src/compiler.py(1): backend_compile_and_load", "COMPILE"),
+        ("/torch/_dynamo/convert_frame.py(1): _compile", "COMPILE"),
+        ("/torch/cuda/__init__.py(1): synchronize", "SYNC"),
+        ("/torch/nn/modules/module.py(1): _call_impl", "UNKNOWN"),
+    ],
+)
+def test_functions_of_libraries_have_their_purpose(name: str, purpose: str) -> None:
+    ((_, told, owner),) = found([("main", LIBRARY + name, 0, 10)])
+    assert (told, owner) == (purpose, None)
+
+
+def test_a_function_of_the_program_has_none_whatever_its_name() -> None:
+    assert found([("main", "app/torch/serialization.py(1): save", 0, 10)]) == [
+        ("save", "UNKNOWN", "save")
+    ]
+
+
+def test_where_paths_are_unknown_so_are_owners() -> None:
+    assert found([("main", "$serialization.py:1 save", 0, 10)]) == [
+        ("save", "UNKNOWN", None)
+    ]

@@ -1,0 +1,64 @@
+"""A training loop in JAX with one thing wrong, or nothing; a program, no test.
+
+jax_program.py FAULT
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+STEPS, ROWS, FEATURES, LAYERS = 24, 64, 512, 4
+FOLDER = Path(tempfile.mkdtemp())
+RANDOM = np.random.default_rng(0)
+INPUTS = RANDOM.normal(size=(ROWS, FEATURES)).astype("float32")
+
+
+def loss_of(weights: Any, rows: Any) -> Any:
+    hidden = rows
+    for weight in weights:
+        hidden = jax.nn.relu(hidden @ weight)
+    return jnp.mean((hidden - rows) ** 2)
+
+
+def update(weights: Any, rows: Any) -> Any:
+    loss, slopes = jax.value_and_grad(loss_of)(weights, rows)
+    return jax.tree.map(lambda it, slope: it - 0.1 * slope, weights, slopes), loss
+
+
+train_step = jax.jit(update)
+
+
+def log_metrics() -> None:
+    time.sleep(0.06)
+
+
+def save_checkpoint(weights: Any) -> None:
+    for at in range(8):
+        np.savez(FOLDER / f"{at}.npz", *[np.asarray(weight) for weight in weights])
+
+
+def main(fault: str) -> None:
+    keys = jax.random.split(jax.random.key(0), LAYERS)
+    weights = [jax.random.normal(key, (FEATURES, FEATURES)) * 0.05 for key in keys]
+    for step in range(STEPS):
+        rows = INPUTS
+        if fault == "recompile":
+            rows = np.resize(rows, (ROWS + step, FEATURES))
+        weights, loss = train_step(weights, rows)
+        loss.block_until_ready()
+        if fault == "callback":
+            log_metrics()
+        if fault == "checkpoint" and step % 2:
+            save_checkpoint(weights)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

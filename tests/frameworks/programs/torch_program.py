@@ -1,0 +1,60 @@
+"""A training loop in PyTorch with one thing wrong, or nothing; a program, no test.
+
+torch_program.py FAULT
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+STEPS, ROWS, FEATURES = 24, 128, 512
+
+
+def slow_collate(examples: list[Any]) -> Any:
+    rows = [sorted(row.tolist()) for row, _ in examples]
+    return torch.tensor(rows), torch.stack([label for _, label in examples])
+
+
+def normalize_by_hand(rows: torch.Tensor) -> torch.Tensor:
+    for _ in range(8):
+        rows = torch.tensor([[it / 2 for it in row] for row in rows.tolist()])
+    return rows
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(
+                nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.ReLU())
+                for _ in range(20)
+            )
+        )
+        self.head = nn.Linear(FEATURES, 1)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(rows))
+
+
+def main(fault: str) -> None:
+    torch.set_num_threads(1)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    collate = slow_collate if fault == "slow_collate" else None
+    rows = torch.randn(ROWS * STEPS, FEATURES)
+    examples = TensorDataset(rows, rows[:, :1])
+    for batch, labels in DataLoader(examples, batch_size=ROWS, collate_fn=collate):
+        inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
+        loss = nn.functional.mse_loss(model(inputs), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,173 @@
+"""What a remedy asks for: nothing that was in force, and only commands that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from tests.support.traces import blueprint
+
+import stepscope
+from stepscope import remedies, tracer_remedies
+from stepscope.analysis.remedied import remedied
+from stepscope.cli.main import main
+from stepscope.derive.tracers import tracers
+from stepscope.tracer_remedies import Tracers, asks_for_tracers, remedy_beside
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.derive.profile_data import ProfileData
+
+SOURCE = Path(stepscope.__file__).parent
+DECLARED = [
+    getattr(tracer_remedies, name)
+    for name in tracer_remedies.__all__
+    if name.startswith("RECORD_")
+]
+#: Words of a remedy that asks for a tracer or for another version.
+ASKS = re.compile(
+    r"(?i)tracer level|python tracer|_tracer_level|newer (?:version|release)"
+)
+#: Said where the reader of the file has seen the level, or for less of it.
+BESIDE_THE_LEVEL = {
+    "Record with host_tracer_level 2 to see the host.",
+    "Record with device_tracer_level 1.",
+    "Record fewer steps or a lower tracer level.",
+}
+ALL_ON = Tracers(host=3, device=1, python=1)
+
+
+# ------------------------------------------------------------ what was in force
+
+
+@pytest.mark.parametrize("remedy", DECLARED)
+def test_with_every_tracer_in_force_none_is_asked_for(remedy: str) -> None:
+    assert asks_for_tracers(remedy)
+    otherwise = remedy_beside(remedy, ALL_ON)
+    assert otherwise != remedy
+    assert not ASKS.search(otherwise)
+    assert otherwise.endswith((".", ")."))
+
+
+@pytest.mark.parametrize("remedy", DECLARED)
+def test_where_nothing_is_known_all_are_asked_for(remedy: str) -> None:
+    assert remedy_beside(remedy, Tracers()) == remedy
+    assert "{" not in remedy
+
+
+def test_only_what_was_lacking_is_asked_for() -> None:
+    asked = remedy_beside(
+        tracer_remedies.RECORD_UNKNOWN_TIME, Tracers(host=2, device=1, python=0)
+    )
+    assert asked == "Record again with the Python tracer."
+
+
+def test_other_remedies_stay_as_they_are() -> None:
+    assert remedy_beside(remedies.COPY_AGAIN, ALL_ON) == remedies.COPY_AGAIN
+
+
+def test_remedies_that_ask_for_tracers_are_declared_in_one_place() -> None:
+    """Elsewhere no sentence that is written out asks for a tracer or a version."""
+    asking = [
+        f"{path.relative_to(SOURCE)}:{node.value.lineno}: {text}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.name != "tracer_remedies.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "remedy"
+        for text in texts_in(node.value)
+        if ASKS.search(text) and text not in BESIDE_THE_LEVEL
+    ]
+    assert asking == []
+
+
+def profile(*, host: int, python: int) -> ProfileData:
+    trace = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5)])
+    environment = trace.table("environment")
+    assert not isinstance(environment, Unavailable)
+    levels = environment.with_columns(
+        host_tracer_level=host, device_tracer_level=1, python_tracer_level=python
+    )
+    return blueprint.profile(
+        blueprint.substitute(trace, environment=levels.cast(environment.schema))
+    )
+
+
+def test_answers_are_told_beside_the_tracers_of_the_recording() -> None:
+    why = Unavailable(
+        code="HOST_LEVEL", reason="none.", remedy=tracer_remedies.RECORD_FRAMES
+    )
+    without = remedied(profile(host=2, python=0), why)
+    assert without.remedy == tracer_remedies.RECORD_FRAMES
+    beside = remedied(profile(host=2, python=1), why)
+    assert (beside.code, ASKS.search(beside.remedy)) == ("HOST_LEVEL", None)
+
+
+def test_frames_show_that_the_python_tracer_ran_where_no_level_is_recorded() -> None:
+    trace = blueprint.trace([("main", "$loop.py:3 step", 0, 5)])
+    found = blueprint.profile(trace).derived(trace.host, tracers)
+    assert isinstance(found, Tracers)
+    assert (found.host, found.python) == (None, 1)
+
+
+# ------------------------------------------------------------- commands that exist
+
+
+def texts_in(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Commands of ours in all texts but docstrings, each with its words."""
+    ours = re.compile(
+        r"(?<![\w/.-])stepscope ((?:run|show|report|serve|demo|doctor|capture"
+        r"|explain|diff|nsys|ncu)\b[^`'\"\n]*)"
+    )
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        prose = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant) or id(node) in prose:
+                continue
+            if not isinstance(node.value, str):
+                continue
+            for found in ours.finditer(node.value):
+                place = f"{path.relative_to(SOURCE)}:{node.lineno}"
+                yield place, shlex.split(found[1], comments=False)
+
+
+@pytest.mark.parametrize(("place", "words"), list(commands()))
+def test_every_command_that_is_printed_exists_with_its_options(
+    place: str, words: list[str]
+) -> None:
+    assert isinstance(main, click.Group)
+    context = click.Context(main)
+    command = main.get_command(context, words[0])
+    assert command is not None, place
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts, "--help")
+    }
+    # What comes after `--` is the command line of another program.
+    own = words[1 : words.index("--")] if "--" in words else words[1:]
+    asked = {word.split("=")[0].rstrip(".,;:)") for word in own if word.startswith("-")}
+    assert asked - known == set(), place
+
+
+def test_commands_are_found() -> None:
+    assert len(list(commands())) > 8

@@ -1,0 +1,159 @@
+// The account of the mean step: the owners of its time under their category, and by name.
+import { useState } from "preact/hooks";
+
+import { CATEGORIES, type Category } from "../data/made/categories";
+import type { AccountEntry, AccountPart } from "../data/made/types";
+import { OWNERS, PART_WORDS } from "../data/made/words";
+import { ms, percent } from "../format";
+import { change, state } from "../state/url";
+import { Hatches, paint, Swatch } from "./categories";
+
+/** Parts of an owner that are shown before the others are asked for. */
+const FIRST = 5;
+
+export function Account({ entries }: { entries: AccountEntry[] }) {
+  const devices = [...new Set(entries.map(keyOf))];
+  const chosen = devices.find((each) => each === state.value.dev) ?? devices[0];
+  const mine = entries.filter((each) => keyOf(each) === chosen);
+  return (
+    <section class="panel" aria-label="Account of the step">
+      <Hatches />
+      <h2>Whose time it is, by name</h2>
+      {devices.length > 1 && (
+        <p>
+          <label>
+            Device{" "}
+            <select value={chosen} onChange={(event) => change({ dev: event.currentTarget.value })}>
+              {devices.map((key) => (
+                <option key={key} value={key}>
+                  {titleOf(entries.find((each) => keyOf(each) === key)!)}
+                </option>
+              ))}
+            </select>
+          </label>
+        </p>
+      )}
+      <div class="scroll whole">
+        <table class="account">
+          <thead>
+            <tr>
+              {["Owner and name", "Function", "Place"].map((text) => (
+                <th key={text} scope="col">
+                  {text}
+                </th>
+              ))}
+              {["Time", "Of the step"].map((text) => (
+                <th key={text} scope="col" class="number">
+                  {text}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          {CATEGORIES.map((category) => [category, mine.filter((each) => each.category === category.name)] as const)
+            .filter(([, owners]) => owners.length > 0)
+            .sort(([, a], [, b]) => time(b) - time(a))
+            .map(([category, owners]) => (
+              <tbody key={category.name} data-category={category.name}>
+                <tr class="category">
+                  <th scope="rowgroup" colSpan={3} title={category.sentence}>
+                    <Swatch category={category} /> {category.title}
+                  </th>
+                  <Size ms={time(owners)} percent={sum(owners, (each) => each.percent)} />
+                </tr>
+                {owners.map((each) => (
+                  <Owner key={each.owner} entry={each} category={category} />
+                ))}
+              </tbody>
+            ))}
+        </table>
+      </div>
+    </section>
+  );
+}
+
+const keyOf = (of: AccountEntry) => `${of.host}:${of.device ?? "host"}`;
+const titleOf = (of: AccountEntry) => (of.device === null ? of.host : `${of.host}, device ${of.device}`);
+const sum = <T,>(all: T[], value: (one: T) => number) => all.reduce((whole, one) => whole + value(one), 0);
+const time = (owners: AccountEntry[]) => sum(owners, (each) => each.ms);
+
+function Owner({ entry, category }: { entry: AccountEntry; category: Category }) {
+  const [all, show] = useState(false);
+  const parts = entry.parts ?? [];
+  const left = parts.length - FIRST;
+  // A single part without a name repeats its owner.
+  const told = parts.every((part) => part.name === null) ? [] : parts;
+  return (
+    <>
+      <tr data-owner={entry.owner}>
+        <th scope="row">
+          {OWNERS[entry.owner] ?? entry.owner}
+        </th>
+        <td>
+          <svg class="length" aria-hidden="true">
+            <rect width={`${entry.percent}%`} height="10" {...paint(category)} />
+          </svg>
+        </td>
+        <td>{placed(entry)}</td>
+        <Size ms={entry.ms} percent={entry.percent} />
+      </tr>
+      {told.slice(0, all ? undefined : FIRST).map((part, index) => (
+        <Part key={index} part={part} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} />
+      ))}
+      {told.length > FIRST && (
+        <tr class="part">
+          <td colSpan={5}>
+            <button class="link" aria-expanded={all} onClick={() => show(!all)}>
+              {all ? `only the ${FIRST} largest` : `${left} more`}
+            </button>
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+/** How much of an owner's time lies between steps, where some does. */
+function placed(entry: AccountEntry): string {
+  if (!entry.between_ms) return "";
+  return entry.between_ms >= entry.ms ? "between" : `${ms(entry.between_ms)} between`;
+}
+
+function Part({ part, share }: { part: AccountPart; share: number | null }) {
+  return (
+    <tr class="part" data-part={part.name ?? ""}>
+      <td>{named(part)}</td>
+      <td title={part.file ?? undefined}>
+        {part.function !== null && <code>{part.function}</code>} {source(part)}
+      </td>
+      <td>{part.place}</td>
+      <Size ms={part.ms} percent={share} />
+    </tr>
+  );
+}
+
+function named(part: AccountPart): string {
+  if (part.name === null) return "without a name";
+  const before = part.detail === null ? undefined : PART_WORDS[part.detail];
+  if (before) return `${before} ${part.name}`;
+  return part.detail === null ? part.name : `${part.name}, most of it in ${part.detail}`;
+}
+
+/** The file without its folders, and the line. */
+function source(part: AccountPart): string {
+  if (part.file === null) return "";
+  const name = part.file.split(/[\\/]/).pop();
+  return part.line === null ? `${name}` : `${name}:${part.line}`;
+}
+
+function Size(props: { ms: number; percent: number | null }) {
+  return (
+    <>
+      <td class="number" title={String(props.ms)}>
+        {ms(props.ms)}
+      </td>
+      <td class="number" title={props.percent === null ? undefined : String(props.percent)}>
+        {percent(props.percent)}
+      </td>
+    </>
+  );
+}

@@ -1,0 +1,59 @@
+// One range of the program looked at closely: its calls, its steps, and what it holds.
+import { DataTable } from "../charts/table";
+import type { AnnotationDetailResult } from "../data/made/types";
+import { ms, number } from "../format";
+import { Value } from "../parts/value";
+import { change } from "../state/url";
+
+const TABLES = {
+  calls: "Calls",
+  by_step: "By step",
+  ops: "Ops inside, on its thread",
+  kernels: "What it launched",
+} as const;
+
+interface Props {
+  data: AnnotationDetailResult;
+  options: Record<string, string | string[] | undefined>;
+}
+
+export function AnnotationDetail({ data, options }: Props) {
+  const { detail } = data;
+  const tables = Object.keys(TABLES) as (keyof typeof TABLES)[];
+  return (
+    <section class="panel detail" aria-label="Annotation in detail">
+      <p>
+        <button onClick={() => change({ op: "" }, { push: true })}>All annotations</button>
+      </p>
+      <h2>
+        <code>{detail.name}</code>, {number(detail.call_count)} calls
+      </h2>
+      <ul class="cards">
+        <Card field="detail.host_us" title="On the host" exact={detail.host_us} text={time(detail.host_us)} />
+        <Card field="detail.device_us" title="On devices, launched inside" exact={detail.device_us} text={time(detail.device_us)} />
+        <Card field="detail.launches" title="Launches" exact={detail.launches} text={number(detail.launches)} />
+      </ul>
+      {tables
+        .filter((name) => (detail[name]?.length ?? 0) > 0)
+        .map((name) => (
+          <details key={name} open={name === "calls"}>
+            <summary>{TABLES[name]}</summary>
+            <DataTable tool="model_views" table={`detail.${name}`} caption={TABLES[name].toLowerCase()} options={options} />
+          </details>
+        ))}
+    </section>
+  );
+}
+
+function time(us: number | null): string {
+  return ms(us === null ? null : us / 1000);
+}
+
+function Card({ field, title, exact, text }: { field: string; title: string; exact: number | null; text: string }) {
+  return (
+    <li>
+      <h2>{title}</h2>
+      <Value {...{ field, title, exact }}>{text}</Value>
+    </li>
+  );
+}
