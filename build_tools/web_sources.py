@@ -285,8 +285,8 @@ def _rules() -> str:
         "export const RULE_PAGES: Record<string, string[]> = {",
     ]
     for rule in RULES:
-        pages = ", ".join(map(_quoted, rule.pages))
-        lines.append(f"  {_quoted(rule.id)}: [{pages}],")
+        pages = ", ".join(map(_quoted, rule.item.pages))
+        lines.append(f"  {_quoted(rule.item.id)}: [{pages}],")
     return "\n".join([*lines, "};", ""])
 
 

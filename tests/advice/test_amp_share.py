@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.amp_share import evaluate
+from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.thresholds import THRESHOLDS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.comm_exposed import evaluate
+from stepscope.advice.rules.devices.comm_exposed import evaluate
 from stepscope.advice.signals.communication import CommunicationSignals
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS

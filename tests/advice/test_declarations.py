@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
-every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.item.id)
 
 
 @pytest.fixture(name="measured", scope="module")
@@ -53,10 +53,10 @@ def test_texts_name_what_a_finding_has(rule: Rule, measured: Signals) -> None:
     if finding.status == "not_applicable":
         pytest.skip("the recording holds nothing that the rule is about")
     facts = {fact.name for fact in finding.facts}
-    facts |= {f"mostly_{cause}" for cause in rule.words.causes}
+    facts |= {f"mostly_{cause}" for cause in rule.item.words.causes}
     named = {
         name
-        for text in rule.words.texts.values()
+        for text in rule.item.words.texts.values()
         for alternatives in text
         for one in alternatives
         for _, name, _, _ in Formatter().parse(one)
@@ -67,20 +67,22 @@ def test_texts_name_what_a_finding_has(rule: Rule, measured: Signals) -> None:
 
 @every_rule
 def test_every_note_may_go_without_a_text_of_its_own(rule: Rule) -> None:
-    assert {("fail", None), ("pass", None)} <= rule.words.texts.keys()
+    assert {("fail", None), ("pass", None)} <= rule.item.words.texts.keys()
 
 
 @every_rule
 def test_every_cause_that_is_found_has_words(rule: Rule, measured: Signals) -> None:
     finding = rule.evaluate(measured, THRESHOLDS)
     found = {*(cause.cause for cause in finding.causes), *finding.because}
-    assert found <= rule.words.causes.keys()
+    assert found <= rule.item.words.causes.keys()
 
 
 @every_rule
 def test_a_rules_docs_name_the_tools_that_show_its_numbers(rule: Rule) -> None:
     module = rule.evaluate.__module__.rpartition(".")[2]
     text = (ROOT / "docs" / "advice" / f"{module}.md").read_text(encoding="utf-8")
-    assert rule.pages
-    assert set(rule.pages) <= {tool.name for tool in TOOLS}
-    assert {tool for tool in rule.pages if f"../tools/{tool}.md" not in text} == set()
+    assert rule.item.pages
+    assert set(rule.item.pages) <= {tool.name for tool in TOOLS}
+    assert {
+        tool for tool in rule.item.pages if f"../tools/{tool}.md" not in text
+    } == set()

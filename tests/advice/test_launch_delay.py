@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.advice.finding import Saving
-from stepscope.advice.rules.launch_delay import evaluate
+from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.thresholds import THRESHOLDS

@@ -318,7 +318,7 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_no_absent_table_is_an_error(table: str) -> None:
     found = findings(together(), without=table)
-    assert set(found) == {rule.id for rule in RULES}
+    assert set(found) == {rule.item.id for rule in RULES}
 
 
 def test_a_listed_device_without_activity_is_a_silent_one() -> None:

@@ -167,8 +167,10 @@ def test_nothing_waits_for_information() -> None:
 
 
 def test_every_rule_has_a_name_of_its_own_and_stands_in_the_guides_order() -> None:
-    assert len({rule.id for rule in RULES}) == len(RULES)
-    assert [rule.stage for rule in RULES] == sorted(rule.stage for rule in RULES)
+    assert len({rule.item.id for rule in RULES}) == len(RULES)
+    assert [rule.item.stage for rule in RULES] == sorted(
+        rule.item.stage for rule in RULES
+    )
 
 
 def test_every_threshold_says_where_it_comes_from() -> None:

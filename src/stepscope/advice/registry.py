@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.rules import (
-    amp_share,
-    capture_quality,
-    comm_exposed,
-    gaps_between,
-    host_work,
-    input_bound,
-    launch_delay,
-)
+from stepscope.advice.rules.devices import comm_exposed
+from stepscope.advice.rules.gaps import gaps_between, host_work
+from stepscope.advice.rules.input import input_bound
+from stepscope.advice.rules.launches import launch_delay
+from stepscope.advice.rules.precision import amp_share
+from stepscope.advice.rules.recording import capture_quality
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule

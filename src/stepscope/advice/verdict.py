@@ -9,23 +9,20 @@ Definition: docs/definitions/judging.md#status.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 
 from stepscope.advice.finding import (
     CauseShare,
-    Fact,
-    Finding,
     Pattern,
-    Saving,
     Severity,
     Status,
 )
 from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["Verdict", "judge", "judged_finding", "pattern_of", "ratio_interval"]
+__all__ = ["Verdict", "judge", "pattern_of", "ratio_interval"]
 
 #: Resamples of an interval, drawn from a fixed stream.
 _DRAWS: Final = 1000
@@ -240,62 +237,3 @@ def _doubtful(
 
 def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
-
-
-def judged_finding(
-    verdict: Verdict,
-    *,
-    grade: float,
-    threshold: Threshold,
-    smallest: Threshold,
-    confirm: str | None = None,
-    refute: str | None = None,
-    floors: tuple[str, ...] = (),
-    facts: tuple[Fact, ...] = (),
-    note: str | None = None,
-    stepped: bool = True,
-    **fields: Any,
-) -> Finding:
-    """Make the record of a verdict about time that some owners have.
-
-    Args:
-        verdict: What the steps say.
-        grade: How far the record can be trusted, 0 to 1.
-        threshold: The number that the share was compared with.
-        smallest: The time below which it never fails.
-        confirm: How to confirm a fail.
-        refute: What would prove a fail wrong.
-        floors: Limits of the saving.
-        facts: Other numbers worth showing.
-        note: What qualifies the verdict, where it is not the verdict's own note.
-        stepped: Whether there are steps that times can be given for.
-        fields: Other fields of the finding.
-    """
-    failed = verdict.status == "fail"
-    effect = verdict.effect_ms
-    return Finding(
-        status=verdict.status,
-        severity=verdict.severity,
-        note=note or verdict.note,
-        confidence=min(verdict.confidence, grade),
-        value=verdict.share_percent,
-        share_percent=verdict.share_percent,
-        pattern=verdict.pattern,
-        ms_per_step=effect if stepped else None,
-        threshold=threshold,
-        steps_hit=verdict.pattern.steps_hit if stepped else None,
-        steps_clean=verdict.pattern.steps if stepped else None,
-        causes=verdict.causes,
-        facts=(
-            *facts,
-            Fact(name="effect", value=effect * _US_PER_MS, unit="us"),
-            Fact(name="smallest_effect", value=smallest.value / PS_PER_US, unit="us"),
-        ),
-        unavailable=verdict.unavailable,
-        confirm=confirm if failed else None,
-        refute=refute if failed else None,
-        # Removing a wait may bring out another one: at least half of it is promised.
-        saving_ms=Saving(low=effect / 2, high=effect) if failed and stepped else None,
-        floors=floors if failed else (),
-        **fields,
-    )

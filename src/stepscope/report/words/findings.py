@@ -49,7 +49,7 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:g}".format,
     "ratio": "{:g}".format,
 }
-_WORDS: Final = {rule.id: rule.words for rule in RULES}
+_WORDS: Final = {rule.item.id: rule.item.words for rule in RULES}
 
 
 def by_urgency(

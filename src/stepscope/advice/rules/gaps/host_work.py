@@ -10,27 +10,29 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.item import Item
+from stepscope.advice.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.verdict import judge, judged_finding
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
 
-_ID: Final = "host.work"
-_TITLE: Final = "the step is work on the host"
-_STAGE: Final = 2
 _OWNER: Final = "host_compute"
+_OWNED: Final = Owned(parts={"functions": (_OWNER,)}, place="inside", seen=(_OWNER,))
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -66,41 +68,53 @@ _WORDS: Final = Words(
     },
     causes={"functions": "work of the program on the host"},
 )
+_ITEM: Final = Item(
+    id="host.work",
+    stage=2,
+    title="the step is work on the host",
+    words=_WORDS,
+    pages=("overview_page", "framework_op_stats"),
+    confirm="Look at the ranges: the named function runs, and nothing else does.",
+    refute="Replace the named function by a stored result: if the step takes as long, "
+    "it is not what it waits for.",
+    actions=_ACTIONS,
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time inside steps in which the host works for itself."""
-    found = signals.of(account_signals)
-    if isinstance(found, Unavailable):
-        return _cannot_tell(found)
-    shares = found.judged(_OWNER, place="inside")
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
     if shares.device is None and signals.of(device_signals).recorded != "host_only":
-        return _cannot_tell(signals.of(device_signals).reason or _UNSEEN)
-    if _OWNER in shares.missing:
-        return _cannot_tell(shares.missing[_OWNER])
-    verdict = judge(
-        shares.series(
-            {"functions": (_OWNER,)},
-            place="inside",
-            unknown_from=thresholds.unexplained_warn.value,
-        ),
-        warn=thresholds.host_work_warn,
-        critical=thresholds.host_work_critical,
-        thresholds=thresholds,
+        return _ITEM.cannot_tell(signals.of(device_signals).reason or _UNSEEN)
+    warn = thresholds.host_work_warn
+    verdict = judge_shares(
+        _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
     )
     named = _named(signals, shares)
     if verdict.status == "fail" and not _is_fault(shares, named, thresholds):
         verdict = msgspec.structs.replace(
             verdict, status="pass", severity="info", note="ops"
         )
-    return _finding(
-        shares,
-        verdict,
-        named=named,
-        devices=found.ranked(_OWNER, place="inside"),
-        grade=signals.of(record_grade),
+    found = owned_finding(
+        _ITEM,
+        _OWNED,
+        signals,
+        shares=shares,
+        verdict=verdict,
         thresholds=thresholds,
+        warn=warn,
+        parts=named,
+        facts=(
+            Fact(
+                name="named_share",
+                value=named[0].share_percent if named else None,
+                unit="percent",
+            ),
+        ),
     )
+    return found if shares.device is not None else _of_one_function(found)
 
 
 def _is_fault(
@@ -137,46 +151,6 @@ def _named(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     return parts if around is None else (around, *parts)
 
 
-def _finding(
-    shares: StepShares,
-    verdict: Verdict,
-    *,
-    named: tuple[Part, ...],
-    devices: tuple[str, ...],
-    grade: float,
-    thresholds: Thresholds,
-) -> Finding:
-    failed = verdict.status == "fail"
-    found = judged_finding(
-        verdict,
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        grade=grade,
-        threshold=thresholds.host_work_warn,
-        smallest=thresholds.smallest_effect,
-        stepped=shares.step_source is not None,
-        owners=(_OWNER,),
-        place="inside",
-        devices=devices,
-        parts=named,
-        facts=(
-            Fact(
-                name="named_share",
-                value=named[0].share_percent if named else None,
-                unit="percent",
-            ),
-        ),
-        evidence=shares.evidence(_OWNER, place="inside") if failed else (),
-        inputs=("account", "account_parts"),
-        confirm="Look at the ranges: the named function runs, and nothing else does.",
-        refute="Replace the named function by a stored result: if the step takes as "
-        "long, it is not what it waits for.",
-        actions=_ACTIONS if failed else (),
-    )
-    return found if shares.device is not None else _of_one_function(found)
-
-
 def _of_one_function(found: Finding) -> Finding:
     """Promise no more than the named function, where the work is the step itself."""
     if found.saving_ms is None or not found.parts or not found.share_percent:
@@ -193,18 +167,4 @@ _UNSEEN: Final = Unavailable(
 )
 
 
-def _cannot_tell(why: Unavailable) -> Finding:
-    return Finding(
-        id=_ID, title=_TITLE, stage=_STAGE, status="cannot_tell", unavailable=why
-    )
-
-
-RULE: Final = Rule(
-    id=_ID,
-    stage=_STAGE,
-    title=_TITLE,
-    evaluate=evaluate,
-    reads=(account_signals, device_signals, enclosing_functions, record_grade),
-    words=_WORDS,
-    pages=("overview_page", "framework_op_stats"),
-)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, enclosing_functions))

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Status
+from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.item import Item
+from stepscope.advice.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.communication import communication_signals
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.verdict import judge, judged_finding
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
@@ -25,11 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
-_ID: Final = "comm.exposed"
-_TITLE: Final = "communication is not hidden behind computation"
-_STAGE: Final = 8
-_PARTS: Final = {"collective": ("collective",), "peer": ("peer",)}
-_OWNERS: Final = ("collective", "peer")
+_OWNED: Final = Owned(
+    parts={"collective": ("collective",), "peer": ("peer",)},
+    device=True,
+    seen=("collective",),
+)
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -71,41 +75,40 @@ _WORDS: Final = Words(
         "peer": "waiting for other ranks to arrive",
     },
 )
+_ITEM: Final = Item(
+    id="comm.exposed",
+    stage=8,
+    title="communication is not hidden behind computation",
+    words=_WORDS,
+    pages=("pod_viewer", "kernel_stats"),
+    confirm="Look at the exchanges: no other stream of the device works beside them.",
+    refute="Run on one device: if the step takes as long, it does not wait for "
+    "exchanges.",
+    actions=_ACTIONS,
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which a device does nothing but exchange data."""
-    if signals.of(device_signals).recorded == "host_only":
-        return _without("not_applicable", _NO_DEVICE)
-    found, exchanged = signals.of(account_signals), signals.of(communication_signals)
-    if isinstance(found, Unavailable):
-        return _without("cannot_tell", found)
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    exchanged = signals.of(communication_signals)
+    if isinstance(shares, Finding):
+        return shares
     if isinstance(exchanged, Unavailable):
-        return _without("cannot_tell", exchanged)
-    shares = found.judged()
-    if "collective" in shares.missing:
-        return _without("cannot_tell", shares.missing["collective"])
+        return _ITEM.cannot_tell(exchanged)
     if not any(exchanged.count.values()):
-        return _without("not_applicable", _NO_EXCHANGE)
-    verdict = judge(
-        shares.series(_PARTS, unknown_from=thresholds.unexplained_warn.value),
-        warn=thresholds.exposed_warn,
-        critical=thresholds.exposed_critical,
+        return _ITEM.not_applicable(_NO_EXCHANGE)
+    warn = thresholds.exposed_warn
+    critical = thresholds.exposed_critical
+    verdict = judge_shares(_OWNED, shares, thresholds, warn=warn, critical=critical)
+    return owned_finding(
+        _ITEM,
+        _OWNED,
+        signals,
+        shares=shares,
+        verdict=verdict,
         thresholds=thresholds,
-    )
-    failed = verdict.status == "fail"
-    return judged_finding(
-        verdict,
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        grade=signals.of(record_grade),
-        threshold=thresholds.exposed_warn,
-        smallest=thresholds.smallest_effect,
-        stepped=shares.step_source is not None,
-        owners=_OWNERS,
-        place="any",
-        devices=found.ranked(*_OWNERS),
+        warn=warn,
         parts=_kinds(shares, exchanged, verdict.share_percent),
         facts=(
             Fact(
@@ -115,13 +118,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 note="in the whole recording",
             ),
         ),
-        evidence=shares.evidence("peer") if failed else (),
+        evidence=shares.evidence("peer"),
         inputs=("account", "collectives"),
-        confirm="Look at the exchanges: no other stream of the device works beside "
-        "them.",
-        refute="Run on one device: if the step takes as long, it does not wait for "
-        "exchanges.",
-        actions=_ACTIONS if failed else (),
     )
 
 
@@ -138,11 +136,6 @@ def _kinds(
     )
 
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host; there is no device that exchanges data.",
-    remedy="Nothing to do.",
-)
 _NO_EXCHANGE: Final = Unavailable(
     code="NO_COLLECTIVES",
     reason="The recorded devices exchange nothing with others.",
@@ -150,16 +143,4 @@ _NO_EXCHANGE: Final = Unavailable(
 )
 
 
-def _without(status: Status, why: Unavailable) -> Finding:
-    return Finding(id=_ID, title=_TITLE, stage=_STAGE, status=status, unavailable=why)
-
-
-RULE: Final = Rule(
-    id=_ID,
-    stage=_STAGE,
-    title=_TITLE,
-    evaluate=evaluate,
-    reads=(account_signals, communication_signals, device_signals, record_grade),
-    words=_WORDS,
-    pages=("pod_viewer", "kernel_stats"),
-)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals))

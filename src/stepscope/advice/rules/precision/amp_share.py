@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
+from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.precision import precision_signals
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
-_ID: Final = "amp.share"
-_TITLE: Final = "work that could run in 16 bit runs in 32 bit"
-_STAGE: Final = 6
 #: First compute capability whose matrix units take bfloat16.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
 
@@ -62,11 +60,7 @@ _ACTIONS: Final = (
         code="with torch.autocast('cuda', dtype=torch.float16): …  # with GradScaler",
     ),
 )
-_CONFIRM: Final = (
-    "Switch one run to mixed precision and measure the step; compare the loss curves."
-)
 _RECORD_TYPES: Final = "Record tensor shapes, or the HLO of the compiled program."
-_REFUTE: Final = "If the step does not get shorter, these kernels wait for memory."
 _SHARE: Final = ("Of the work that could run in 16 bit, {value:none} does.",)
 _COST: Final = (
     "In 32 bit it takes {wide_per_step} a step, as TF32 another {tf32_per_step}.",
@@ -96,6 +90,17 @@ _WORDS: Final = Words(
         ("pass", None): ((*_SHARE, "No kernel does work that could run in 16 bit."),),
     },
 )
+_ITEM: Final = Item(
+    id="amp.share",
+    stage=6,
+    title="work that could run in 16 bit runs in 32 bit",
+    words=_WORDS,
+    pages=("kernel_stats",),
+    confirm="Switch one run to mixed precision and measure the step; compare the loss "
+    "curves.",
+    refute="If the step does not get shorter, these kernels wait for memory.",
+    floors=("kernels that wait for memory: not measured here",),
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
@@ -105,18 +110,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return excluded
     found = signals.of(precision_signals)
     if isinstance(found, Unavailable):
-        return _without("cannot_tell", found)
+        return _ITEM.cannot_tell(found)
     unseen = _unseen(found, thresholds)
     if unseen is not None:
-        return _without("cannot_tell", unseen)
+        return _ITEM.cannot_tell(unseen)
     return _judge(signals, found, thresholds)
 
 
 def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     device = signals.of(device_signals)
     if device.recorded == "host_only":
-        return _without(
-            "not_applicable",
+        return _ITEM.not_applicable(
             Unavailable(
                 code="NO_DEVICE_PLANE",
                 reason="Every op ran on the host.",
@@ -126,8 +130,7 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):
-        return _without(
-            "not_applicable",
+        return _ITEM.not_applicable(
             Unavailable(
                 code="NO_PEAKS",
                 reason="No device that did work has units for 16-bit products "
@@ -206,7 +209,7 @@ def _judge(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
     ):
         if narrow + unknown >= warn:
-            return _without("cannot_tell", _could_flip(narrow, unknown, warn))
+            return _ITEM.cannot_tell(_could_flip(narrow, unknown, warn))
         if narrow + tf32 >= warn:
             return _measured(signals, found, thresholds, status="fail", note="tf32")
         return _measured(signals, found, thresholds, status="fail", severity="warn")
@@ -237,11 +240,8 @@ def _measured(
     failed = status == "fail"
     unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
     per_step, step = _per_step_ps(found), found.step_ps
-    return Finding(
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        status=status,
+    return _ITEM.finding(
+        status,
         severity=severity,
         note=note,
         confidence=min(signals.of(record_grade), 1 - unknown / 100),
@@ -253,12 +253,9 @@ def _measured(
         devices=found.devices,
         causes=found.causes if failed else (),
         facts=_facts(found),
-        evidence=found.evidence if failed else (),
+        evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
-        confirm=_CONFIRM if failed else None,
-        refute=_REFUTE if failed else None,
         saving_ms=_saving(found, thresholds) if failed else None,
-        floors=("kernels that wait for memory: not measured here",) if failed else (),
         actions=_actions(signals) if failed else (),
     )
 
@@ -327,10 +324,6 @@ def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
     )
 
 
-def _without(status: Status, why: Unavailable) -> Finding:
-    return Finding(id=_ID, title=_TITLE, stage=_STAGE, status=status, unavailable=why)
-
-
 def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
@@ -340,12 +333,4 @@ def _share(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-RULE: Final = Rule(
-    id=_ID,
-    stage=_STAGE,
-    title=_TITLE,
-    evaluate=evaluate,
-    reads=(device_signals, precision_signals, record_grade),
-    words=_WORDS,
-    pages=("kernel_stats",),
-)
+RULE: Final = Rule(_ITEM, evaluate, (device_signals, precision_signals, record_grade))

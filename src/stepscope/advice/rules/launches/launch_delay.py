@@ -7,27 +7,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Status
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.verdict import judge, judged_finding
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
 
-_ID: Final = "launch.delay"
-_TITLE: Final = "the device waits for the host to launch its work"
-_STAGE: Final = 3
+_LAUNCH: Final = Owned(
+    parts={"launch": ("launch",)},
+    device=True,
+    seen=("launch",),
+    clocks=True,
+    lost=True,
+)
+#: Where the host's own work is ops, the device waits for these as for launches.
+_OPS_TOO: Final = _LAUNCH._replace(
+    parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
+)
 #: Replayed graphs show no launch per node: beyond this share of the device's time the
 #: rule cannot judge.
 _GRAPH_SHARE: Final = 50.0
@@ -65,13 +78,6 @@ _ACTIONS: Final = (
         text="Give each kernel more to do: a larger batch, or several steps at once.",
     ),
 )
-_CONFIRM: Final = (
-    "Look at the ranges: the kernel starts right after its own launch call."
-)
-_REFUTE: Final = (
-    "Double the batch: if the step takes twice as long, launches are not what it "
-    "waits for."
-)
 _HOST: Final = tuple(
     "The host cannot feed the device: {share_percent} of the time it has nothing "
     f"queued{parts}{size}."
@@ -88,79 +94,63 @@ _WORDS: Final = Words(
         "small_work": "kernels are shorter than two launches",
     },
 )
-
-
+_ITEM: Final = Item(
+    id="launch.delay",
+    stage=3,
+    title="the device waits for the host to launch its work",
+    words=_WORDS,
+    pages=("overview_page", "kernel_stats"),
+    confirm="Look at the ranges: the kernel starts right after its own launch call.",
+    refute="Double the batch: if the step takes twice as long, launches are not what "
+    "it waits for.",
+    floors=("time the launching thread needs: not measured here",),
+)
 #: A smaller share of the host's ops is not worth a word.
 _WORTH_TELLING: Final = 0.5
 
 
-def _told(percent: float | None) -> float | None:
-    return percent if percent is not None and percent >= _WORTH_TELLING else None
-
-
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which a device has nothing to do for want of launches."""
-    if signals.of(device_signals).recorded == "host_only":
-        return _without("not_applicable", _NO_DEVICE)
-    found, launching = signals.of(account_signals), signals.of(launch_signals)
-    if isinstance(found, Unavailable):
-        return _without("cannot_tell", found)
+    shares = shares_of(_ITEM, _LAUNCH, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    launching = signals.of(launch_signals)
     if isinstance(launching, Unavailable):
-        return _without("cannot_tell", launching)
-    shares = found.judged()
-    if "launch" in shares.missing:
-        return _without("cannot_tell", shares.missing["launch"])
+        return _ITEM.cannot_tell(launching)
     if launching.graph_percent >= _GRAPH_SHARE:
-        return _without("cannot_tell", _replayed(launching))
-    parts = {"launch": ("launch",)}
-    if shares.host_ops_lead():
-        parts["host_ops"] = ("host_compute",)
-    verdict = judge(
-        shares.series(
-            parts,
-            unknown_from=thresholds.unexplained_warn.value,
-            clocks=True,
-            lost=True,
-        ),
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
+        return _ITEM.cannot_tell(_replayed(launching))
+    owned = _OPS_TOO if shares.host_ops_lead() else _LAUNCH
+    warn = thresholds.launch_warn
+    verdict = judge_shares(
+        owned, shares, thresholds, warn=warn, critical=thresholds.launch_critical
     )
-    owners = tuple(owner for one in parts.values() for owner in one)
-    failed = verdict.status == "fail"
     because = _because(launching, thresholds)
-    return judged_finding(
-        verdict,
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        grade=signals.of(record_grade),
-        threshold=thresholds.launch_warn,
-        smallest=thresholds.smallest_effect,
-        stepped=shares.step_source is not None,
-        owners=owners,
-        place="any",
-        devices=found.ranked(*owners),
-        parts=shares.parts(*owners),
+    return owned_finding(
+        _ITEM,
+        owned,
+        signals,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=warn,
         because=because,
-        facts=(
-            Fact(name="launching", value=shares.percent("launch"), unit="percent"),
-            Fact(
-                name="host_ops",
-                value=_told(shares.percent("host_compute"))
-                if len(owners) > 1
-                else None,
-                note="counted where they are most of the host's own work",
-                unit="percent",
-            ),
-            *_facts(launching),
-        ),
-        evidence=shares.evidence(*owners) if failed else (),
+        facts=(*_shares(owned, shares), *_facts(launching)),
         inputs=("account", "launches"),
-        confirm=_CONFIRM,
-        refute=_REFUTE,
-        floors=("time the launching thread needs: not measured here",),
-        actions=_actions(because) if failed else (),
+        actions=_actions(because) if verdict.status == "fail" else (),
+    )
+
+
+def _shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
+    ops = shares.percent("host_compute")
+    told = owned is _OPS_TOO and ops >= _WORTH_TELLING
+    return (
+        Fact(name="launching", value=shares.percent("launch"), unit="percent"),
+        Fact(
+            name="host_ops",
+            value=ops if told else None,
+            note="counted where they are most of the host's own work",
+            unit="percent",
+        ),
     )
 
 
@@ -214,29 +204,4 @@ def _replayed(found: LaunchSignals) -> Unavailable:
     )
 
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host; there is no device to launch on.",
-    remedy="Nothing to do.",
-)
-
-
-def _without(status: Status, why: Unavailable) -> Finding:
-    return Finding(
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        status=status,
-        unavailable=why,
-    )
-
-
-RULE: Final = Rule(
-    id=_ID,
-    stage=_STAGE,
-    title=_TITLE,
-    evaluate=evaluate,
-    reads=(account_signals, device_signals, launch_signals, record_grade),
-    words=_WORDS,
-    pages=("overview_page", "kernel_stats"),
-)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, launch_signals))

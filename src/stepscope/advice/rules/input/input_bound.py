@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.verdict import Verdict, judge, judged_finding
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.tracer_remedies import RECORD_FETCHES
 from stepscope.unavailable import Unavailable
@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.input import InputSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
-
-_ID: Final = "input.bound"
-_TITLE: Final = "the step waits for its data"
-_STAGE: Final = 1
 
 _ACTIONS: Final = (
     Action(
@@ -96,13 +93,6 @@ _REMAINING: Final = (
     ),
 )
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
-_CONFIRM: Final = (
-    "Look at the ranges: the fetch runs while the device has nothing to do."
-)
-_REFUTE: Final = (
-    "Run with one synthetic batch repeated: if the step takes as long, the input is "
-    "not what it waits for."
-)
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
     "for by other work."
@@ -131,85 +121,69 @@ _WORDS: Final = Words(
         "transfer": "copying the batch to the device",
     },
 )
-
-
-#: Cause → owners of its time.
-_PARTS: Final = {"fetch": ("input",), "transfer": ("copy_in",)}
-_OWNERS: Final = ("input", "copy_in")
+_OWNED: Final = Owned(
+    parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
+)
+_ITEM: Final = Item(
+    id="input.bound",
+    stage=1,
+    title="the step waits for its data",
+    words=_WORDS,
+    pages=("input_pipeline_analyzer", "tf_data_bottleneck_analysis"),
+    confirm="Look at the ranges: the fetch runs while the device has nothing to do.",
+    refute="Run with one synthetic batch repeated: if the step takes as long, the "
+    "input is not what it waits for.",
+    floors=("service time of the slowest input stage: not measured here",),
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which the step did nothing but wait for data."""
-    found, fetching = signals.of(account_signals), signals.of(input_signals)
-    if isinstance(found, Unavailable):
-        return _cannot_tell(found)
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    fetching = signals.of(input_signals)
     if isinstance(fetching, Unavailable):
-        return _cannot_tell(fetching)
-    shares = found.judged(*_OWNERS)
-    if shares.step_confidence < thresholds.medium_confidence.value:
-        return _cannot_tell(_NO_STEPS)
-    series = shares.series(
-        _PARTS, unknown_from=thresholds.unexplained_warn.value, lost=True
-    )
-    if not fetching.consumer_recorded:
-        # What nobody saw, and what lies between the steps, may be the making of one.
-        untold = shares.times("unexplained", "between")
-        series = msgspec.structs.replace(series, unknown_ps=sum(untold))
-    verdict = judge(
-        series,
-        warn=thresholds.input_warn,
-        critical=thresholds.input_critical,
-        thresholds=thresholds,
-    )
-    if signals.of(device_signals).recorded == "silent" and verdict.status == "fail":
-        return _cannot_tell(_device_unseen(signals, verdict))
-    if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
-        verdict = msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
-    return _finding(
-        fetching,
-        shares,
-        verdict,
-        devices=found.ranked(*_OWNERS),
-        grade=signals.of(record_grade),
-        thresholds=thresholds,
-    )
-
-
-def _finding(
-    fetching: InputSignals,
-    shares: StepShares,
-    verdict: Verdict,
-    *,
-    devices: tuple[str, ...],
-    grade: float,
-    thresholds: Thresholds,
-) -> Finding:
-    hidden = _hidden(fetching, shares, verdict, thresholds)
+        return _ITEM.cannot_tell(fetching)
+    verdict = _judge(fetching, shares, thresholds)
     failed = verdict.status == "fail"
-    return judged_finding(
-        verdict,
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        grade=grade,
-        threshold=thresholds.input_warn,
-        smallest=thresholds.smallest_effect,
-        owners=_OWNERS,
-        place="any",
-        devices=devices,
+    if signals.of(device_signals).recorded == "silent" and failed:
+        return _ITEM.cannot_tell(_device_unseen(signals, verdict))
+    hidden = _hidden(fetching, shares, verdict, thresholds)
+    return owned_finding(
+        _ITEM,
+        _OWNED,
+        signals,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=thresholds.input_warn,
         note=_note(fetching, verdict, hidden=hidden),
         facts=_facts(fetching, shares, verdict),
-        evidence=shares.evidence("input", "copy_in") if failed else (),
         inputs=("account", "host_classes"),
-        confirm=_CONFIRM,
-        refute=_REFUTE,
-        floors=("service time of the slowest input stage: not measured here",),
         actions=_actions(fetching, verdict, least=thresholds.input_warn.value)
         if failed
         else _missing_actions(fetching)
         if hidden
         else (),
     )
+
+
+def _judge(
+    fetching: InputSignals, shares: StepShares, thresholds: Thresholds
+) -> Verdict:
+    warn = thresholds.input_warn
+    series = _OWNED.series(shares, thresholds)
+    if not fetching.consumer_recorded:
+        # What nobody saw, and what lies between the steps, may be the making of one.
+        untold = shares.times("unexplained", "between")
+        series = msgspec.structs.replace(series, unknown_ps=sum(untold))
+    verdict = judge(
+        series, warn=warn, critical=thresholds.input_critical, thresholds=thresholds
+    )
+    if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
+        return msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
+    return verdict
 
 
 def _actions(
@@ -301,25 +275,4 @@ def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
     )
 
 
-_NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Without steps a share of the step cannot be formed.",
-    remedy="Mark the training steps, with the fetching of the batch inside the mark.",
-)
-
-
-def _cannot_tell(why: Unavailable) -> Finding:
-    return Finding(
-        id=_ID, title=_TITLE, stage=_STAGE, status="cannot_tell", unavailable=why
-    )
-
-
-RULE: Final = Rule(
-    id=_ID,
-    stage=_STAGE,
-    title=_TITLE,
-    evaluate=evaluate,
-    reads=(account_signals, device_signals, input_signals, record_grade),
-    words=_WORDS,
-    pages=("input_pipeline_analyzer", "tf_data_bottleneck_analysis"),
-)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, input_signals))

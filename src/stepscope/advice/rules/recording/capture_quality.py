@@ -15,6 +15,7 @@ from stepscope.advice.finding import (
     Place,
     Severity,
 )
+from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.capture import capture_signals
 from stepscope.advice.signals.device import device_signals
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
-_ID: Final = "capture.quality"
-_TITLE: Final = "the recording does not hold what a verdict needs"
-_STAGE: Final = 0
 
 _ACTIONS: Final = (
     Action(
@@ -185,13 +183,23 @@ _WHOLE: Final = frozenset({"silent", "devices"})
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
+_ITEM: Final = Item(
+    id="capture.quality",
+    stage=0,
+    title="the recording does not hold what a verdict needs",
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+    confirm="Record once more with what is missing, and compare.",
+    refute="If a second recording with the same options shows the same, the program "
+    "does so.",
+)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Name the gravest flaw of the recording, and list the others."""
     found = signals.of(account_signals)
     if isinstance(found, Unavailable):
-        return _cannot_tell(found)
+        return _ITEM.cannot_tell(found)
     capture = signals.of(capture_signals)
     flaws = [
         *_owned(found, thresholds),
@@ -199,7 +207,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     ]
     unseen = _unseen(found)
     if not flaws and unseen is not None:
-        return _cannot_tell(unseen)
+        return _ITEM.cannot_tell(unseen)
     flaws.sort(
         key=lambda one: (_RANKS[one.severity], one.word not in _WHOLE, -one.percent)
     )
@@ -276,11 +284,8 @@ def _finding(
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
-    return Finding(
-        id=_ID,
-        title=_TITLE,
-        stage=_STAGE,
-        status="fail" if first is not None else "pass",
+    return _ITEM.finding(
+        "fail" if first is not None else "pass",
         severity="info" if first is None else first.severity,
         note=None if first is None else first.word,
         confidence=signals.of(record_grade),
@@ -302,13 +307,6 @@ def _finding(
         facts=_facts(capture, _lost_percent(found)),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
-        confirm="Record once more with what is missing, and compare."
-        if first
-        else None,
-        refute="If a second recording with the same options shows the same, the "
-        "program does so."
-        if first
-        else None,
         actions=tuple(
             action
             for flaw in flaws
@@ -340,18 +338,6 @@ def _facts(capture: CaptureSignals, lost: float) -> tuple[Fact, ...]:
     )
 
 
-def _cannot_tell(why: Unavailable) -> Finding:
-    return Finding(
-        id=_ID, title=_TITLE, stage=_STAGE, status="cannot_tell", unavailable=why
-    )
-
-
 RULE: Final = Rule(
-    id=_ID,
-    stage=_STAGE,
-    title=_TITLE,
-    evaluate=evaluate,
-    reads=(account_signals, capture_signals, device_signals, record_grade),
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
+    _ITEM, evaluate, (account_signals, capture_signals, device_signals, record_grade)
 )

@@ -1,0 +1,200 @@
+"""Rules about the time of some owners of the account: the steps that all of them take.
+
+A rule looks whether its owners could be seen (`shares_of`), judges their time
+(`judge_shares`), and makes its finding (`owned_finding`). A rule that needs nothing
+between these calls `judge_owned`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stepscope.advice.finding import Finding
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.verdict import judge
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.advice.finding import Place
+    from stepscope.advice.item import Item
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals.step_series import StepSeries
+    from stepscope.advice.verdict import Verdict
+    from stepscope.thresholds import Threshold, Thresholds
+
+__all__ = [
+    "OWNED_READS",
+    "Owned",
+    "judge_owned",
+    "judge_shares",
+    "owned_finding",
+    "shares_of",
+]
+
+#: The signals that these functions ask for.
+OWNED_READS: Final[tuple[Signal[Any], ...]] = (
+    account_signals,
+    device_signals,
+    record_grade,
+)
+
+
+class Owned(NamedTuple):
+    """The time that a rule is about.
+
+    Attributes:
+        parts: Cause → its owners in the account.
+        place: Where the time lies.
+        device: Whether the rule is about a device that waits: without devices it does
+            not apply, and without their record it cannot tell.
+        steps: Whether the rule needs steps.
+        seen: Owners that must have been looked at; without them it cannot tell.
+        unknown: Whether time without an owner may belong to these owners, from
+            `unexplained_warn` on.
+        clocks: Whether differing clocks of host and device move the time.
+        lost: Whether lost records of the device raise the time.
+    """
+
+    parts: Mapping[str, tuple[str, ...]]
+    place: Place = "any"
+    device: bool = False
+    steps: bool = False
+    seen: tuple[str, ...] = ()
+    unknown: bool = True
+    clocks: bool = False
+    lost: bool = False
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Return all owners."""
+        return tuple(owner for owners in self.parts.values() for owner in owners)
+
+    def series(self, shares: StepShares, thresholds: Thresholds) -> StepSeries:
+        """Return the time in each judged step, by cause."""
+        unexplained = thresholds.unexplained_warn.value
+        return shares.series(
+            self.parts,
+            place=self.place,
+            unknown_from=unexplained if self.unknown else _NEVER,
+            clocks=self.clocks,
+            lost=self.lost,
+        )
+
+
+def judge_owned(
+    item: Item,
+    owned: Owned,
+    signals: Signals,
+    thresholds: Thresholds,
+    *,
+    warn: Threshold,
+    critical: Threshold,
+    **fields: Any,
+) -> Finding:
+    """Judge the time of some owners; `fields` are further fields of the finding."""
+    shares = shares_of(item, owned, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    verdict = judge_shares(owned, shares, thresholds, warn=warn, critical=critical)
+    return owned_finding(
+        item,
+        owned,
+        signals,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=warn,
+        **fields,
+    )
+
+
+def shares_of(
+    item: Item, owned: Owned, signals: Signals, thresholds: Thresholds
+) -> StepShares | Finding:
+    """Return the account that is judged, or the finding that says why there is none."""
+    device = signals.of(device_signals)
+    if owned.device and device.recorded == "host_only":
+        return item.not_applicable(_NO_DEVICE)
+    found = signals.of(account_signals)
+    if isinstance(found, Unavailable):
+        return item.cannot_tell(found)
+    if owned.device and not found.has_devices:
+        return item.cannot_tell(device.reason or _UNSEEN)
+    shares = found.judged(*owned.owners, place=owned.place)
+    if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
+        return item.cannot_tell(_NO_STEPS)
+    for owner in owned.seen:
+        if owner in shares.missing:
+            return item.cannot_tell(shares.missing[owner])
+    return shares
+
+
+def judge_shares(
+    owned: Owned,
+    shares: StepShares,
+    thresholds: Thresholds,
+    *,
+    warn: Threshold,
+    critical: Threshold,
+) -> Verdict:
+    """Judge the time of some owners in each judged step."""
+    series = owned.series(shares, thresholds)
+    return judge(series, warn=warn, critical=critical, thresholds=thresholds)
+
+
+def owned_finding(
+    item: Item,
+    owned: Owned,
+    signals: Signals,
+    *,
+    shares: StepShares,
+    verdict: Verdict,
+    thresholds: Thresholds,
+    warn: Threshold,
+    **fields: Any,
+) -> Finding:
+    """Make the finding: devices, named parts and evidence are those of the owners."""
+    found = signals.of(account_signals)
+    owners, place = owned.owners, owned.place
+    own = {
+        "owners": owners,
+        "place": place,
+        "devices": ()
+        if isinstance(found, Unavailable)
+        else found.ranked(*owners, place=place),
+        "parts": shares.parts(*owners, place=place),
+        "evidence": shares.evidence(*owners, place=place),
+        "inputs": ("account", "account_parts"),
+        "stepped": shares.step_source is not None,
+    }
+    return item.judged(
+        verdict,
+        grade=signals.of(record_grade),
+        threshold=warn,
+        smallest=thresholds.smallest_effect,
+        **(own | fields),
+    )
+
+
+#: Beyond any share.
+_NEVER: Final = 101.0
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Every op ran on the host; there is no device that could wait.",
+    remedy="Nothing to do.",
+)
+_UNSEEN: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="Whether a device waits was not recorded.",
+    remedy="Record again with the device tracer on.",
+)
+_NO_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps a share of the step cannot be formed.",
+    remedy="Mark the training steps.",
+)

@@ -1,0 +1,1 @@
+"""Stage 2 of the checklist: idle time between and inside steps."""

@@ -1,0 +1,112 @@
+"""`gaps.between`: the device idles between steps.
+
+Definition: docs/advice/gaps_between.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.shares import IDLE_OWNERS
+from stepscope.advice.words import WAITING, Words
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+#: Waiting for batches, compiling, and what the recording hides are other findings.
+_OTHERS: Final = frozenset({"input", "compile", "profiler", "queued"})
+_OWNED: Final = Owned(
+    parts={owner: (owner,) for owner in IDLE_OWNERS if owner not in _OTHERS},
+    place="between",
+    device=True,
+    steps=True,
+    seen=("launch",),
+    # What lies between the steps is the effect, whoever owns it.
+    unknown=False,
+    lost=True,
+)
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Do what runs between the steps less often, or after the next step has "
+        "been launched: callbacks, metrics, logging, checkpoints.",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Run several steps per call of the training loop.",
+        code="model.compile(…, steps_per_execution=16)",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Keep results on the device and read them back every n-th step.",
+        code="losses.append(loss.detach())  # .item() every n steps",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Do not wait for each step's result: launch the next step first.",
+    ),
+)
+_NAMED: Final = (
+    "{title}: {share_percent} of the time, {ms_per_step} a step; most of it {named}.",
+    "{title}: {share_percent} of the time, {ms_per_step} a step.",
+    "{title}: {share_percent} of the time.",
+)
+_WORDS: Final = Words(
+    passed="steps follow each other closely",
+    lead=(
+        (
+            "{share_percent} of the time the device idles between steps, "
+            "{ms_per_step} a step: {named}."
+        ),
+        "{share_percent} of the time the device idles between steps.",
+    ),
+    texts={**WAITING, ("fail", None): (_NAMED, ("{pattern}",))},
+    causes={
+        "switch": "switching between activities",
+        "peer": "waiting for other ranks",
+        "output": "reading results back",
+        "host_compute": "work on the host",
+        "launch": "launching",
+        "sync": "synchronising",
+        "between": "what runs between steps",
+        "unexplained": "unexplained",
+    },
+)
+_ITEM: Final = Item(
+    id="gaps.between",
+    stage=2,
+    title="the device idles between steps",
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+    confirm="Look at the ranges: the step's last kernel is over, and the next step's "
+    "first has not been launched.",
+    refute="Leave out what is named, for one run: if the step takes as long, it only "
+    "fills a gap that has another cause.",
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the idle time from a step's last work to the next step's first."""
+    return judge_owned(
+        _ITEM,
+        _OWNED,
+        signals,
+        thresholds,
+        warn=thresholds.between_warn,
+        critical=thresholds.between_critical,
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)

@@ -1,0 +1,1 @@
+"""Stage 1 of the checklist: waiting for data."""

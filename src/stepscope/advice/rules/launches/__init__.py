@@ -1,0 +1,1 @@
+"""Stage 3 of the checklist: feeding the device."""

@@ -1,0 +1,1 @@
+"""Stage 4 of the checklist: placement of ops, and copies."""
