@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.recording.capture_quality import evaluate
+from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

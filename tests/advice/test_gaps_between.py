@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.rules.gaps.gaps_between import evaluate
+from stepscope.advice.rules.waiting.gaps_between import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.thresholds import THRESHOLDS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.advice.finding import Part, Saving
-from stepscope.advice.rules.gaps.host_work import evaluate
+from stepscope.advice.rules.waiting.host_work import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.thresholds import THRESHOLDS

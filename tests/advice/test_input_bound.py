@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.advice.finding import CauseShare, Saving
-from stepscope.advice.rules.input.input_bound import evaluate
+from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

@@ -8,147 +8,27 @@ docs/definitions/judging.md#how-the-rules-are-tested.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.training import (
+    BF16,
+    KERNELS,
+    MATMUL,
+    SGEMM,
+    STEPS,
+    ahead,
+    apart,
+    findings,
+    paced,
+    together,
+)
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.device import device_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
-from stepscope.unavailable import Unavailable
-
-if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding
-
-BF16 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn"
-SGEMM = "ampere_sgemm_128x64_nn"
-MATMUL = "model/dense/MatMul:MatMul"
-#: (name, µs, op) of the 150 kernels of a step: 20 products and 130 fused ones.
-KERNELS = (
-    [(BF16, 300.0, MATMUL)] * 20
-    + [("fused_half_kernel", 30.0, "model/add/AddV2:AddV2")] * 80
-    + [("fused_half_kernel", 26.0, "model/relu/Relu:Relu")] * 50
-)
-DETAILS = (
-    "regs:32 static_shared:0 dynamic_shared:0 grid:10,1,1 block:128,1,1 occ_pct:50"
-)
-STEPS = 14
-
-
-class Recorder:
-    """Appends host and device lines, pairing each kernel with its launch call."""
-
-    def __init__(self, scale: float = 1.0) -> None:
-        self.lines: list[Any] = []
-        self.scale = scale
-        self.launched = 0
-
-    def host(self, name: str, start: float, dur: float, *, track: str = "main") -> None:
-        self.lines.append((track, name, start * self.scale, dur * self.scale))
-
-    def mark(self, number: int, start: float, dur: float) -> None:
-        self.lines.append(
-            (
-                "main",
-                "train",
-                start * self.scale,
-                dur * self.scale,
-                {"_r": 1, "step_num": number},
-            )
-        )
-
-    def launch(
-        self, kernel: tuple[str, float, str], called: float, start: float
-    ) -> None:
-        name, dur, op = kernel
-        self.launched += 1
-        stats = {"correlation_id": self.launched}
-        self.lines += [
-            ("main", "cuLaunchKernel", called * self.scale, 6 * self.scale, stats),
-            (
-                "gpu:0/7(Compute)",
-                name,
-                start * self.scale,
-                dur * self.scale,
-                {**stats, "tf_op": op, "kernel_details": DETAILS},
-            ),
-        ]
-
-
-def together(
-    *, fetch_us: float = 40.0, kernels: Any = KERNELS, scale: float = 1.0
-) -> list[Any]:
-    """B1s: fetch, 176 µs of Python, then launches; the next step begins at the end."""
-    made = Recorder(scale)
-    begin = 0.0
-    for number in range(STEPS):
-        called = begin + fetch_us + 176.0
-        start = called + 10.0
-        for kernel in kernels:
-            made.launch(kernel, called, start)
-            called += 6.0
-            start += kernel[1] + 0.5
-        made.host("IteratorGetNext", begin, fetch_us)
-        made.mark(number, begin, start - begin - 1.0)
-        begin = start
-    return made.lines
-
-
-def ahead(*, fetch_us: float = 40.0) -> list[Any]:
-    """B1: the host issues step k while step k - 1 runs on the device."""
-    made = Recorder()
-    for number in range(STEPS):
-        begin = 10_000.0 * number
-        made.mark(number, begin, 9_990.0)
-        made.host("IteratorGetNext", begin + 10.0, fetch_us)
-        called, start = begin + fetch_us + 20.0, begin + 10_100.0
-        for kernel in KERNELS:
-            made.launch(kernel, called, start)
-            called += 6.0
-            start += kernel[1] + 0.5
-    return made.lines
-
-
-def paced(*, early_us: float) -> list[Any]:
-    """400 kernels of 15 µs, one every 20 µs, launched `early_us` before they start."""
-    made = Recorder()
-    for number in range(STEPS):
-        begin = 10_000.0 * number + 6_000.0
-        made.mark(number, begin - 5_500.0, 9_900.0)
-        for at in range(400):
-            start = begin + 20.0 * at
-            kernel = ("fused_half_kernel", 15.0, "model/add/AddV2:AddV2")
-            made.launch(kernel, start - early_us, start)
-    return made.lines
-
-
-def apart(*, gap_us: float = 3_000.0) -> list[Any]:
-    """The host does nothing that anybody recorded after each step's call."""
-    made = Recorder()
-    for number in range(STEPS):
-        begin = (10_100.0 + gap_us) * number
-        made.mark(number, begin, 10_050.0)
-        called, start = begin + 20.0, begin + 40.0
-        for kernel in KERNELS:
-            made.launch(kernel, called, start)
-            called += 6.0
-            start += kernel[1] + 0.5
-    return made.lines
-
-
-def findings(
-    lines: list[Any], *, devices: Any = None, without: str | None = None
-) -> dict[str, Finding]:
-    profile = blueprint.profile(
-        blueprint.trace(lines, devices=devices or {0: blueprint.A100})
-    )
-    if without is not None:
-        why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
-        profile = profile.without(without, why)
-    return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
 
 
 def test_no_rule_fails_on_the_clean_bases() -> None:

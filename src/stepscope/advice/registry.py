@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.rules.devices import comm_exposed
-from stepscope.advice.rules.gaps import gaps_between, host_work
-from stepscope.advice.rules.input import input_bound
 from stepscope.advice.rules.launches import launch_delay
+from stepscope.advice.rules.loading import input_bound
 from stepscope.advice.rules.precision import amp_share
-from stepscope.advice.rules.recording import capture_quality
+from stepscope.advice.rules.trust import capture_quality
+from stepscope.advice.rules.waiting import gaps_between, host_work
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
