@@ -92,6 +92,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     tensor_core_generation: Threshold = _of(
         7, "ratio", "guide", "first compute capability with Tensor Cores"
     )
+    explained_share: Threshold = _of(
+        60, "percent", "ours", "part of a finding's time that a narrower one explains"
+    )
     smallest_effect: Threshold = _of(
         100_000_000, "ps", "ours", "time per step below which nothing is a finding"
     )

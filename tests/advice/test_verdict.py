@@ -5,15 +5,20 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.advice.engine import staged
+from stepscope.advice.engine import explained, staged
 from stepscope.advice.finding import Finding, Saving
+from stepscope.advice.headline import costliest
+from stepscope.advice.item import Item
 from stepscope.advice.registry import RULES
+from stepscope.advice.rule import Rule
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import Verdict, judge, pattern_of, ratio_interval
+from stepscope.advice.words import Words
 from stepscope.thresholds import THRESHOLDS, Threshold
 
 MS = 1_000_000_000
@@ -164,6 +169,33 @@ def test_all_wait_for_a_recording_that_hides_too_much() -> None:
 def test_nothing_waits_for_information() -> None:
     found = staged([_finding(1, 1.0, "info"), _finding(3, 0.5)])
     assert [one.after_stage for one in found] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("share", "severity", "by"),
+    [(6.0, "warn", "narrow"), (5.9, "warn", None), (9.0, "info", None)],
+)
+def test_a_narrower_finding_explains_a_broader_one(
+    share: float, severity: Any, by: str | None
+) -> None:
+    broad = msgspec.structs.replace(_finding(2, 3.0), share_percent=10.0)
+    narrow = msgspec.structs.replace(
+        _finding(2, 2.0, severity), id="narrow", share_percent=share
+    )
+    words = Words(texts={})
+    items = [
+        Item(broad.id, 2, "", words, ()),
+        Item(narrow.id, 2, "", words, (), explains=(broad.id,)),
+    ]
+    found = explained(
+        {one.id: one for one in (broad, narrow)},
+        THRESHOLDS,
+        [Rule(item, lambda *_: broad, ()) for item in items],
+    )
+    assert found[broad.id].explained_by == by
+    first = costliest(staged(found.values()))
+    assert first is not None
+    assert first.id == (by or broad.id)
 
 
 def test_every_rule_has_a_name_of_its_own_and_stands_in_the_guides_order() -> None:

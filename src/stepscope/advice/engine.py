@@ -14,13 +14,14 @@ from stepscope.advice.signals.signal import Signals
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
+    from stepscope.advice.rule import Rule
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["DERIVATIONS", "evaluate", "signals_of", "staged"]
+__all__ = ["DERIVATIONS", "evaluate", "explained", "signals_of", "staged"]
 
 #: Derivations that the rules' signals ask for on each host; what those need in turn is
 #: not listed.
@@ -41,7 +42,32 @@ def evaluate(
     signals: Signals, *, thresholds: Thresholds = THRESHOLDS
 ) -> tuple[Finding, ...]:
     """Run every rule and put the findings into the order in which to act."""
-    return staged(rule.evaluate(signals, thresholds) for rule in RULES)
+    found = {rule.item.id: rule.evaluate(signals, thresholds) for rule in RULES}
+    return staged(explained(found, thresholds).values())
+
+
+def explained(
+    findings: Mapping[str, Finding],
+    thresholds: Thresholds,
+    rules: Iterable[Rule] = RULES,
+) -> dict[str, Finding]:
+    """Mark the findings whose time a narrower finding accounts for.
+
+    Their milliseconds would be promised twice, and the narrower one says what to do.
+    """
+    found = dict(findings)
+    for rule in rules:
+        narrow = findings.get(rule.item.id)
+        if narrow is None or not _fails_gravely(narrow):
+            continue
+        for name in rule.item.explains:
+            broad = findings.get(name)
+            if broad is None or not _fails_gravely(broad):
+                continue
+            least = thresholds.explained_share.value / 100 * _share(broad)
+            if _share(narrow) >= least:
+                found[name] = msgspec.structs.replace(broad, explained_by=rule.item.id)
+    return found
 
 
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -67,7 +93,8 @@ def _awaited(finding: Finding, others: Sequence[Finding]) -> int | None:
             one.stage
             for one in others
             if one.stage < finding.stage
-            and _matters(one)
+            and _fails_gravely(one)
+            and one.explained_by is None
             and (_hides_all(one) or _bound(one) >= _bound(finding) > 0)
         ),
         None,
@@ -78,8 +105,12 @@ def _hides_all(finding: Finding) -> bool:
     return finding.stage == 0 and finding.severity == "critical"
 
 
-def _matters(finding: Finding) -> bool:
+def _fails_gravely(finding: Finding) -> bool:
     return finding.status == "fail" and finding.severity != "info"
+
+
+def _share(finding: Finding) -> float:
+    return finding.share_percent or 0.0
 
 
 def _bound(finding: Finding) -> float:

@@ -68,7 +68,9 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
 
     A grave flaw of the recording costs more than all others: it may undo them.
     """
-    ranked = by_cost(one for one in findings if one.after_stage is None)
+    ranked = by_cost(
+        one for one in findings if one.after_stage is None and one.explained_by is None
+    )
     return ranked[0] if ranked else None
 
 

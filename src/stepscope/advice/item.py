@@ -38,6 +38,8 @@ class Item(NamedTuple):
         refute: What would prove a fail wrong.
         floors: Limits of the saving.
         actions: What to change when it fails.
+        explains: Ids of broader items whose time this one accounts for where it fails
+            with most of theirs.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Item(NamedTuple):
     refute: str | None = None
     floors: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()
+    explains: tuple[str, ...] = ()
 
     def finding(self, status: Status, **fields: Any) -> Finding:
         """Make a finding; only one that fails carries evidence, doubts and actions.
