@@ -30,7 +30,7 @@ def test_every_tool_has_a_page(tool: str) -> None:
 def test_every_rule_has_a_page() -> None:
     rules = {
         path.stem
-        for path in (ROOT / "src" / "stepscope" / "advice" / "rules").glob("*.py")
+        for path in (ROOT / "src" / "stepscope" / "advice" / "rules").rglob("*.py")
         if path.stem not in {"__init__", "registry"}
     }
     pages = {path.stem for path in (ROOT / "docs" / "advice").glob("*.md")}

@@ -56,7 +56,7 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "rules": "finding item owned rule signals verdict words",
+        "rules": "compared exchanged finding item owned rule signals verdict words",
         "signals": "finding",
     },
     "analysis": {
@@ -151,8 +151,8 @@ ROOMS = {
         "writing": "fields",
     },
 }
-#: Rooms whose folders are parts of one: the stages of the checklist.
-DIVIDED_ROOMS = ("advice.rules",)
+#: Rooms whose folders are parts of one: the stages of the checklist, and their signals.
+DIVIDED_ROOMS = ("advice.rules", "advice.signals")
 MODULES_OF_A_FOLDER = 15
 
 

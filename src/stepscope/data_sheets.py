@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-__all__ = ["DATA_SHEETS", "DataSheet", "data_sheet_of"]
+__all__ = ["DATA_SHEETS", "DataSheet", "data_sheet_of", "link_gb_per_s"]
 
 
 class DataSheet(NamedTuple):
@@ -168,3 +168,22 @@ def _by_name(name: str, memory_gib: float) -> DataSheet | None:
         ),
         None,
     )
+
+
+#: Products whose boards all have direct links, and what one device sends over its own,
+#: in 10^9 bytes per second.
+_LINKS: Final = (
+    (r"\bv100-sxm", 150.0),
+    (r"\ba[18]00-sxm", 300.0),
+    (r"\bh[128]00\b(?!.*(?:pcie|nvl))", 450.0),
+    (r"\bg?b[23]00\b", 900.0),
+)
+
+
+def link_gb_per_s(name: str | None) -> float | None:
+    """Return what a device sends to its neighbours at best, in 10^9 bytes per second.
+
+    None for products of which some have no direct links: PCIe cards, for one.
+    """
+    lowered = (name or "").lower()
+    return next((rate for part, rate in _LINKS if re.search(part, lowered)), None)

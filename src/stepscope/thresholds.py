@@ -5,7 +5,8 @@ input-bound from the same share on.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
-plugin of TensorBoard, "data sheets" the peak rates in `stepscope.hardware`; "ours" is a
+plugin of TensorBoard, "traceml" TraceML, "PyTorch" a default of that framework, "data
+sheets" the peak rates in `stepscope.hardware`; "ours" is a
 choice of this project that recorded runs have to confirm.
 """
 
@@ -23,7 +24,7 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: The number, in `unit`.
-        unit: "percent", "ps", "count" or "ratio".
+        unit: "percent", "ps", "bytes", "count" or "ratio".
         source: Where the number comes from.
         meaning: What it means when a measured value reaches the number.
     """
@@ -91,6 +92,69 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     )
     tensor_core_generation: Threshold = _of(
         7, "ratio", "guide", "first compute capability with Tensor Cores"
+    )
+    arrival_warn: Threshold = _of(
+        5, "percent", "ours", "share of the step waiting for a later worker: moderate"
+    )
+    arrival_critical: Threshold = _of(
+        15, "percent", "ours", "share of the step waiting for a later worker: high"
+    )
+    same_worker: Threshold = _of(
+        60, "percent", "ours", "steps in which one worker is the last"
+    )
+    balance_warn: Threshold = _of(
+        10, "percent", "traceml", "work of one worker beyond the median: moderate"
+    )
+    balance_critical: Threshold = _of(
+        20, "percent", "traceml", "work of one worker beyond the median: high"
+    )
+    alike_work: Threshold = _of(
+        1.5, "ratio", "ours", "work of one worker over another's that is no copy of it"
+    )
+    turns_warn: Threshold = _of(
+        40, "percent", "ours", "share of the devices that wait for their turn: moderate"
+    )
+    turns_critical: Threshold = _of(
+        70, "percent", "ours", "share of the devices that wait for their turn: high"
+    )
+    stagger_warn: Threshold = _of(
+        3, "percent", "ours", "share of the step between first and last start: moderate"
+    )
+    stagger_critical: Threshold = _of(
+        8, "percent", "ours", "share of the step between first and last start: high"
+    )
+    clock_margin: Threshold = _of(
+        3, "ratio", "ours", "how many times the doubt of the clocks a skew must be"
+    )
+    small_exchange: Threshold = _of(
+        256 * 1024, "bytes", "ours", "an exchange that is mostly latency"
+    )
+    large_exchange: Threshold = _of(
+        4 * 1024**2, "bytes", "ours", "an exchange that is mostly transfer"
+    )
+    calibrating_exchange: Threshold = _of(
+        16 * 1024**2, "bytes", "ours", "an exchange that shows the rate of the link"
+    )
+    exchange_latency: Threshold = _of(
+        20_000_000, "ps", "ours", "time of an exchange of nothing"
+    )
+    link_share: Threshold = _of(
+        75, "percent", "ours", "part of a link's nominal rate that exchanges reach"
+    )
+    link_warn: Threshold = _of(
+        70, "percent", "ours", "part of the expected rate that is reached: moderate"
+    )
+    link_critical: Threshold = _of(
+        40, "percent", "ours", "part of the expected rate that is reached: low"
+    )
+    bucket_bytes: Threshold = _of(
+        25 * 1024**2, "bytes", "PyTorch", "gradients that one exchange carries"
+    )
+    surplus_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step in needless exchanges: moderate"
+    )
+    surplus_critical: Threshold = _of(
+        10, "percent", "ours", "share of the step in needless exchanges: high"
     )
     explained_share: Threshold = _of(
         60, "percent", "ours", "part of a finding's time that a narrower one explains"

@@ -6,6 +6,7 @@ from typing import Final
 
 __all__ = [
     "GIB",
+    "MIB",
     "PS_PER_MS",
     "PS_PER_NS",
     "PS_PER_S",
@@ -19,6 +20,7 @@ PS_PER_US: Final = 1_000_000
 PS_PER_MS: Final = 1_000_000_000
 PS_PER_S: Final = 1_000_000_000_000
 GIB: Final = 2**30
+MIB: Final = 2**20
 
 _DURATIONS: Final = (
     (PS_PER_S, "s"),
@@ -27,7 +29,7 @@ _DURATIONS: Final = (
     (PS_PER_NS, "ns"),
     (1, "ps"),
 )
-_SIZES: Final = ((GIB, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+_SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 def duration_text(ps: float) -> str:

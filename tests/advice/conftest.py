@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.advice.signals.capture import CaptureSignals, capture_signals
-from stepscope.advice.signals.communication import communication_signals
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.shares import (
     AccountSignals,
     NamedTime,

@@ -7,6 +7,8 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.training import parallel
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
@@ -47,12 +49,35 @@ def test_a_rule_asks_for_the_signals_that_it_declares(
     assert asked <= set(rule.reads)
 
 
+@pytest.fixture(name="applicable", scope="module")
+def _applicable(measured: Signals) -> dict[str, list[Finding]]:
+    """What each rule finds where it applies: on one device, and on four."""
+    several = blueprint.profile(
+        blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100))
+    )
+    found = [
+        rule.evaluate(signals, THRESHOLDS)
+        for signals in (measured, signals_of(several))
+        for rule in RULES
+    ]
+    return {
+        rule.item.id: [
+            one
+            for one in found
+            if one.id == rule.item.id
+            and one.status not in {"not_applicable", "cannot_tell"}
+        ]
+        for rule in RULES
+    }
+
+
 @every_rule
-def test_texts_name_what_a_finding_has(rule: Rule, measured: Signals) -> None:
-    finding = rule.evaluate(measured, THRESHOLDS)
-    if finding.status == "not_applicable":
-        pytest.skip("the recording holds nothing that the rule is about")
-    facts = {fact.name for fact in finding.facts}
+def test_texts_name_what_a_finding_has(
+    rule: Rule, applicable: dict[str, list[Finding]]
+) -> None:
+    findings = applicable[rule.item.id]
+    assert findings, "no base of this test holds what the rule is about"
+    facts = {fact.name for finding in findings for fact in finding.facts}
     facts |= {f"mostly_{cause}" for cause in rule.item.words.causes}
     named = {
         name

@@ -34,14 +34,15 @@ from stepscope.trace.tables import TABLES
 def test_no_rule_fails_on_the_clean_bases() -> None:
     for lines in (together(), ahead()):
         found = findings(lines)
-        assert {one.id: one.status for one in found.values()} == {
-            "capture.quality": "pass",
-            "input.bound": "pass",
-            "gaps.between": "pass",
-            "host.work": "pass",
-            "launch.delay": "pass",
-            "amp.share": "pass",
-            "comm.exposed": "not_applicable",
+        assert [one.id for one in found.values() if one.status == "fail"] == []
+        passed = {one.id for one in found.values() if one.status == "pass"}
+        assert passed >= {
+            "capture.quality",
+            "input.bound",
+            "gaps.between",
+            "host.work",
+            "launch.delay",
+            "amp.share",
         }
 
 
@@ -227,13 +228,8 @@ def test_ops_on_the_host_and_no_sign_of_a_device_is_a_run_on_the_host() -> None:
     ]
     profile = blueprint.profile(blueprint.trace(lines))
     found = {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
-    assert {name: one.status for name, one in found.items()} == {
-        "capture.quality": "pass",
-        "input.bound": "fail",
-        "gaps.between": "not_applicable",
-        "host.work": "pass",
-        "launch.delay": "not_applicable",
-        "amp.share": "not_applicable",
-        "comm.exposed": "not_applicable",
-    }
+    assert [one.id for one in found.values() if one.status == "fail"] == ["input.bound"]
+    about_devices = {"gaps.between", "launch.delay", "amp.share", "comm.exposed"}
+    assert {found[name].status for name in about_devices} == {"not_applicable"}
+    assert {found[name].status for name in ("capture.quality", "host.work")} == {"pass"}
     assert found["input.bound"].share_percent == pytest.approx(30.0)

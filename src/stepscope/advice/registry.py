@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.rules.devices import comm_exposed
+from stepscope.advice.rules.devices import (
+    allreduce_arrival,
+    allreduce_count,
+    allreduce_time,
+    comm_exposed,
+    multi_balance,
+    multi_sequential,
+    multi_stagger,
+)
 from stepscope.advice.rules.launches import launch_delay
 from stepscope.advice.rules.loading import input_bound
 from stepscope.advice.rules.precision import amp_share
@@ -23,5 +31,11 @@ RULES: Final[tuple[Rule, ...]] = (
     host_work.RULE,
     launch_delay.RULE,
     amp_share.RULE,
+    allreduce_count.RULE,
+    multi_balance.RULE,
+    multi_sequential.RULE,
+    allreduce_time.RULE,
     comm_exposed.RULE,
+    allreduce_arrival.RULE,
+    multi_stagger.RULE,
 )

@@ -16,6 +16,8 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepscope.advice.finding import Finding
 
 BF16 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn"
@@ -31,6 +33,7 @@ DETAILS = (
     "regs:32 static_shared:0 dynamic_shared:0 grid:10,1,1 block:128,1,1 occ_pct:50"
 )
 STEPS = 14
+KERNELS_OF_A_DEVICE = 10
 
 
 class Recorder:
@@ -56,7 +59,12 @@ class Recorder:
         )
 
     def launch(
-        self, kernel: tuple[str, float, str], called: float, start: float
+        self,
+        kernel: tuple[str, float, str],
+        called: float,
+        start: float,
+        *,
+        device: int = 0,
     ) -> None:
         name, dur, op = kernel
         self.launched += 1
@@ -64,11 +72,37 @@ class Recorder:
         self.lines += [
             ("main", "cuLaunchKernel", called * self.scale, 6 * self.scale, stats),
             (
-                "gpu:0/7(Compute)",
+                f"gpu:{device}/7(Compute)",
                 name,
                 start * self.scale,
                 dur * self.scale,
                 {**stats, "tf_op": op, "kernel_details": DETAILS},
+            ),
+        ]
+
+    def exchange(
+        self, device: int, start: float, dur: float, size: int, *, members: int
+    ) -> None:
+        """Add an all-reduce of this many bytes on a stream of its own."""
+        self.launched += 1
+        said = {
+            "Collective name": "allreduce",
+            "In msg nelems": size // 4,
+            "Out msg nelems": size // 4,
+            "dtype": "Float",
+            "Group size": members,
+        }
+        stats = {"correlation_id": self.launched}
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        called = (start - 15.0) * self.scale
+        self.lines += [
+            ("main", "cuLaunchKernel", called, 6 * self.scale, stats),
+            (
+                f"gpu:{device}/9(Compute)",
+                name,
+                start * self.scale,
+                dur * self.scale,
+                stats | said,
             ),
         ]
 
@@ -144,3 +178,44 @@ def findings(
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)
     return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
+
+
+def parallel(
+    *,
+    work_us: Sequence[float] = (6_000.0,) * 4,
+    begins_us: Sequence[float] | None = None,
+    exchanges: Sequence[tuple[int, float]] = ((64 * 2**20, 540.0),),
+    steps: int = 6,
+) -> list[Any]:
+    """B8: one host, a device per entry of `work_us`, all-reduces at each step's end.
+
+    An all-reduce begins on each device when its work is done, and ends on all of them
+    when it has been transferred after the last one came.
+
+    Args:
+        work_us: Computation of each device in a step.
+        begins_us: How long after the step's begin each device begins; at once where
+            None.
+        exchanges: Bytes of each all-reduce, and the time of its transfer.
+        steps: Number of steps.
+    """
+    made = Recorder()
+    late = begins_us or (0.0,) * len(work_us)
+    begin = 1_000.0
+    for number in range(steps):
+        free = []
+        for device, (work, after) in enumerate(zip(work_us, late, strict=True)):
+            at = begin + after
+            for _ in range(KERNELS_OF_A_DEVICE):
+                kernel = (BF16, work / KERNELS_OF_A_DEVICE - 0.5, MATMUL)
+                made.launch(kernel, at - 25.0, at, device=device)
+                at += work / KERNELS_OF_A_DEVICE
+            free.append(at)
+        for size, transfer in exchanges:
+            end = max(free) + transfer
+            for device, at in enumerate(free):
+                made.exchange(device, at, end - at, size, members=len(work_us))
+            free = [end] * len(work_us)
+        made.mark(number, begin - 30.0, max(free) - begin + 49.0)
+        begin = max(free) + 50.0
+    return made.lines

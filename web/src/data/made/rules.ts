@@ -8,5 +8,11 @@ export const RULE_PAGES: Record<string, string[]> = {
   "host.work": ["overview_page", "framework_op_stats"],
   "launch.delay": ["overview_page", "kernel_stats"],
   "amp.share": ["kernel_stats"],
+  "allreduce.count": ["pod_viewer", "kernel_stats"],
+  "multi.balance": ["pod_viewer", "kernel_stats"],
+  "multi.sequential": ["pod_viewer", "trace_viewer"],
+  "allreduce.time": ["pod_viewer", "overview_page"],
   "comm.exposed": ["pod_viewer", "kernel_stats"],
+  "allreduce.arrival": ["pod_viewer"],
+  "multi.stagger": ["pod_viewer", "trace_viewer"],
 };

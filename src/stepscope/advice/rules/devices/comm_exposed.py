@@ -17,12 +17,12 @@ from stepscope.advice.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.communication import communication_signals
+from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.communication import CommunicationSignals
+    from stepscope.advice.signals.several.communication import CommunicationSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds

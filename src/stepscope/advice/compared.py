@@ -1,0 +1,130 @@
+"""Rules that compare workers: what all of them ask before they judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.advice.finding import Finding, Part
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.several.communication import communication_signals
+from stepscope.advice.signals.several.workers import worker_signals
+from stepscope.advice.signals.step_series import StepSeries
+from stepscope.advice.verdict import judge
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.item import Item
+    from stepscope.advice.signals.several.workers import StepWorkers, WorkerSignals
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.thresholds import Threshold, Thresholds
+
+__all__ = ["COMPARED_READS", "hands_on", "judge_steps", "most_often", "workers_of"]
+
+#: The signals that these functions ask for.
+COMPARED_READS: Final[tuple[Signal[Any], ...]] = (
+    communication_signals,
+    device_signals,
+    record_grade,
+    worker_signals,
+)
+_STAGED: Final = "send-receive"
+
+
+def workers_of(item: Item, signals: Signals) -> WorkerSignals | Finding:
+    """Return the workers of a run, or the finding that says why none are compared."""
+    found = signals.of(worker_signals)
+    if not isinstance(found, Unavailable):
+        return found if found.steps else item.cannot_tell(_NO_STEPS)
+    exchanged = signals.of(communication_signals)
+    if isinstance(exchanged, Unavailable):
+        # A device whose work was not recorded may exchange data all the same.
+        alone = signals.of(device_signals).recorded == "host_only"
+    else:
+        alone = not any(exchanged.count.values())
+    return item.not_applicable(_ALONE) if alone else item.cannot_tell(found)
+
+
+def hands_on(signals: Signals) -> bool:
+    """Return whether devices hand work on to each other, as stages of a pipeline."""
+    exchanged = signals.of(communication_signals)
+    return not isinstance(exchanged, Unavailable) and any(
+        _STAGED in kinds for kinds in exchanged.exposed_ps.values()
+    )
+
+
+def judge_steps(
+    item: Item,
+    signals: Signals,
+    thresholds: Thresholds,
+    found: WorkerSignals,
+    *,
+    cause: str,
+    effect_ps: Sequence[int],
+    warn: Threshold,
+    critical: Threshold,
+    doubt_ps: int = 0,
+    named: str | None = None,
+    **fields: Any,
+) -> Finding:
+    """Judge an effect of each step.
+
+    Args:
+        item: The item of the checklist.
+        signals: The signals of the profile.
+        thresholds: The numbers that verdicts depend on.
+        found: The workers.
+        cause: What the effect is.
+        effect_ps: The effect in each step.
+        warn: The share of the time from which it fails.
+        critical: The share of the time from which it is grave.
+        doubt_ps: How far differing clocks may have moved it.
+        named: The worker that it is about; None for all.
+        fields: Further fields of the finding.
+    """
+    series = StepSeries(
+        step_source=found.step_source,
+        step_confidence=found.step_confidence,
+        window_ps=tuple(step.window_ps for step in found.steps),
+        parts_ps={cause: tuple(effect_ps)},
+        doubt_ps=doubt_ps,
+    )
+    verdict = judge(series, warn=warn, critical=critical, thresholds=thresholds)
+    return item.judged(
+        verdict,
+        grade=signals.of(record_grade),
+        threshold=warn,
+        smallest=thresholds.smallest_effect,
+        stepped=found.step_source is not None,
+        inputs=("pod_viewer",),
+        devices=tuple(sorted(found.workers, key=lambda one: one != named)),
+        parts=()
+        if named is None
+        else (Part(name=named, share_percent=verdict.share_percent),),
+        **fields,
+    )
+
+
+def most_often(
+    steps: Sequence[StepWorkers], names: Sequence[str | None]
+) -> tuple[str | None, float]:
+    """Return the worker that is named in most steps, and in what percentage of them."""
+    told = [name for name in names if name is not None]
+    if not told:
+        return None, 0.0
+    first = max(dict.fromkeys(told), key=told.count)
+    return first, 100 * told.count(first) / len(steps)
+
+
+_ALONE: Final = Unavailable(
+    code="NO_COLLECTIVES",
+    reason="One worker was recorded, and it exchanges nothing with others.",
+    remedy="Nothing to do.",
+)
+_NO_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="There is no step that all workers took part in.",
+    remedy="Record all workers over the same steps.",
+)

@@ -1,0 +1,64 @@
+"""Rules about all-reduces: what all of them ask before they judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.several.communication import communication_signals
+from stepscope.advice.signals.several.exchanges import exchange_signals
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.item import Item
+    from stepscope.advice.signals.several.exchanges import ExchangeSignals
+    from stepscope.advice.signals.signal import Signal, Signals
+
+__all__ = ["EXCHANGE_READS", "exchanges_of"]
+
+#: The signals that a rule about all-reduces asks for.
+EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
+    communication_signals,
+    device_signals,
+    exchange_signals,
+    record_grade,
+)
+#: Kinds of exchange of programs that divide the model, or its state, among devices.
+_DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
+
+
+def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
+    """Return the all-reduces that are judged, or the finding that says why none are."""
+    if signals.of(device_signals).recorded == "host_only":
+        return item.not_applicable(_NO_DEVICE)
+    exchanged = signals.of(communication_signals)
+    if isinstance(exchanged, Unavailable):
+        return item.cannot_tell(exchanged)
+    if not any(exchanged.count.values()):
+        return item.not_applicable(_NO_EXCHANGE)
+    found = signals.of(exchange_signals)
+    if isinstance(found, Unavailable):
+        return item.cannot_tell(found)
+    if found.kinds & _DIVIDING or not found.count:
+        return item.not_applicable(_DIVIDED if found.count else _NO_EXCHANGE)
+    return found
+
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Every op ran on the host; there is no device that exchanges data.",
+    remedy="Nothing to do.",
+)
+_NO_EXCHANGE: Final = Unavailable(
+    code="NO_COLLECTIVES",
+    reason="The judged device takes part in no all-reduce.",
+    remedy="Nothing to do.",
+)
+_DIVIDED: Final = Unavailable(
+    code="NO_COLLECTIVES",
+    reason="The program divides the model among devices: its exchanges are not those "
+    "of whole gradients.",
+    remedy="Nothing to do.",
+)

@@ -1,0 +1,152 @@
+"""`multi.balance`: one worker has more to do than the others.
+
+Definition: docs/advice/multi_balance.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.compared import (
+    COMPARED_READS,
+    hands_on,
+    judge_steps,
+    most_often,
+    workers_of,
+)
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.words import WAITING, Words
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Move what only this worker does (metrics, logging, the optimizer) off "
+        "the step, or divide it among all.",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Give all workers batches of equal size and length, sorted into buckets.",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="If the same kernels take longer on it, compare clocks, temperature and "
+        "neighbours of the device.",
+    ),
+)
+_WORDS: Final = Words(
+    passed="all workers have the same amount of work",
+    lead=(
+        (
+            "{named} has more to do than the others: {ms_per_step} of device work a "
+            "step beyond the median."
+        ),
+        "One worker has more to do than the others: {ms_per_step} a step.",
+    ),
+    texts={
+        **WAITING,
+        ("fail", None): (
+            (
+                (
+                    "{named} has {ms_per_step} more device work a step than the median "
+                    "of the workers; it is the busiest in {busiest_in} of the steps."
+                ),
+                "One worker has {ms_per_step} more device work than the median.",
+                "{title}: {share_percent} of the time.",
+            ),
+            ("{pattern}",),
+        ),
+        ("pass", "changing"): (
+            (
+                (
+                    "The work differs between workers, by {share_percent} of the step, "
+                    "but another one has most in each step."
+                ),
+            ),
+        ),
+    },
+    causes={"excess": "work beyond the median of the workers"},
+)
+_ITEM: Final = Item(
+    id="multi.balance",
+    stage=8,
+    title="one worker has more to do than the others",
+    words=_WORDS,
+    pages=("pod_viewer", "kernel_stats"),
+    confirm="Compare the kernels of this worker with those of another one: it runs "
+    "more of them, or longer ones.",
+    refute="If exchanging the two devices moves the excess to the other one, the "
+    "device is slow, not its work large.",
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the device work of the busiest worker beyond the median of all."""
+    found = workers_of(_ITEM, signals)
+    if isinstance(found, Finding):
+        return found
+    if hands_on(signals):
+        return _ITEM.not_applicable(_PIPELINE)
+    excess = [step.excess_ps for step in found.steps]
+    known = [one for one in excess if one is not None]
+    if len(known) < len(excess):
+        return _ITEM.cannot_tell(_UNKNOWN)
+    names = [step.busiest for step in found.steps]
+    busiest, percent = most_often(found.steps, names)
+    same = percent >= thresholds.same_worker.value
+    finding = judge_steps(
+        _ITEM,
+        signals,
+        thresholds,
+        found,
+        cause="excess",
+        effect_ps=known,
+        warn=thresholds.balance_warn,
+        critical=thresholds.balance_critical,
+        named=busiest if same else None,
+        facts=(
+            Fact(name="busiest_in", value=percent if same else None, unit="percent"),
+        ),
+    )
+    if finding.status == "fail" and not same:
+        # No change of this program's makes the workers' random work equal.
+        return _ITEM.finding(
+            "pass",
+            note="changing",
+            confidence=finding.confidence,
+            value=finding.value,
+            share_percent=finding.share_percent,
+            ms_per_step=finding.ms_per_step,
+            threshold=finding.threshold,
+            steps_clean=finding.steps_clean,
+            devices=finding.devices,
+            facts=finding.facts,
+            inputs=finding.inputs,
+        )
+    return finding
+
+
+_UNKNOWN: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="The device work of some workers was not recorded.",
+    remedy="Record all workers with the device tracer on.",
+)
+_PIPELINE: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="The devices hand their results on to each other, as stages of a pipeline: "
+    "they do different work.",
+    remedy="Nothing to do.",
+)
+RULE: Final = Rule(_ITEM, evaluate, COMPARED_READS)

@@ -1,0 +1,1 @@
+"""Signals about several devices, and what they exchange."""

@@ -1,0 +1,188 @@
+"""Signals about all-reduces one by one: how many, how large, and how fast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.signal import signal
+from stepscope.data_sheets import link_gb_per_s
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.collectives.calls import collective_calls
+from stepscope.derive.collectives.matching import matched_collectives
+from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["ExchangeSignals", "exchange_signals"]
+
+_KIND: Final = "all-reduce"
+_GIGA: Final = 1e9
+
+
+class ExchangeSignals(Frozen, frozen=True):
+    """The all-reduces of the judged device in its judged steps; times in ps.
+
+    Attributes:
+        label: The device, `host:device`.
+        kinds: Kinds of collectives that it takes part in.
+        step_source: Where the steps come from; None where the recording is one window.
+        step_confidence: 0 to 1.
+        window_ps: Length of each judged step.
+        exposed_ps: Time per step in which an all-reduce ran and nothing else.
+        count: All-reduces per step.
+        small: Those per step that exchange less than `small_exchange`; None where no
+            size is known.
+        bytes: Bytes that they exchange per step; None where a size is unknown.
+        least_ps: Time of the large ones per step, each on the worker where it was
+            shortest, so that waiting for others is not in it.
+        expected_ps: Time that the link needs for them; None where sizes, groups or the
+            rate of the link are unknown.
+        workers: Number of workers that the shortest time is taken from.
+        gb_per_s: Rate of the link that is expected, in 10^9 bytes per second.
+        rate_source: "data sheet", or "recording" for the best rate seen in it.
+    """
+
+    label: str
+    kinds: frozenset[str]
+    step_source: str | None
+    step_confidence: float
+    window_ps: tuple[int, ...]
+    exposed_ps: tuple[int, ...]
+    count: float
+    small: float | None
+    bytes: float | None
+    least_ps: float
+    expected_ps: float | None
+    workers: int
+    gb_per_s: float | None
+    rate_source: str | None
+
+
+@signal(account, collective_calls, windows)
+def exchange_signals(
+    profile: ProfileData, thresholds: Thresholds
+) -> ExchangeSignals | Unavailable:
+    """Look at the all-reduces of the device that is judged, and of all others."""
+    shares = account_signals.compute(profile, thresholds)
+    if isinstance(shares, Unavailable):
+        return shares
+    judged = shares.judged()
+    calls = profile.derived(judged.host, collective_calls)
+    if isinstance(calls, Unavailable):
+        return calls
+    mine = calls.filter(pl.col("device") == judged.device)
+    steps = _judged_steps(profile, judged.host)
+    reduces = steps.join(
+        mine.filter(pl.col("kind") == _KIND),
+        on="step_row",
+        how="left",
+        maintain_order="left",
+    )
+    per_step = reduces.group_by("step_row", maintain_order=True).agg(
+        pl.col("exposed_ps").sum(),
+        pl.col("kind").count().alias("count"),
+        pl.col("bytes").sum(),
+        pl.col("bytes").null_count().alias("unsized") - pl.col("kind").null_count(),
+        (pl.col("bytes") < thresholds.small_exchange.value).sum().alias("small"),
+    )
+    known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
+    large = _large(profile, thresholds)
+    rate, source = _rate(profile, judged.host, judged.device, large, thresholds)
+    return ExchangeSignals(
+        label=judged.label,
+        kinds=frozenset(mine["kind"].unique().to_list()),
+        step_source=judged.step_source,
+        step_confidence=judged.step_confidence,
+        window_ps=tuple((steps["end_ps"] - steps["start_ps"]).to_list()),
+        exposed_ps=tuple(per_step["exposed_ps"].to_list()),
+        count=_mean(per_step["count"]),
+        small=_mean(per_step["small"]) if known else None,
+        bytes=_mean(per_step["bytes"]) if known else None,
+        least_ps=_mean_of_step(large, "least_ps"),
+        expected_ps=None
+        if rate is None or large["bus_bytes"].null_count() or not large.height
+        else _mean_of_step(large, "bus_bytes") / (rate * _GIGA) * PS_PER_S
+        + thresholds.exchange_latency.value * large.height / large["step"].n_unique(),
+        workers=max(large["members"].to_list(), default=0),
+        gb_per_s=rate,
+        rate_source=source,
+    )
+
+
+def _judged_steps(profile: ProfileData, host: str) -> pl.DataFrame:
+    rows = present(profile.derived(host, windows)).rows
+    return typical(rows).select("step_row", "start_ps", "end_ps")
+
+
+def _large(profile: ProfileData, thresholds: Thresholds) -> pl.DataFrame:
+    """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
+    frames = []
+    for host in profile.hosts:
+        calls = profile.derived(host, collective_calls)
+        if isinstance(calls, Unavailable):
+            continue
+        frames.append(
+            calls.filter(
+                (pl.col("kind") == _KIND)
+                & (pl.col("bytes") >= thresholds.large_exchange.value)
+            ).with_columns(
+                host=pl.lit(host),
+                step=pl.when(pl.col("step_row") >= 0).then("step_row"),
+            )
+        )
+    matched = matched_collectives(pl.concat(frames))
+    own = pl.int_range(pl.len()) + len(matched)
+    return (
+        matched.filter(pl.col("step").is_not_null())
+        .with_columns(
+            one=pl.when(pl.col("instance") >= 0).then("instance").otherwise(own)
+        )
+        .group_by("one", maintain_order=True)
+        .agg(
+            pl.col("step").first(),
+            pl.col("dur_ps").min().alias("least_ps"),
+            pl.col("bus_bytes", "members").first(),
+        )
+    )
+
+
+def _rate(
+    profile: ProfileData,
+    host: str,
+    device: int | None,
+    large: pl.DataFrame,
+    thresholds: Thresholds,
+) -> tuple[float | None, str | None]:
+    """Return the rate of the link in 10^9 bytes/s, and who says so."""
+    devices = profile.table(host, "devices")
+    if len(profile.hosts) == 1 and not isinstance(devices, Unavailable):
+        names = devices.filter(pl.col("device") == device)["name"]
+        sheet = link_gb_per_s(names[0] if len(names) else None)
+        if sheet is not None:
+            return sheet * thresholds.link_share.value / 100, "data sheet"
+    rates = (
+        large.filter(pl.col("bus_bytes") >= thresholds.calibrating_exchange.value)
+        .select(pl.col("bus_bytes") / pl.col("least_ps"))
+        .to_series()
+    )
+    if not len(rates.drop_nulls()):
+        return None, None
+    best = float(rates.drop_nulls().to_numpy().max())
+    return best * PS_PER_S / _GIGA, "recording"
+
+
+def _mean(values: pl.Series) -> float:
+    return float(values.sum()) / max(len(values), 1)
+
+
+def _mean_of_step(large: pl.DataFrame, column: str) -> float:
+    steps = large["step"].n_unique()
+    return float(large[column].sum()) / steps if steps else 0.0
