@@ -156,6 +156,48 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     surplus_critical: Threshold = _of(
         10, "percent", "ours", "share of the step in needless exchanges: high"
     )
+    units_warn: Threshold = _of(
+        5, "percent", "ours", "share of kernel time beside the matrix units: moderate"
+    )
+    units_critical: Threshold = _of(
+        20, "percent", "ours", "share of kernel time beside the matrix units: high"
+    )
+    amp_in_use: Threshold = _of(
+        10, "percent", "ours", "16-bit share of kernel time of a program that uses it"
+    )
+    cast_warn: Threshold = _of(
+        5, "percent", "ours", "share of kernel time that changes types: moderate"
+    )
+    cast_critical: Threshold = _of(
+        15, "percent", "ours", "share of kernel time that changes types: high"
+    )
+    doubles_warn: Threshold = _of(
+        1, "percent", "ours", "share of kernel time in 64 bit"
+    )
+    idle_device: Threshold = _of(
+        20, "percent", "ours", "idle share from which shorter kernels may gain nothing"
+    )
+    fusable_warn: Threshold = _of(
+        10, "percent", "ours", "share of kernel time in runs that fuse: moderate"
+    )
+    fusable_critical: Threshold = _of(
+        30, "percent", "ours", "share of kernel time in runs that fuse: high"
+    )
+    reorder_warn: Threshold = _of(
+        3, "percent", "ours", "share of kernel time that re-orders tensors: moderate"
+    )
+    reorder_critical: Threshold = _of(
+        10, "percent", "ours", "share of kernel time that re-orders tensors: high"
+    )
+    hot_op: Threshold = _of(
+        10, "percent", "ours", "share of kernel time of an op worth a look"
+    )
+    hot_critical: Threshold = _of(
+        25, "percent", "ours", "share of kernel time of an op that dominates"
+    )
+    slow_op: Threshold = _of(
+        30, "percent", "ours", "part of the device's limit that a slow op reaches"
+    )
     explained_share: Threshold = _of(
         60, "percent", "ours", "part of a finding's time that a narrower one explains"
     )

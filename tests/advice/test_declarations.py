@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
-from tests.support.traces.training import parallel
+from tests.support.traces.training import KERNELS, parallel, together
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
@@ -28,47 +28,47 @@ NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.item.id)
 
 
-@pytest.fixture(name="measured", scope="module")
-def _measured() -> Signals:
-    """A recording that every rule can judge."""
-    return signals_of(open_profile(RECORDED))
+@pytest.fixture(name="bases", scope="module")
+def _bases() -> list[Signals]:
+    """Recordings that hold, together, what each rule is about."""
+    convolutions = [("cudnn_fprop", 50.0, "a/Conv2D:Conv2D"), *KERNELS]
+    traces = (
+        blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100)),
+        blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100}),
+    )
+    recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
+    return [
+        *(signals_of(open_profile(path)) for path in recorded),
+        *(signals_of(blueprint.profile(trace)) for trace in traces),
+    ]
+
+
+@pytest.fixture(name="applicable", scope="module")
+def _applicable(bases: list[Signals]) -> dict[str, list[Finding]]:
+    """What each rule finds where it applies."""
+    found = [rule.evaluate(signals, THRESHOLDS) for signals in bases for rule in RULES]
+    silent = {"not_applicable", "cannot_tell"}
+    return {
+        rule.item.id: [
+            one for one in found if one.id == rule.item.id and one.status not in silent
+        ]
+        for rule in RULES
+    }
 
 
 @every_rule
 def test_a_rule_asks_for_the_signals_that_it_declares(
-    rule: Rule, measured: Signals
+    rule: Rule, bases: list[Signals]
 ) -> None:
-    asked = set()
+    for signals in bases:
+        asked = set()
 
-    def value_of(wanted: Signal[Any]) -> Any:
-        asked.add(wanted)
-        return measured.of(wanted)
+        def value_of(wanted: Signal[Any], signals: Signals = signals) -> Any:
+            asked.add(wanted)
+            return signals.of(wanted)
 
-    finding = rule.evaluate(Signals(value_of), THRESHOLDS)
-    assert finding.status != "cannot_tell"
-    assert asked <= set(rule.reads)
-
-
-@pytest.fixture(name="applicable", scope="module")
-def _applicable(measured: Signals) -> dict[str, list[Finding]]:
-    """What each rule finds where it applies: on one device, and on four."""
-    several = blueprint.profile(
-        blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100))
-    )
-    found = [
-        rule.evaluate(signals, THRESHOLDS)
-        for signals in (measured, signals_of(several))
-        for rule in RULES
-    ]
-    return {
-        rule.item.id: [
-            one
-            for one in found
-            if one.id == rule.item.id
-            and one.status not in {"not_applicable", "cannot_tell"}
-        ]
-        for rule in RULES
-    }
+        rule.evaluate(Signals(value_of), THRESHOLDS)
+        assert asked <= set(rule.reads)
 
 
 @every_rule
@@ -96,9 +96,14 @@ def test_every_note_may_go_without_a_text_of_its_own(rule: Rule) -> None:
 
 
 @every_rule
-def test_every_cause_that_is_found_has_words(rule: Rule, measured: Signals) -> None:
-    finding = rule.evaluate(measured, THRESHOLDS)
-    found = {*(cause.cause for cause in finding.causes), *finding.because}
+def test_every_cause_that_is_found_has_words(
+    rule: Rule, applicable: dict[str, list[Finding]]
+) -> None:
+    found = {
+        name
+        for finding in applicable[rule.item.id]
+        for name in (*(one.cause for one in finding.causes), *finding.because)
+    }
     assert found <= rule.item.words.causes.keys()
 
 

@@ -13,9 +13,21 @@ from stepscope.advice.rules.devices import (
     multi_sequential,
     multi_stagger,
 )
+from stepscope.advice.rules.kernels import (
+    fuse_runs,
+    layout_transpose,
+    op_hot,
+    tc_dims,
+    tc_unused,
+)
 from stepscope.advice.rules.launches import launch_delay
 from stepscope.advice.rules.loading import input_bound
-from stepscope.advice.rules.precision import amp_share
+from stepscope.advice.rules.precision import (
+    amp_cast,
+    amp_fallback,
+    amp_share,
+    amp_softmax,
+)
 from stepscope.advice.rules.trust import capture_quality
 from stepscope.advice.rules.waiting import gaps_between, host_work
 
@@ -30,7 +42,15 @@ RULES: Final[tuple[Rule, ...]] = (
     gaps_between.RULE,
     host_work.RULE,
     launch_delay.RULE,
+    tc_unused.RULE,
+    tc_dims.RULE,
+    fuse_runs.RULE,
+    layout_transpose.RULE,
+    op_hot.RULE,
     amp_share.RULE,
+    amp_fallback.RULE,
+    amp_cast.RULE,
+    amp_softmax.RULE,
     allreduce_count.RULE,
     multi_balance.RULE,
     multi_sequential.RULE,

@@ -1,0 +1,127 @@
+"""`layout.transpose`: tensors are re-ordered around convolutions.
+
+Definition: docs/advice/layout_transpose.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.words import Words
+from stepscope.advice.worked import WORKED_READS, Worked, judge_kernels, kernels_of
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Keep the order that the device's convolutions want: channels last in 16 "
+        "bit on matrix units, else channels first.",
+        code="tf.keras.backend.set_image_data_format('channels_last')",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Keep channels last throughout.",
+        code="model.to(memory_format=torch.channels_last); "
+        "batch.to(memory_format=torch.channels_last)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Give convolutions their dimensions in the order NHWC.",
+        code="jax.lax.conv_general_dilated(…, dimension_numbers=('NHWC', 'HWIO', "
+        "'NHWC'))",
+    ),
+)
+_WORDS: Final = Words(
+    passed="tensors are not re-ordered around convolutions",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "Re-ordering of tensors before and after convolutions takes "
+                    "{value} of the kernels' time, most of it {named}."
+                ),
+            ),
+        ),
+        ("pass", None): (
+            (
+                (
+                    "Re-ordering around convolutions takes {value:nothing} of the "
+                    "kernels' time."
+                ),
+            ),
+        ),
+    },
+)
+_ITEM: Final = Item(
+    id="layout.transpose",
+    stage=5,
+    title="tensors are re-ordered around convolutions",
+    words=_WORDS,
+    pages=("kernel_stats",),
+    confirm="Look at the ranges: the named kernel stands next to a convolution.",
+    refute="If the re-ordering stays in the other order too, an op between the "
+    "convolutions asks for it.",
+    actions=_ACTIONS,
+)
+_CONVOLUTION: Final = (
+    r"(?i)conv(?:[^e]|$)|cudnn|fprop|dgrad|wgrad|winograd|batch_?norm|bn_(?:fw|bw)"
+)
+_GAIN: Final = (0.5, 1.0)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time of kernels that re-order tensors next to convolutions."""
+    work = kernels_of(_ITEM, signals, thresholds)
+    if isinstance(work, Finding):
+        return work
+    convolutions = set(
+        work.rows.filter(
+            pl.col("full_name").str.contains(_CONVOLUTION) & ~pl.col("reorders")
+        )["class"]
+    )
+    if not convolutions:
+        return _ITEM.not_applicable(_NO_CONVOLUTION)
+    beside = _neighbours(work.shown, convolutions)
+    found = work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside)))
+    time = int(found["time_ps"].sum())
+    return judge_kernels(
+        _ITEM,
+        signals,
+        thresholds,
+        work,
+        Worked(found, (time * _GAIN[0], time * _GAIN[1])),
+        warn=thresholds.reorder_warn,
+        critical=thresholds.reorder_critical,
+    )
+
+
+def _neighbours(shown: pl.DataFrame, classes: set[int]) -> set[int]:
+    """Return the classes right before or after one of some classes, on one stream."""
+    ordered = shown.sort("stream", "start_ps", maintain_order=True)
+    is_one = ordered["class"].is_in(sorted(classes))
+    same = ordered["stream"] == ordered["stream"].shift(1)
+    after = is_one.shift(1, fill_value=False) & same.fill_null(value=False)
+    before = is_one.shift(-1, fill_value=False) & same.shift(-1).fill_null(value=False)
+    return set(ordered.filter(after | before)["class"])
+
+
+_NO_CONVOLUTION: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="The device runs no convolution.",
+    remedy="Nothing to do.",
+)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)

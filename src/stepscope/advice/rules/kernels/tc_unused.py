@@ -1,0 +1,115 @@
+"""`tc.unused`: products run beside the matrix units.
+
+Definition: docs/advice/tc_unused.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.words import Words
+from stepscope.advice.worked import WORKED_READS, Worked, judge_kernels, kernels_of
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Compute in 16 bit, or allow TF32 for what stays in 32 bit.",
+        code="tf.keras.mixed_precision.set_global_policy('mixed_bfloat16')",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Compute in 16 bit, or allow TF32 for what stays in 32 bit.",
+        code="torch.set_float32_matmul_precision('high')",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Compute in bfloat16, and look for a setting that asks for full precision "
+        "(jax_default_matmul_precision='highest').",
+    ),
+)
+_WORDS: Final = Words(
+    passed="products run on the matrix units",
+    lead=(
+        (
+            "Products run beside the matrix units (Tensor Cores): {ms_per_step} a "
+            "step, most of it {named}."
+        ),
+    ),
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "Products that matrix units (Tensor Cores) could do run beside "
+                    "them: {value} of the kernels' time, most of it {named}."
+                ),
+            ),
+        ),
+        ("pass", None): (
+            (
+                (
+                    "Of the kernels' time {value:nothing} is products that run beside "
+                    "the matrix units."
+                ),
+            ),
+        ),
+    },
+)
+_ITEM: Final = Item(
+    id="tc.unused",
+    stage=5,
+    title="products run beside the matrix units",
+    words=_WORDS,
+    pages=("kernel_stats",),
+    confirm="Look at the kernels' names in the table: none of them is one for matrix "
+    "units.",
+    refute="Measure a kernel with a profiler of hardware counters: if its matrix units "
+    "are busy, its name misleads.",
+    floors=("the memory that the kernels read and write: not measured here",),
+    actions=_ACTIONS,
+    explains=("op.hot",),
+)
+#: At least a third of the time goes, at most two thirds: up to three times as fast.
+_GAIN: Final = (1 / 3, 2 / 3)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time of products in kernels that use no matrix unit."""
+    work = kernels_of(_ITEM, signals, thresholds, matrix_units=True)
+    if isinstance(work, Finding):
+        return work
+    eligible = work.rows.filter(
+        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
+    )
+    beside = eligible.filter(~pl.col("matrix_units"))
+    time = int(beside["time_ps"].sum())
+    return judge_kernels(
+        _ITEM,
+        signals,
+        thresholds,
+        work,
+        Worked(
+            beside,
+            (time * _GAIN[0], time * _GAIN[1]),
+            eligible.filter(pl.col("matrix_units").is_null()),
+        ),
+        warn=thresholds.units_warn,
+        critical=thresholds.units_critical,
+        facts=(Fact(name="eligible", value=work.share(eligible), unit="percent"),),
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)

@@ -1,0 +1,123 @@
+"""`amp.cast`: time goes into changing element types.
+
+Definition: docs/advice/amp_cast.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.words import Words
+from stepscope.advice.worked import WORKED_READS, Worked, judge_kernels, kernels_of
+from stepscope.tracer_remedies import RECORD_KERNEL_OPS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Keep neighbouring ops in one type, and convert once: the batch before "
+        "the copy to the device, weights when they are updated.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Keep autocast's copies of the weights between forward passes, and "
+        "compile the step so that conversions are fused.",
+        code="torch.compile(model)",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Let the compiler fuse conversions into the ops around them.",
+        code="@tf.function(jit_compile=True)",
+    ),
+    Action(
+        cause="doubles",
+        framework="any",
+        text="Find the Python number or array of 64 bits that makes these ops so wide.",
+    ),
+)
+_WORDS: Final = Words(
+    passed="little time goes into changing element types",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "{value} of the kernels' time changes element types, most of it "
+                    "{named}."
+                ),
+            ),
+        ),
+        ("fail", "doubles"): (
+            ("{doubles} of the kernels' time computes in 64 bit, most of it {named}.",),
+        ),
+        ("pass", None): (
+            ("Of the kernels' time {value:nothing} changes element types.",),
+        ),
+    },
+)
+_ITEM: Final = Item(
+    id="amp.cast",
+    stage=6,
+    title="time goes into changing element types",
+    words=_WORDS,
+    pages=("kernel_stats", "framework_op_stats"),
+    confirm="Look at the ops before and after the named one: their types differ.",
+    refute="If the conversion is fused into its neighbour and the step takes as long, "
+    "the memory is what it waits for.",
+    floors=("what the neighbours read and write in any case",),
+    actions=_ACTIONS,
+)
+_GAIN: Final = (0.5, 0.9)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time of kernels that only convert, and of work in 64 bit."""
+    work = kernels_of(_ITEM, signals, thresholds)
+    if isinstance(work, Finding):
+        return work
+    computing = work.rows.filter(~pl.col("collective"))
+    if not computing["op"].count() and not computing["converts"].any():
+        return _ITEM.cannot_tell(_NO_OPS)
+    wide = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
+    doubles = work.share(wide)
+    casts = computing.filter("converts")
+    is_wide = doubles >= thresholds.doubles_warn.value > work.share(casts)
+    judged = wide if is_wide else casts
+    time = int(judged["time_ps"].sum())
+    return judge_kernels(
+        _ITEM,
+        signals,
+        thresholds,
+        work,
+        Worked(
+            judged,
+            (time * _GAIN[0], time * _GAIN[1]),
+            computing.filter(pl.col("converts").is_null()),
+        ),
+        warn=thresholds.doubles_warn if is_wide else thresholds.cast_warn,
+        critical=thresholds.cast_critical,
+        note="doubles" if is_wide else None,
+        facts=(Fact(name="doubles", value=doubles or None, unit="percent"),),
+        actions=tuple(one for one in _ACTIONS if (one.cause == "doubles") == is_wide),
+    )
+
+
+_NO_OPS: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="No kernel carries an op, so that conversions cannot be told from copies.",
+    remedy=RECORD_KERNEL_OPS,
+)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)

@@ -1,0 +1,1 @@
+"""Signals about the kernels of a device."""

@@ -1,0 +1,232 @@
+"""Signals about the compute kernels of the judged device, by kernel and op."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.finding import Evidence
+from stepscope.advice.signals.computing.operands import described
+from stepscope.advice.signals.device import NO_KERNELS
+from stepscope.advice.signals.ranges import event_label
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
+from stepscope.derive.device.kernel_names import plain_name
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.kernels import Kernels
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["KernelWork", "kernel_work"]
+
+_COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
+#: Classes with most time of which the track is looked up.
+_NAMED: Final = 200
+
+
+class KernelWork(Frozen, frozen=True):
+    """The kernels of the judged device; times in ps, per step where there are steps.
+
+    Attributes:
+        label: The device, `host:device`.
+        steps: Number of steps that times are means of; 1 for a window without steps.
+        stepped: Whether there are steps.
+        step_confidence: 0 to 1; 0 without steps.
+        step_ps: Mean length of a judged step.
+        device_ps: Time of all compute kernels.
+        rows: One row per kernel, op and launch shape, most time first: `class`,
+            `kernel` (its name without types), `full_name`, `op` and `op_type` (null
+            where nothing names the op), `category` (HLO opcode or op type),
+            `precision` ("16", "32", "64", "tf32"; null unknown), `told` (whether
+            anything but the absence of signs tells the precision), `matrix_units` and
+            `eligible` (null unknown), `collective`, `converts` (whether it only changes
+            the element type; null where types were not recorded), `reorders` (whether
+            it only changes the order of elements, by its name), `odd_size` (a size of
+            a product that is no multiple of 8; null for none, or not recorded), `sized`
+            (whether sizes were recorded), `count`, `time_ps`.
+        shown: What the device did in one typical step, by start: `class` (-1 for what
+            is no kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
+            unknown), `event`.
+        tracks: Names of the streams' tracks by event row of `shown`'s kernels.
+    """
+
+    label: str
+    steps: int
+    stepped: bool
+    step_confidence: float
+    step_ps: int
+    device_ps: int
+    rows: pl.DataFrame
+    shown: pl.DataFrame
+    tracks: dict[int, tuple[str | None, str]]
+
+    def share(self, chosen: pl.DataFrame) -> float:
+        """Return the share of some rows in the time of all compute kernels."""
+        return 100 * int(chosen["time_ps"].sum()) / max(self.device_ps, 1)
+
+    def evidence(self, chosen: pl.DataFrame, most: int) -> tuple[Evidence, ...]:
+        """Return where some rows run in the typical step, the longest first."""
+        longest = (
+            self.shown.filter(pl.col("class").is_in(chosen["class"].implode()))
+            .with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+            .sort("dur", "start_ps", descending=[True, False])
+            .unique("class", keep="first", maintain_order=True)
+            .head(most)
+        )
+        host, _, device = self.label.rpartition(":")
+        return tuple(
+            Evidence(
+                host=host,
+                device=int(device),
+                track=self.tracks.get(row["event"], (None, ""))[0],
+                start_ps=row["start_ps"],
+                end_ps=row["end_ps"],
+                ops=(self.tracks[row["event"]][1],)
+                if row["event"] in self.tracks
+                else (),
+            )
+            for row in longest.iter_rows(named=True)
+        )
+
+
+@signal(account, kernels)
+def kernel_work(
+    profile: ProfileData, thresholds: Thresholds
+) -> KernelWork | Unavailable:
+    """Describe the kernels of the device that is judged."""
+    found = account_signals.compute(profile, thresholds)
+    if isinstance(found, Unavailable):
+        return found
+    judged = found.judged()
+    if judged.device is None:
+        return NO_KERNELS
+    table = profile.derived(judged.host, kernels)
+    if isinstance(table, Unavailable):
+        return table
+    classes = present(profile.derived(judged.host, activity_classes))
+    named = present(profile.derived(judged.host, activity_ops))
+    stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
+    steps = present(profile.derived(judged.host, windows)).rows.height if stepped else 1
+    strings = profile.trace(judged.host).strings
+    rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
+    rows = rows.hstack(described(rows, classes.rows["shape"], strings))
+    if not rows.height:
+        return NO_KERNELS
+    shown = _shown(profile, judged, classes)
+    return KernelWork(
+        label=judged.label,
+        steps=steps,
+        stepped=stepped,
+        step_confidence=judged.step_confidence,
+        step_ps=judged.total_ps // max(len(judged.window_ps), 1),
+        device_ps=int(rows.filter(~pl.col("collective"))["time_ps"].sum()),
+        rows=rows,
+        shown=shown,
+        tracks=_tracks(profile, judged.host, shown, rows),
+    )
+
+
+def _is_null(values: pl.Series) -> bool:
+    return values.null_count() == len(values)
+
+
+def _rows(
+    table: Kernels,
+    classes: ActivityClasses,
+    named: ActivityOps,
+    device: int,
+    steps: int,
+    *,
+    stepped: bool,
+) -> pl.DataFrame:
+    mine = table.rows.filter(pl.col("device") == device)
+    kinds = classes.rows["kind"].gather(mine["class"])
+    op = classes.rows["op"].gather(mine["class"])
+    silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
+    time = pl.col("step_ps" if stepped else "total_ps")
+    names = mine["kernel_name"]
+    plain = {name: plain_name(name) for name in names.unique().to_list()}
+    return (
+        mine.with_columns(
+            kernel=names.replace_strict(plain, return_dtype=pl.String),
+            full_name=names,
+            op_type=named.ops["type"].gather(op),
+            category=named.ops["category"].gather(op),
+            silent=silent,
+            collective=kinds == _COLLECTIVE,
+        )
+        .select(
+            "class",
+            "kernel",
+            "full_name",
+            pl.when(~pl.col("silent")).then("op_name").alias("op"),
+            pl.when(~pl.col("silent")).then("op_type").alias("op_type"),
+            pl.when(~pl.col("silent")).then("category").alias("category"),
+            "precision",
+            pl.col("precision_evidence").ne_missing("default").alias("told"),
+            pl.col("uses_tensor_core").alias("matrix_units"),
+            pl.col("tensor_core_eligible").alias("eligible"),
+            "collective",
+            pl.col("count") / steps,
+            (time // steps).cast(pl.Int64).alias("time_ps"),
+        )
+        .sort("time_ps", "class", descending=[True, False])
+    )
+
+
+def _shown(
+    profile: ProfileData, judged: StepShares, classes: ActivityClasses
+) -> pl.DataFrame:
+    """Return what the device did in the judged step of median length."""
+    every = present(profile.derived(judged.host, windows)).rows
+    steps = typical(every).with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+    step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)
+    activity = present(profile.table(judged.host, "device_activity"))
+    start = ints(activity, "start_ps")
+    inside = np.flatnonzero(
+        (start >= step["start_ps"])
+        & (start < step["end_ps"])
+        & (handles(activity, "device") == judged.device)
+    )
+    rows = activity[inside]
+    return (
+        rows.select(
+            "kind",
+            "stream",
+            "start_ps",
+            (pl.col("start_ps") + pl.col("dur_ps")).alias("end_ps"),
+            pl.col("bytes") if "bytes" in rows.columns else pl.lit(None).alias("bytes"),
+            "event",
+        )
+        .with_columns(pl.Series("class", classes.code[inside]))
+        .sort("start_ps", maintain_order=True)
+    )
+
+
+def _tracks(
+    profile: ProfileData, host: str, shown: pl.DataFrame, rows: pl.DataFrame
+) -> dict[int, tuple[str | None, str]]:
+    """Return track and name of the longest kernel of each class in the shown step."""
+    events = (
+        shown.filter(pl.col("class").is_in(rows["class"].head(_NAMED).implode()))
+        .with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+        .sort("dur", "start_ps", descending=[True, False])
+        .unique("class", keep="first", maintain_order=True)["event"]
+        .drop_nulls()
+    )
+    return {row: event_label(profile, host, row) for row in events.to_list()}

@@ -1,0 +1,88 @@
+"""What the recorded operands of a kernel's op say: conversions, and odd sizes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.costs.operands import from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.costs.operands import Tensor
+
+__all__ = ["described"]
+
+#: Ops that convert, by type; and kernels that do, by name.
+_CONVERTS: Final = re.compile(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
+_CONVERTING: Final = re.compile(
+    r"copy_kernel.*LoadWithCast|float16_copy_kernel|^(?:loop|wrapped)_convert(?:_fusion)?(?:_\d+)?$"
+)
+_COPY: Final = "aten::copy_"
+#: Kernels that change the order of a tensor's elements; products have the order of
+#: their operands in their names.
+_REORDERS: Final = re.compile(
+    r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
+)
+_PRODUCT: Final = re.compile(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
+#: Convolutions; all other products are of matrices.
+_CONVOLUTION: Final = re.compile(r"conv", re.IGNORECASE)
+#: Matrix units take sizes in multiples of this, for operands of 16 bits.
+_MULTIPLE: Final = 8
+
+
+def described(
+    rows: pl.DataFrame, shapes: pl.Series, strings: Sequence[str]
+) -> pl.DataFrame:
+    """Return `converts`, `reorders`, `odd_size` and `sized` of each row.
+
+    Args:
+        rows: `class`, `op_type`, `full_name` and `eligible` of each row.
+        shapes: Handle of the operands' text by class; -1 where not recorded.
+        strings: The interned texts.
+    """
+    found = []
+    # One round per kernel and launch shape, of which a step has a few hundred.
+    for handle, type_, name, eligible in zip(
+        shapes.gather(rows["class"]),
+        rows["op_type"],
+        rows["full_name"],
+        rows["eligible"],
+        strict=True,
+    ):
+        given = from_text(strings[handle]) if handle >= 0 else None
+        tensors = None if given is None else tuple(given.every())
+        odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
+        converts = _converts(type_ or "", name, tensors)
+        reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
+        found.append((converts, reorders, odd, tensors is not None))
+    schema = {
+        "converts": pl.Boolean(),
+        "reorders": pl.Boolean(),
+        "odd_size": pl.Int64(),
+        "sized": pl.Boolean(),
+    }
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+def _converts(type_: str, name: str, tensors: Sequence[Tensor] | None) -> bool | None:
+    if _CONVERTS.search(type_) or _CONVERTING.search(name):
+        return True
+    if type_ != _COPY:
+        return False
+    if tensors is None or len(tensors) < 2:
+        return None
+    return tensors[0].dtype != tensors[1].dtype
+
+
+def _odd_size(type_: str, tensors: Sequence[Tensor]) -> int | None:
+    """Return the first size of a product that fits no matrix unit."""
+    if _CONVOLUTION.search(type_):
+        # The weights: channels out and in come first, but for some layouts.
+        sizes = [one for tensor in tensors[1:2] for one in tensor.sizes[:2]]
+    else:
+        sizes = [one for tensor in tensors[:3] for one in tensor.sizes[-2:]]
+    return next((one for one in sizes if one % _MULTIPLE), None)

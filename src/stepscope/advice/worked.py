@@ -1,0 +1,173 @@
+"""Rules about the time of kernels: what all of them ask, and how they judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import polars as pl
+
+from stepscope.advice.finding import Part, Saving
+from stepscope.advice.signals.computing.kernel_work import kernel_work
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.ranges import SHOWN
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.tracer_remedies import RECORD_KERNEL_OPS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding, Severity, Status
+    from stepscope.advice.item import Item
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.thresholds import Threshold, Thresholds
+
+__all__ = ["WORKED_READS", "Worked", "judge_kernels", "kernels_of"]
+
+#: The signals that these functions ask for.
+WORKED_READS: Final[tuple[Signal[Any], ...]] = (
+    account_signals,
+    device_signals,
+    kernel_work,
+    record_grade,
+)
+
+
+class Worked(NamedTuple):
+    """The kernels that a rule is about.
+
+    Attributes:
+        rows: Their rows of `KernelWork.rows`.
+        saving_ps: What the change would save per step, from low to high.
+        unknown: Rows that may belong to them; None for none.
+    """
+
+    rows: pl.DataFrame
+    saving_ps: tuple[float, float]
+    unknown: pl.DataFrame | None = None
+
+
+def kernels_of(
+    item: Item, signals: Signals, thresholds: Thresholds, *, matrix_units: bool = False
+) -> KernelWork | Finding:
+    """Return the kernels of the judged device, or why none are judged.
+
+    Args:
+        item: The item of the checklist.
+        signals: The signals of the profile.
+        thresholds: The numbers that verdicts depend on.
+        matrix_units: Whether the rule is about devices with matrix units only.
+    """
+    device = signals.of(device_signals)
+    if device.recorded == "host_only":
+        return item.not_applicable(_NO_DEVICE)
+    first = thresholds.tensor_core_generation.value
+    known = [one for one in device.compute_capability if one is not None]
+    if matrix_units and known and all(one[0] < first for one in known):
+        return item.not_applicable(_NO_UNITS)
+    found = signals.of(kernel_work)
+    if isinstance(found, Unavailable):
+        return item.cannot_tell(found)
+    return found
+
+
+def judge_kernels(
+    item: Item,
+    signals: Signals,
+    thresholds: Thresholds,
+    work: KernelWork,
+    worked: Worked,
+    *,
+    warn: Threshold,
+    critical: Threshold,
+    why_unknown: Unavailable | None = None,
+    **fields: Any,
+) -> Finding:
+    """Judge the share of some kernels in the time of all; `fields` go to the finding.
+
+    It cannot tell where kernels that may belong to them would turn the verdict.
+    """
+    share = work.share(worked.rows)
+    time = int(worked.rows["time_ps"].sum())
+    unknown = 0.0 if worked.unknown is None else work.share(worked.unknown)
+    if share < warn.value <= share + unknown:
+        return item.cannot_tell(why_unknown or _unknown(share, unknown, warn))
+    short = work.stepped and time < thresholds.smallest_effect.value
+    status: Status = "pass" if share < warn.value or short else "fail"
+    severity: Severity = "critical" if share >= critical.value else "warn"
+    ms = time / PS_PER_MS if work.stepped else None
+    own = {
+        "severity": severity if status == "fail" else "info",
+        "note": "short" if short and share >= warn.value else None,
+        "confidence": min(signals.of(record_grade), 1 - unknown / 100),
+        "value": share,
+        "share_percent": 100 * time / work.step_ps if work.stepped else None,
+        "ms_per_step": ms,
+        "threshold": warn,
+        "steps_clean": work.steps if work.stepped else None,
+        "devices": (work.label,),
+        "parts": _parts(work, worked.rows),
+        "evidence": work.evidence(worked.rows, SHOWN),
+        "inputs": ("kernels",),
+        "saving_ms": None
+        if ms is None or status != "fail"
+        else _saving(worked, waits=_waits(signals, thresholds)),
+    }
+    return item.finding(status, **(own | fields))
+
+
+def _waits(signals: Signals, thresholds: Thresholds) -> bool:
+    """Return whether the device waits so much that shorter kernels may gain nothing."""
+    found = signals.of(account_signals)
+    if isinstance(found, Unavailable):
+        return True
+    idle = found.judged().percent(*IDLE_OWNERS)
+    return idle >= thresholds.idle_device.value
+
+
+def _saving(worked: Worked, *, waits: bool) -> Saving:
+    low, high = worked.saving_ps
+    return Saving(low=0.0 if waits else low / PS_PER_MS, high=high / PS_PER_MS)
+
+
+def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
+    """Return the ops with most of the time, each with its largest kernel."""
+    largest = (
+        rows.with_columns(name=pl.coalesce("op", "kernel"))
+        .group_by("name", maintain_order=True)
+        .agg(pl.col("time_ps").sum(), pl.col("kernel").first(), pl.col("op").first())
+        .sort("time_ps", "name", descending=[True, False])
+        .head(SHOWN)
+    )
+    whole = work.step_ps if work.stepped else max(work.device_ps, 1)
+    return tuple(
+        Part(
+            name=row["name"],
+            detail=None if row["op"] is None else row["kernel"],
+            share_percent=100 * row["time_ps"] / whole,
+        )
+        for row in largest.iter_rows(named=True)
+        if row["time_ps"]
+    )
+
+
+def _unknown(share: float, unknown: float, warn: Threshold) -> Unavailable:
+    return Unavailable(
+        code="NO_KERNEL_DETAILS",
+        reason=f"{share:.0f} % of the kernels' time is of this kind, of another "
+        f"{unknown:.0f} % it is unknown, and the verdict changes at {warn.value:g} %.",
+        remedy=RECORD_KERNEL_OPS,
+    )
+
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Every op ran on the host; there are no kernels.",
+    remedy="Nothing to do.",
+)
+_NO_UNITS: Final = Unavailable(
+    code="NO_PEAKS",
+    reason="No device that did work has matrix units (compute capability below 7.0).",
+    remedy="Nothing to do on this hardware.",
+)
