@@ -56,7 +56,9 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "rules": "compared exchanged finding item owned rule signals verdict words",
+        "rules": (
+            "compared exchanged finding item owned rule signals verdict words worked"
+        ),
         "signals": "finding",
     },
     "analysis": {

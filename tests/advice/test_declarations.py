@@ -60,15 +60,18 @@ def _applicable(bases: list[Signals]) -> dict[str, list[Finding]]:
 def test_a_rule_asks_for_the_signals_that_it_declares(
     rule: Rule, bases: list[Signals]
 ) -> None:
-    for signals in bases:
-        asked = set()
+    asked = set()
 
-        def value_of(wanted: Signal[Any], signals: Signals = signals) -> Any:
+    def listening(signals: Signals) -> Signals:
+        def value_of(wanted: Signal[Any]) -> Any:
             asked.add(wanted)
             return signals.of(wanted)
 
-        rule.evaluate(Signals(value_of), THRESHOLDS)
-        assert asked <= set(rule.reads)
+        return Signals(value_of)
+
+    for signals in bases:
+        rule.evaluate(listening(signals), THRESHOLDS)
+    assert asked <= set(rule.reads)
 
 
 @every_rule

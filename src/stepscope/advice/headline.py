@@ -75,8 +75,13 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
 
 
 def by_cost(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that fail at a warning or above, the costliest first."""
-    failing = (one for one in findings if one.status == "fail")
+    """Return the findings that fail at a warning or above, the costliest first.
+
+    Those that a narrower finding explains are left out.
+    """
+    failing = (
+        one for one in findings if one.status == "fail" and one.explained_by is None
+    )
     grave = [one for one in failing if one.severity != "info"]
     return sorted(grave, key=_cost, reverse=True)
 

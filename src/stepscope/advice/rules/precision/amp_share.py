@@ -100,6 +100,7 @@ _ITEM: Final = Item(
     "curves.",
     refute="If the step does not get shorter, these kernels wait for memory.",
     floors=("kernels that wait for memory: not measured here",),
+    explains=("tc.unused",),
 )
 
 
