@@ -17,7 +17,8 @@ from stepscope.advice.item import Item
 from stepscope.advice.registry import RULES
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import Verdict, judge, pattern_of, ratio_interval
+from stepscope.advice.bootstrap import ratio_interval
+from stepscope.advice.verdict import Verdict, judge, pattern_of
 from stepscope.advice.words import Words
 from stepscope.thresholds import THRESHOLDS, Threshold
 
