@@ -228,7 +228,8 @@ def _shared(
         if max(runs) - agreed > max(largest, 0.01 * max(runs)):
             different, largest = name, max(runs) - agreed
     whole = max(sum(sum(one.values()) for one in run.values()) for run in (a, b))
-    return (common / either, different) if either >= whole / 2 else None
+    enough = either > 0 and either >= whole / 2
+    return (common / either, different) if enough else None
 
 
 def _of_shapes(

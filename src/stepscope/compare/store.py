@@ -48,7 +48,9 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     start_unix_ns: int | None
     work: Work
-    window_ps: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
+    window_ps: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(min_length=1)
+    ]
     hosts: Annotated[int, msgspec.Meta(ge=1)]
     promises: tuple[Promise, ...]
     answers: dict[str, tuple[Outcome, ...]] = {}
