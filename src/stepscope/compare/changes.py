@@ -208,7 +208,9 @@ def _by_name(
             _NO_STEP_TIME,
         )
     summed = known.group_by(keys).agg(pl.col("per_step_us").sum()).sort(keys)
-    return {tuple(one): time / _US_PER_MS / batches for *one, time in summed.iter_rows()}
+    return {
+        tuple(one): time / _US_PER_MS / batches for *one, time in summed.iter_rows()
+    }
 
 
 _NO_STEP_TIME: Final = Unavailable(

@@ -5,8 +5,7 @@ Definition: docs/compare.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -29,7 +28,7 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.derive.profile_data import ProfileData
@@ -153,9 +152,7 @@ def compare(
         thresholds: How much of the work must be the same.
         same_work: Whether somebody states that both do the same work.
     """
-    parity = parity_of(
-        base.work, new.work, thresholds=thresholds, same_work=same_work
-    )
+    parity = parity_of(base.work, new.work, thresholds=thresholds, same_work=same_work)
     batches = _batches(base.work, new.work)
     time = time_between(base.times, new.times, parity, batches)
     note = _Notes()
@@ -191,11 +188,10 @@ def time_between(
     """Return the change of the step's time, or why nothing can be said of it."""
     if parity.unavailable is not None:
         return parity.unavailable
-    for one in (base, new):
-        if isinstance(one, Unavailable):
-            return one
-    assert not isinstance(base, Unavailable)
-    assert not isinstance(new, Unavailable)
+    if isinstance(base, Unavailable):
+        return base
+    if isinstance(new, Unavailable):
+        return new
     return step_time_change(base.per(batches[0]), new.per(batches[1]))
 
 
@@ -234,7 +230,7 @@ def _alone(one: Measured, batches: float) -> RunOfTwo:
     )
 
 
-_Table = tuple[Change, ...] | Unavailable
+_Table: TypeAlias = tuple[Change, ...] | Unavailable
 
 
 def _owners(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:

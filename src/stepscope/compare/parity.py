@@ -169,7 +169,9 @@ def _batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
     if base.batch_sizes is not None and new.batch_sizes is not None:
         told = [", ".join(map(str, one.batch_sizes or ())) for one in (base, new)]
         if base.batch_sizes != new.batch_sizes:
-            why = f"The input pipeline makes batches of {told[0]} before, {told[1]} now."
+            why = (
+                f"The input pipeline makes batches of {told[0]} before, {told[1]} now."
+            )
             return Check(
                 topic="batch",
                 status="differs",
@@ -194,9 +196,7 @@ def _batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
     if base.copied_bytes and new.copied_bytes:
         less, more = sorted((base.copied_bytes, new.copied_bytes))
         if less / more >= thresholds.same_shapes.value:
-            return Check(
-                topic="batch", status="same", overlap=less / more, by="copies"
-            )
+            return Check(topic="batch", status="same", overlap=less / more, by="copies")
     return Check(
         topic="batch",
         status="unknown",

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from stepscope.compare.comparison import Measured
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Answer", "Kept", "answered", "promise_file", "read_promises", "write_promises"]
+__all__ = [
+    "Answer",
+    "Kept",
+    "answered",
+    "promise_file",
+    "read_promises",
+    "write_promises",
+]
 
 _SCHEMA: Final = 1
 _SUFFIX: Final = ".promises.json"
@@ -149,10 +156,8 @@ def write_promises(path: Path, kept: Kept) -> None:
             file.write(b"\n")
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            os.chmod(temporary, path.stat().st_mode & 0o777)
-        else:
-            os.chmod(temporary, 0o644)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -267,4 +272,6 @@ def _short(counts: Counts) -> Counts:
 
 
 def _digest(name: str) -> str:
-    return hashlib.blake2s(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2s(
+        name.encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()

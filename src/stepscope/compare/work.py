@@ -107,8 +107,8 @@ def work_of(profile: ProfileData) -> Work:
     launched = [_launches(profile, one) for one in hosts]
     ran = [one for one in launched if one is not None]
     shapes, ops = _ops(profile, hosts, unit)
-    found = [profile.derived(one.host, steps) for one in hosts]
-    known = [one for one in found if not isinstance(one, Unavailable)]
+    stepped = [profile.derived(one.host, steps) for one in hosts]
+    known = [one for one in stepped if not isinstance(one, Unavailable)]
     least = min(known, key=lambda one: one.confidence, default=None)
     rows = pl.concat(ran) if ran else None
     return Work(
@@ -270,9 +270,7 @@ def _processes(profile: ProfileData) -> int:
     return max((one for one in stated if one is not None), default=len(profile.hosts))
 
 
-def _copied(
-    profile: ProfileData, hosts: list[_Measured], unit: int
-) -> float | None:
+def _copied(profile: ProfileData, hosts: list[_Measured], unit: int) -> float | None:
     total, seen = 0, False
     for one in hosts:
         activity = profile.table(one.host, "device_activity")
