@@ -29,7 +29,7 @@ Number = int | float | str | bool | None
 #: A signal's numbers are many where there are many devices.
 _MOST_NUMBERS: Final = 40
 _MOST_PARTS: Final = 4
-_DEEPEST: Final = 3
+_DEEPEST: Final = 5
 
 
 class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,9 @@ def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
 def _flat(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
     """Give the numbers of a value by name, its parts' to a small depth."""
     if value is None or isinstance(value, int | float | str):
-        yield name or "value", value
+        # A part that lacks a number is not worth a line.
+        if value is not None or depth <= 1:
+            yield name or "value", value
         return
     if isinstance(value, Unavailable):
         yield name or "value", f"not known: {value.reason}"
@@ -173,9 +175,9 @@ def _fields(value: object) -> dict[str, object] | None:
 
 
 def _summed(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
-    """Give count and sum of a series, such as the time of each step."""
-    yield f"{name}.count", len(values)
-    yield f"{name}.sum", sum(values)
+    """Give the sum of a series, such as the time of each step; none of nothing."""
+    if total := sum(values):
+        yield f"{name} (sum of {len(values)})", total
 
 
 def _left_out(profile: ProfileData, finding: Finding) -> LeftOut:

@@ -121,10 +121,9 @@ def _report(asked: Request, kept_in: Path | None) -> None:
         deliver(as_markdown.render(outline), asked.output)
     else:
         lines = to_text.render(document, width=text_width())
-        show(
-            [*lines, *(as_text.render(kept, width=text_width()) if kept else ())],
-            asked.output,
-        )
+        if kept:
+            lines += as_text.render(kept, width=text_width())
+        show(lines, asked.output)
 
 
 def _compare(asked: Request, kept_in: Path | None) -> None:

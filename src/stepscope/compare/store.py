@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Kept",
+    "StoredRun",
     "answered",
     "promise_file",
     "read_promises",

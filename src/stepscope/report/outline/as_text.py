@@ -49,6 +49,13 @@ def _item(text: str, number: int | None, width: int) -> list[Line]:
 
 
 def _table(part: Table, width: int) -> list[Line]:
+    longest = [
+        max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
+    ]
+    if part.words and sum(longest) + 2 * len(longest) > width:
+        # Sentences in cells are wrapped, and a table cannot do that.
+        rows = (" · ".join(one for one in row if one) for row in part.rows)
+        return _lines(Bullets(tuple(rows)), width)
     align: list[Align] = [
         "<" if at == 0 or at in part.words else ">" for at in range(len(part.header))
     ]

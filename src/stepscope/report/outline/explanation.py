@@ -38,8 +38,6 @@ _FLAGS: Final = {
     "other_kind": "do other work than the others",
     "warm_up": "used what was buffered while the recording started",
 }
-#: Ending of a name → how to write the number.
-_PS: Final = ("_ps", "_ps.sum")
 
 
 def explanation_outline(found: Explanation) -> Outline:
@@ -133,7 +131,8 @@ def _value(name: str, value: float | str | None) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if name.endswith(_PS):
+    # Of a series, of an owner's part of it, or of a single time.
+    if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
