@@ -136,29 +136,28 @@ def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
 
 def _flat(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
     """Give the numbers of a value by name, its parts' to a small depth."""
-    if value is None or isinstance(value, int | float | str):
+    if isinstance(value, Unavailable):
+        yield name or "value", f"not known: {value.reason}"
+    elif value is None or isinstance(value, int | float | str):
         # A part that lacks a number is not worth a line.
         if value is not None or depth <= 1:
             yield name or "value", value
-        return
-    if isinstance(value, Unavailable):
-        yield name or "value", f"not known: {value.reason}"
-        return
-    if depth == _DEEPEST:
-        return
+    elif depth < _DEEPEST:
+        yield from _parts(value, name, depth + 1)
+
+
+def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
     fields = _fields(value)
     if fields is not None:
         for field, one in fields.items():
-            yield from _flat(one, f"{name}.{field}" if name else field, depth + 1)
+            yield from _flat(one, f"{name}.{field}" if name else field, depth)
     elif isinstance(value, list | tuple):
-        if (
-            all(isinstance(one, int | float) for one in value)
-            and len(value) > _MOST_PARTS
-        ):
+        numbers = all(isinstance(one, int | float) for one in value)
+        if numbers and len(value) > _MOST_PARTS:
             yield from _summed(value, name)
             return
         for at, one in enumerate(value[:_MOST_PARTS]):
-            yield from _flat(one, f"{name}[{at}]", depth + 1)
+            yield from _flat(one, f"{name}[{at}]", depth)
         if len(value) > _MOST_PARTS:
             yield f"{name}.count", len(value)
 
