@@ -54,9 +54,18 @@ def _table(part: Table, width: int) -> list[Line]:
     ]
     if part.words and sum(longest) + 2 * len(longest) > width:
         # Sentences in cells are wrapped, and a table cannot do that.
-        rows = (" · ".join(one for one in row if one) for row in part.rows)
-        return _lines(Bullets(tuple(rows)), width)
+        return _lines(Bullets(tuple(_sentence(part, row) for row in part.rows)), width)
     align: list[Align] = [
         "<" if at == 0 or at in part.words else ">" for at in range(len(part.header))
     ]
     return table(part.header, part.rows, align=align, width=width, stretch=0)
+
+
+def _sentence(part: Table, row: tuple[str, ...]) -> str:
+    """Write a row as its name and its other cells, each after its heading."""
+    cells = [
+        f"{heading}: {cell}" if heading else cell
+        for heading, cell in zip(part.header[1:], row[1:], strict=True)
+        if cell
+    ]
+    return " · ".join((row[0], *cells))

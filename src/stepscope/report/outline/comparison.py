@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["change_words", "comparison_outline", "verdict"]
 
 _MOST_ROWS: Final = 10
+#: Of ops and kernels it is not known what changes by chance: smaller parts of a step
+#: are left to JSON.
+_LEAST_SHARE: Final = 0.001
 _TOPICS: Final = {
     "devices": "devices",
     "steps": "steps",
@@ -179,15 +182,17 @@ def _table(found: Comparison, field: str, title: str, what: str) -> Iterator[Par
             yield Heading(title)
             yield Paragraph(f"{absent.reason} {absent.remedy}")
         return
-    told = [one for one in changes if one.change_ms]
+    whole = 0.0 if found.step_time is None else found.step_time.base_ms
+    told = [one for one in changes if abs(one.change_ms) >= _LEAST_SHARE * whole > 0]
     if not told:
         return
     yield Heading(f"{title}, mean {found.per}")
     rows = tuple(_change_row(one, what) for one in told[:_MOST_ROWS])
     header = (what, "base", "new", "change", *(("runs",) if what == "kernel" else ()))
     yield Table(header, rows)
-    if len(told) > _MOST_ROWS:
-        yield Paragraph(f"{len(told) - _MOST_ROWS} more in --format json.")
+    left = sum(bool(one.change_ms) for one in changes) - min(len(told), _MOST_ROWS)
+    if left:
+        yield Paragraph(f"{left} smaller changes in --format json.")
 
 
 def _change_row(one: Change, what: str) -> tuple[str, ...]:
