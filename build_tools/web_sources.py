@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
+from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
-from stepscope.advice.registry import RULES
 from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.report.document import Envelope, Headline
@@ -47,7 +47,7 @@ MADE_DATA = WEB / "data" / "made"
 MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
 #: Answers of the server besides the results of tools.
-BESIDE = (Envelope, Finding, Headline, Cut)
+BESIDE = (CheckedStage, Envelope, Finding, Headline, Cut)
 #: Endings of the names of integers that may be too large for JSON; those are written as
 #: text.
 FINE_UNITS = ("_ps", "_ns")
@@ -70,7 +70,6 @@ def sources() -> dict[Path, str]:
         MADE_DATA / "types.ts": _types(results),
         MADE_DATA / "definitions.ts": _definitions(results),
         MADE_DATA / "tools.ts": _tools(),
-        MADE_DATA / "rules.ts": _rules(),
         MADE_DATA / "words.ts": _words(),
     }
 
@@ -274,20 +273,6 @@ def _tools() -> str:
         *(f"  [{_quoted(short)}, {_quoted(name)}]," for short, name in names),
     ]
     return "\n".join([*lines, "]);", ""])
-
-
-def _rules() -> str:
-    """Write the pages of the tools that show the numbers that each rule rests on."""
-    lines = [
-        f"// {MADE}",
-        "",
-        "/** Rule → pages where the numbers behind it stand. */",
-        "export const RULE_PAGES: Record<string, string[]> = {",
-    ]
-    for rule in RULES:
-        pages = ", ".join(map(_quoted, rule.item.pages))
-        lines.append(f"  {_quoted(rule.item.id)}: [{pages}],")
-    return "\n".join([*lines, "};", ""])
 
 
 def _words() -> str:

@@ -41,14 +41,18 @@ MAY_IMPORT = {
     "derive": BASE | {"trace"},
     "analysis": BASE | {"trace", "derive"},
     "advice": BASE | {"trace", "derive", "analysis"},
-    "report": BASE | {"analysis", "advice"},
+    "compare": BASE | {"trace", "derive", "analysis", "advice"},
+    "report": BASE | {"analysis", "advice", "compare"},
     # Its door: from a profile to what the renderers are given.
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE | {"formats", "analysis", "advice", "report", "session"},
     "cli": BASE
-    | {"capture", "derive", "analysis", "advice", "report", "session", "serve"},
+    | {
+        *("capture", "derive", "analysis", "advice", "compare", "report"),
+        *("session", "serve"),
+    },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
 }
 #: Package → room (a folder that holds no other) → what of its own package it imports,
@@ -138,8 +142,9 @@ ROOMS = {
         "xplane.tables": "hlo lost torch_allocations xplane.decoded",
     },
     "report": {
+        "outline": "document page words",
         "text": "document page to_json to_table words",
-        "words": "",
+        "words": "document",
     },
     "serve": {
         "runs": "errors frames",

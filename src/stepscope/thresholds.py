@@ -291,6 +291,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     worker_difference: Threshold = _of(
         0.005, "ratio", "ours", "share of the step below which workers are alike"
     )
+    same_work: Threshold = _of(
+        0.60, "ratio", "ours", "overlap of what two steps run: they do the same work"
+    )
+    same_shapes: Threshold = _of(
+        0.95, "ratio", "ours", "overlap of the shapes of two steps: one batch size"
+    )
+    tried: Threshold = _of(
+        0.50, "ratio", "ours", "part of an effect that is gone: its cause was changed"
+    )
 
 
 THRESHOLDS: Final = Thresholds()

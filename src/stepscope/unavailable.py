@@ -32,6 +32,7 @@ CODES: Final = {
     "FORMAT": "this format does not record it, or has no reader",
     "CORRUPT": "the file is damaged",
     "NOT_RECORDED": "the capture did not record it",
+    "OTHER_WORK": "two runs are not known to do the same work in a step",
 }
 
 

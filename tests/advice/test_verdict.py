@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.advice.bootstrap import ratio_interval
 from stepscope.advice.engine import explained, staged
 from stepscope.advice.finding import Finding, Saving
 from stepscope.advice.headline import costliest
@@ -17,7 +18,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.registry import RULES
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import Verdict, judge, pattern_of, ratio_interval
+from stepscope.advice.verdict import Verdict, judge, pattern_of
 from stepscope.advice.words import Words
 from stepscope.thresholds import THRESHOLDS, Threshold
 

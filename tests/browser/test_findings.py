@@ -18,11 +18,19 @@ WORDS = {
 }
 
 
+def unfold(view: View) -> None:
+    """Open what is folded: cards of checks that pass or do not apply."""
+    view.page.locator("details:has(article)").evaluate_all(
+        "(all) => all.forEach((each) => (each.open = true))"
+    )
+
+
 @pytest.mark.parametrize("run", ["keras", "loop", "eager", "vector", "two_hosts"])
 def test_every_rule_is_listed_with_its_verdict(
     run: str, view: View, server: Server
 ) -> None:
     view.go("findings", run=run)
+    unfold(view)
     cards = view.page.locator("article.finding")
     told = server.findings(run)
     assert cards.count() == len(told) > 0
@@ -96,3 +104,59 @@ def test_a_newcomer_finds_the_launches(view: View) -> None:
     view.settle()
     field = "breakdown_ms.kernel_launch"
     assert view.values()[field][1] == "10.21 ms"
+
+
+STATUSES = ("fail", "cannot_tell", "pass", "not_applicable")
+
+
+@pytest.mark.parametrize("run", ["keras", "vector", "eager"])
+def test_the_checklist_follows_the_guide_and_folds_what_is_settled(
+    run: str, view: View, server: Server
+) -> None:
+    view.go("findings", run=run)
+    told = server.findings(run)
+    stages = view.page.locator(".stage")
+    numbers = [int(one.get_attribute("data-stage") or -1) for one in stages.all()]
+    assert numbers == sorted({finding["stage"] for finding in told})
+    for stage, number in zip(stages.all(), numbers, strict=True):
+        mine = [one for one in told if one["stage"] == number]
+        line = stage.locator("h2").inner_text()
+        for status in STATUSES:
+            count = sum(one["status"] == status for one in mine)
+            assert (WORDS[status].lower() in line) == bool(count)
+            assert not count or str(count) in line
+        for finding in mine:
+            card = stage.locator(f"article.finding[data-id='{finding['id']}']")
+            folded = finding["status"] in ("pass", "not_applicable")
+            assert card.is_visible() == (not folded)
+
+
+def test_what_is_folded_opens_with_a_click(view: View, server: Server) -> None:
+    view.go("findings", run="keras")
+    passing = next(one for one in server.findings("keras") if one["status"] == "pass")
+    card = view.page.locator(f"article.finding[data-id='{passing['id']}']")
+    assert not card.is_visible()
+    card.locator("xpath=ancestor::details[1]/summary").click()
+    assert card.is_visible()
+
+
+def test_evidence_is_a_click_away(view: View, server: Server) -> None:
+    view.go("findings", run="sequential_map")
+    card = view.page.locator("article.finding[data-id='input.bound']")
+    ranges = card.locator(".evidence li")
+    (finding,) = (
+        one for one in server.findings("sequential_map") if one["id"] == "input.bound"
+    )
+    assert ranges.count() == len(finding["evidence"]) > 0
+    words = ranges.first.inner_text()
+    start_ms = finding["evidence"][0]["start_ps"] / 1e9
+    assert f"{start_ms:,.3f} ms" in words
+    ranges.first.get_by_role("link", name="step").click()
+    view.settle()
+    step = view.fragment["step"]
+    assert f"Step {step}" in view.page.locator("main").inner_text()
+    view.go("findings", run="sequential_map")
+    card.locator(".evidence li").first.get_by_role("link", name="op ").click()
+    view.settle()
+    assert view.fragment["op"] == "IteratorGetNext"
+    assert "IteratorGetNext" in view.page.locator("main").inner_text()

@@ -69,6 +69,8 @@ def test_the_json_holds_all_tools_and_findings(recorded: str) -> None:
         "quality",
         "tools",
         "findings",
+        "checklist",
+        "hardware",
     ]
     assert list(written["tools"]) == [
         "overview_page",

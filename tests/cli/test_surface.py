@@ -34,7 +34,17 @@ SURFACE = {
         "--profile-memory",
         "--no-report",
     },
-    "report": {"paths", "--format", "-o", "--output", "--force"},
+    "report": {
+        "paths",
+        "--against",
+        "--same-work",
+        "--store",
+        "--explain",
+        "--format",
+        "-o",
+        "--output",
+        "--force",
+    },
     "show": {
         "tool",
         "paths",

@@ -8,12 +8,11 @@ Definition: docs/definitions/judging.md#status.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 
+from stepscope.advice.bootstrap import ratio_interval
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
@@ -31,11 +30,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["Verdict", "judge", "pattern_of", "ratio_interval"]
+__all__ = ["Verdict", "judge", "pattern_of"]
 
-#: Resamples of an interval, drawn from a fixed stream.
-_DRAWS: Final = 1000
-_INTERVAL: Final = (2.5, 97.5)
 _US_PER_MS: Final = 1000
 
 
@@ -67,28 +63,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     resolution_percent: float
     confidence: float
     unavailable: Unavailable | None = None
-
-
-def ratio_interval(
-    effect_ps: Sequence[int], window_ps: Sequence[int]
-) -> tuple[float, float]:
-    """Return the 95 % block-bootstrap interval of Σ effect ÷ Σ window, in percent.
-
-    Blocks are runs of ⌈∛n⌉ consecutive steps, round the end, so that waits that come in
-    bursts stay together. The stream of draws is fixed: equal input, equal interval.
-    """
-    count = len(effect_ps)
-    length = math.ceil(count ** (1 / 3))
-    blocks = math.ceil(count / length)
-    starts = np.random.default_rng(0).integers(0, count, size=(_DRAWS, blocks))
-    sums = []
-    for values in (effect_ps, window_ps):
-        around = np.concatenate((values, values[: length - 1])).astype(np.float64)
-        summed = np.concatenate(([0.0], np.cumsum(around)))
-        sums.append((summed[starts + length] - summed[starts]).sum(axis=1))
-    ratios = 100 * sums[0] / np.maximum(sums[1], 1)
-    low, high = np.percentile(ratios, _INTERVAL)
-    return float(low), float(high)
 
 
 def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:

@@ -7,6 +7,6 @@ from typing import Final
 __all__ = ["REPORT_FORMS", "SHOW_FORMS"]
 
 #: Forms of `report`.
-REPORT_FORMS: Final = ("text", "json")
+REPORT_FORMS: Final = ("text", "json", "markdown")
 #: Forms of `show`.
 SHOW_FORMS: Final = ("table", "json", "csv", "parquet", "pprof")

@@ -2,45 +2,195 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
+from stepscope.compare.comparison import compare, measured
+from stepscope.compare.store import (
+    answered,
+    promise_file,
+    read_promises,
+    write_promises,
+)
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_text
-from stepscope.report.compose import STAGES, compose
+from stepscope.report.compose import STAGES, compose, explain, judge
+from stepscope.report.outline import as_markdown, as_text
+from stepscope.report.outline.comparison import comparison_outline
+from stepscope.report.outline.explanation import explanation_outline
+from stepscope.report.outline.promises import answers_outline
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from stepscope.advice.finding import Finding
+    from stepscope.compare.comparison import Measured
+    from stepscope.compare.store import Answer
+    from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document
+    from stepscope.report.outline.parts import Outline
     from stepscope.report.page import Line
 
-__all__ = ["answer", "composed", "show"]
+__all__ = ["Request", "answer", "composed", "show"]
 
 
-def answer(paths: Sequence[str], *, form: str, output: str | None, force: bool) -> int:
-    """Report on one profile, and return the exit status.
+class Request(NamedTuple):
+    """What was asked for.
 
-    Args:
+    Attributes:
         paths: Paths as given on the command line.
+        against: Paths of the run to compare with; empty for none.
+        same_work: Whether both runs are stated to do the same work.
+        store: Whether to keep promises and to answer for earlier ones.
+        explain: Id of the rule to explain; None for a report.
         form: One of `REPORT_FORMS`.
         output: File to write; standard output where None.
         force: Whether to overwrite that file.
     """
-    if form not in REPORT_FORMS:
-        raise BadUsage.unknown_name("format", form, REPORT_FORMS)
-    check_free(output, force=force)
-    document = composed(paths)
-    if form == "json":
-        deliver(to_json.render_document(document), output)
+
+    paths: tuple[str, ...]
+    against: tuple[str, ...] = ()
+    same_work: bool = False
+    store: bool = False
+    explain: str | None = None
+    form: str = "text"
+    output: str | None = None
+    force: bool = False
+
+
+def answer(asked: Request) -> int:
+    """Report on one profile, or compare it, and return the exit status."""
+    _check(asked)
+    check_free(asked.output, force=asked.force)
+    # A damaged file is found before anything is worked out.
+    kept_in = promise_file(asked.paths[0]) if asked.store else None
+    if kept_in is not None:
+        read_promises(kept_in)
+    if asked.explain is not None:
+        _explain(asked, asked.explain)
+    elif asked.against:
+        _compare(asked, kept_in)
     else:
-        show(to_text.render(document, width=text_width()), output)
+        _report(asked, kept_in)
     return 0
+
+
+def _check(asked: Request) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        BadUsage: There is no such form, or two options exclude each other.
+    """
+    if asked.form not in REPORT_FORMS:
+        raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
+    if asked.explain is not None and (asked.against or asked.store):
+        message = (
+            "--explain is about one run: leave out --against and --store, or ask for "
+            "the explanation by itself"
+        )
+        raise BadUsage(message)
+    if asked.same_work and not (asked.against or asked.store):
+        message = (
+            "--same-work says something of two runs: add --against BASE or --store"
+        )
+        raise BadUsage(message)
+
+
+def _report(asked: Request, kept_in: Path | None) -> None:
+    with progress(1 + STAGES) as shown:
+        shown.stage("Reading")
+        profile = open_profile(*asked.paths)
+        document = compose(profile, shown)
+    answers = None
+    if kept_in is not None:
+        answers = _kept(asked, kept_in, measured(profile, document.findings))
+    kept = _kept_outline(kept_in, answers)
+    if asked.form == "json":
+        beside = _as_json(kept_in, answers)
+        deliver(to_json.render_document(document, beside), asked.output)
+    elif asked.form == "markdown":
+        outline = (*report_outline(document), *kept)
+        deliver(as_markdown.render(outline), asked.output)
+    else:
+        lines = to_text.render(document, width=text_width())
+        if kept:
+            lines += as_text.render(kept, width=text_width())
+        show(lines, asked.output)
+
+
+def _compare(asked: Request, kept_in: Path | None) -> None:
+    with progress(4) as shown:
+        shown.stage("Reading")
+        base, new = (open_profile(*one) for one in (asked.against, asked.paths))
+        shown.stage("Findings")
+        both = [measured(one, _findings(one)) for one in (base, new)]
+        shown.stage("Comparing")
+        found = compare(*both, thresholds=THRESHOLDS, same_work=asked.same_work)
+    answers = None if kept_in is None else _kept(asked, kept_in, both[1])
+    if asked.form == "json":
+        beside = _as_json(kept_in, answers)
+        deliver(to_json.render_comparison(found, beside), asked.output)
+        return
+    _show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
+
+
+def _explain(asked: Request, rule: str) -> None:
+    with progress(3) as shown:
+        shown.stage("Reading")
+        profile = open_profile(*asked.paths)
+        shown.stage("Explaining")
+        found = explain(profile, rule)
+    if asked.form == "json":
+        deliver(to_json.render_explanation(found), asked.output)
+        return
+    _show_outline(explanation_outline(found), asked)
+
+
+def _show_outline(outline: Outline, asked: Request) -> None:
+    if asked.form == "markdown":
+        deliver(as_markdown.render(outline), asked.output)
+    else:
+        show(as_text.render(outline, width=text_width()), asked.output)
+
+
+def _findings(profile: ProfileData) -> tuple[Finding, ...]:
+    return judge(profile).findings
+
+
+def _kept(asked: Request, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
+    """Answer for earlier promises, and keep those of this run."""
+    after, answers = answered(
+        # Another report may have written meanwhile.
+        read_promises(kept_in),
+        run,
+        thresholds=THRESHOLDS,
+        same_work=asked.same_work,
+    )
+    write_promises(kept_in, after)
+    return answers
+
+
+def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> Outline:
+    if kept_in is None or answers is None:
+        return ()
+    return answers_outline(answers, str(kept_in))
+
+
+def _as_json(
+    kept_in: Path | None, answers: tuple[Answer, ...] | None
+) -> dict[str, object]:
+    """Return what JSON has beside the answer itself."""
+    if kept_in is None:
+        return {}
+    return {"promises_kept": {"file": str(kept_in), "answers": answers}}
 
 
 def composed(paths: Sequence[str]) -> Document:

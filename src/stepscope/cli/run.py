@@ -114,7 +114,7 @@ def _report(directory: Path) -> None:
             say("the recording holds no event, so there is nothing to report")
             return
         with contextlib.redirect_stdout(sys.stderr):
-            reporting.answer([str(directory)], form="text", output=None, force=False)
+            reporting.answer(reporting.Request(paths=(str(directory),)))
     except (StepscopeError, OSError) as error:
         say(str(error))
     except Exception as error:  # noqa: BLE001 - the edge: the program's status is the answer

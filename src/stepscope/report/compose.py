@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
+from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.explanation import explanation
 from stepscope.advice.headline import lead
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.model_views.top_annotations import top_annotations
+from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.remedied import remedied
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
@@ -27,6 +30,7 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.explanation import Explanation
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
     from stepscope.derive.profile_data import ProfileData
@@ -40,6 +44,7 @@ __all__ = [
     "compose",
     "describe",
     "doubts",
+    "explain",
     "judge",
 ]
 
@@ -86,12 +91,25 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         **{field: found[name] for name, field in REPORTED.items()},
         headline=judged.headline,
         findings=judged.findings,
+        checklist=checklist(judged.findings),
+        hardware=hardware(profile),
         quality=doubts(profile),
         silent_device=judged.silent_device,
         not_understood=_not_understood(profile),
         frameworks=seen(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
+
+
+def explain(profile: ProfileData, rule: str) -> Explanation:
+    """Explain how a rule came to its verdict.
+
+    Raises:
+        BadUsage: There is no such rule.
+    """
+    signals = signals_of(profile, THRESHOLDS)
+    found = tuple(remedied(profile, one) for one in evaluate(signals))
+    return explanation(profile, rule, found, signals)
 
 
 def judge(profile: ProfileData) -> Judgement:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
 from stepscope.analysis.inference_profile import InferenceProfileResult
@@ -13,6 +14,7 @@ from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.kernel_stats import KernelStatsResult
 from stepscope.analysis.memory_profile import MemoryProfileResult
 from stepscope.analysis.model_views.top_annotations import TopAnnotation
+from stepscope.analysis.ops.hardware import Hardware
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.tf_data_bottleneck_analysis import (
     TfDataBottleneckAnalysisResult,
@@ -142,6 +144,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         inference: Result of `inference_profile`, or why there is none.
         headline: What is said first.
         findings: The findings in the order in which to act on them.
+        checklist: The stages of the checklist, in the order of the guides.
+        hardware: What the run had, and how much of its peak the kernels reach.
         quality: Doubts about the recording.
         silent_device: What points at a device whose work was not recorded; null where
             there is no such sign.
@@ -162,6 +166,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     inference: InferenceProfileResult | Unavailable
     headline: Headline
     findings: tuple[Finding, ...]
+    checklist: tuple[CheckedStage, ...]
+    hardware: Hardware
     quality: tuple[Doubt, ...]
     silent_device: str | None = None
     not_understood: Unavailable | None = None

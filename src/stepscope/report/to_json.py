@@ -16,6 +16,10 @@ from stepscope.report.plain import plain
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.advice.explanation import Explanation
+    from stepscope.compare.comparison import Comparison
     from stepscope.report.document import Document, Profile
     from stepscope.report.plain import Plain
 
@@ -23,8 +27,10 @@ __all__ = [
     "doubts_of",
     "envelope",
     "plain_envelope",
+    "render_comparison",
     "render_document",
     "render_envelope",
+    "render_explanation",
 ]
 
 #: Fields of a result that the envelope has beside `data`, not in it.
@@ -64,8 +70,15 @@ def render_envelope(answer: Envelope) -> bytes:
     return _written(plain_envelope(answer))
 
 
-def render_document(document: Document) -> bytes:
-    """Write the envelopes of all tools, what they share once, and the findings."""
+def render_document(
+    document: Document, beside: Mapping[str, object] | None = None
+) -> bytes:
+    """Write the envelopes of all tools, what they share once, and the findings.
+
+    Args:
+        document: The report.
+        beside: Other members of the object.
+    """
     tools: dict[str, Plain] = {}
     for name, result in document.tools.items():
         answer = envelope(
@@ -83,8 +96,31 @@ def render_document(document: Document) -> bytes:
             "quality": plain(document.quality),
             "tools": tools,
             "findings": plain(document.findings),
+            "checklist": plain(document.checklist),
+            "hardware": plain(document.hardware),
+            **_plain_members(beside),
         }
     )
+
+
+def render_comparison(
+    found: Comparison, beside: Mapping[str, object] | None = None
+) -> bytes:
+    """Write what became of a run, as one object."""
+    return _written({"schema": 1, **_members(found), **_plain_members(beside)})
+
+
+def render_explanation(found: Explanation) -> bytes:
+    """Write how a rule came to its verdict, as one object."""
+    return _written({"schema": 1, **_members(found)})
+
+
+def _members(found: msgspec.Struct) -> dict[str, Plain]:
+    return {name: plain(getattr(found, name)) for name in found.__struct_fields__}
+
+
+def _plain_members(beside: Mapping[str, object] | None) -> dict[str, Plain]:
+    return {name: plain(one) for name, one in (beside or {}).items()}
 
 
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:

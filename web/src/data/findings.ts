@@ -1,5 +1,14 @@
 // Findings as the server gives them: the record, and the words for it.
-import type { Action, Doubt, Finding, Headline, Profile } from "./made/types";
+import type { Action, CheckedStage, Doubt, Finding, Headline, Profile } from "./made/types";
+
+/** A range of the timeline, and where else it can be looked at. */
+export interface Place {
+  text: string;
+  host: string;
+  /** An op that the table of ops lists. */
+  op: string | null;
+  step: number | null;
+}
 
 export interface ToldFinding extends Finding {
   words: {
@@ -13,10 +22,18 @@ export interface ToldFinding extends Finding {
     owners: string[];
     gain: string | null;
     standing: string | null;
-    evidence: string[];
+    evidence: Place[];
+    /** Tools that show the numbers that the rule rests on. */
+    pages: string[];
     /** Those of the frameworks that the profile shows. */
     actions: Action[];
   };
+}
+
+/** A stage of the checklist, in one line. */
+export interface ToldStage extends CheckedStage {
+  line: string;
+  fails: boolean;
 }
 
 export interface FindingsAnswer {
@@ -26,6 +43,8 @@ export interface FindingsAnswer {
   headline: Headline;
   /** Ids of those to look at first. */
   first: string[];
+  /** The stages that have checks, in the order of the guides. */
+  stages: ToldStage[];
   findings: ToldFinding[];
 }
 

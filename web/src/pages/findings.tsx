@@ -1,35 +1,87 @@
 // The checklist: every rule's verdict, what it costs, what to change and how to refute it.
 import { address, useAnswer } from "../data/client";
-import { STATUS_SIGNS, STATUS_WORDS, type FindingsAnswer, type ToldFinding } from "../data/findings";
+import {
+  STATUS_SIGNS,
+  STATUS_WORDS,
+  type FindingsAnswer,
+  type Place,
+  type ToldFinding,
+  type ToldStage,
+} from "../data/findings";
 import type { Action } from "../data/made/types";
-import { RULE_PAGES } from "../data/made/rules";
 import { ms, number, percent } from "../format";
 import { Headline } from "../parts/headline";
 import { Show } from "../parts/unavailable";
-import { change, link, state } from "../state/url";
+import { change, join, link, state } from "../state/url";
 import { hasPage, titleOf } from "./titles";
 
 export function Findings() {
   const answer = useAnswer<FindingsAnswer>(address("findings"));
   return (
     <Show answer={answer}>
-      {({ findings }) => (
+      {({ findings, stages }) => (
         <>
           <Headline answer={answer} />
           <Order />
-          {ordered(findings).map((each) => (
-            <Card key={each.id} finding={each} />
-          ))}
+          {state.value.sort === "cost"
+            ? <Cards findings={costliest(findings)} />
+            : stages.map((each) => <Stage key={each.stage} stage={each} findings={findings} />)}
         </>
       )}
     </Show>
   );
 }
 
-/** Findings in the order of the guides, as the server sends them, or costliest first. */
-function ordered(findings: ToldFinding[]): ToldFinding[] {
-  if (state.value.sort !== "cost") return findings;
+function costliest(findings: ToldFinding[]): ToldFinding[] {
   return [...findings].sort((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
+}
+
+/** A stage of the guides: what fails or is not known in full, the rest folded to one line. */
+function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] }) {
+  const mine = findings.filter(({ id }) => stage.findings.includes(id));
+  const open = mine.filter(({ status }) => status === "fail" || status === "cannot_tell");
+  const settled = mine.filter((each) => !open.includes(each));
+  const title = (
+    <h2>
+      <span aria-hidden="true">{STATUS_SIGNS[gravest(stage)]}</span> {stage.line}
+    </h2>
+  );
+  const attributes = { "data-stage": stage.stage, "data-worst": gravest(stage) };
+  if (open.length === 0) {
+    return (
+      <details class="stage" {...attributes}>
+        <summary>{title}</summary>
+        <Cards findings={settled} />
+      </details>
+    );
+  }
+  return (
+    <section class="stage" {...attributes}>
+      {title}
+      <Cards findings={open} />
+      {settled.length > 0 && (
+        <details class="settled">
+          <summary>{settled.map(({ id, status }) => `${STATUS_SIGNS[status]} ${id}`).join(" · ")}</summary>
+          <Cards findings={settled} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+/** The server counts the gravest status first. */
+function gravest(stage: ToldStage): ToldFinding["status"] {
+  return Object.keys(stage.counts)[0] as ToldFinding["status"];
+}
+
+function Cards({ findings }: { findings: ToldFinding[] }) {
+  return (
+    <>
+      {findings.map((each) => (
+        <Card key={each.id} finding={each} />
+      ))}
+    </>
+  );
 }
 
 function Order() {
@@ -57,7 +109,7 @@ function Card({ finding }: { finding: ToldFinding }) {
         <span class="status">
           <span aria-hidden="true">{STATUS_SIGNS[finding.status]}</span> {STATUS_WORDS[finding.status]}
         </span>
-        <h2>{words.headline}</h2>
+        <h3>{words.headline}</h3>
         <span class="grow" />
         <small>
           <code>{finding.id}</code>
@@ -68,7 +120,12 @@ function Card({ finding }: { finding: ToldFinding }) {
           {finding.unavailable.reason} <em>{finding.unavailable.remedy}</em>
         </p>
       )}
-      {words.gain && <p class="verdict">Gain: {words.gain}</p>}
+      {words.gain && (
+        <p class="verdict">
+          Gain: {words.gain}
+          {finding.explained_by && `, promised by ${finding.explained_by}`}
+        </p>
+      )}
       {finding.status === "fail" && <Effect finding={finding} />}
       {words.standing && <p>Basis: {words.standing}</p>}
       <Actions actions={words.actions} />
@@ -101,7 +158,7 @@ function Actions({ actions }: { actions: Action[] }) {
   if (actions.length === 0) return null;
   return (
     <>
-      <h3>What to change</h3>
+      <h4>What to change</h4>
       <ul>
         {actions.map((each) => (
           <li key={each.text}>
@@ -114,35 +171,64 @@ function Actions({ actions }: { actions: Action[] }) {
   );
 }
 
-/** Links to the pages with the numbers that a rule rests on. */
+/** Ways to the evidence: ranges by step and op, and the pages with the numbers. */
 function Links({ finding }: { finding: ToldFinding }) {
-  const places = (RULE_PAGES[finding.id] ?? []).filter(hasPage);
-  if (places.length === 0) return null;
+  const places = finding.words.pages.filter(hasPage);
+  const ranges = finding.words.evidence;
+  if (places.length === 0 && ranges.length === 0) return null;
   return (
-    <p>
-      Evidence:{" "}
-      {places.map((page, index) => (
-        <span key={page}>
-          {index > 0 && " · "}
-          <a href={link({ page })}>{titleOf(page)}</a>
-        </span>
-      ))}
-    </p>
+    <>
+      {ranges.length > 0 && (
+        <>
+          <h4>Where to see it</h4>
+          <ul class="evidence">
+            {ranges.map((each) => (
+              <Range key={each.text} place={each} />
+            ))}
+          </ul>
+        </>
+      )}
+      {places.length > 0 && (
+        <p>
+          Evidence:{" "}
+          {places.map((page, index) => (
+            <span key={page}>
+              {index > 0 && " · "}
+              <a href={link({ page })}>{titleOf(page)}</a>
+            </span>
+          ))}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** A range of the timeline, with links to its step and its op. */
+function Range({ place }: { place: Place }) {
+  const { text, host, op, step } = place;
+  return (
+    <li>
+      {text}
+      {step !== null && (
+        <>
+          {" · "}
+          <a href={link({ page: "pod_viewer", step: String(step) })}>step {step}</a>
+        </>
+      )}
+      {op !== null && (
+        <>
+          {" · "}
+          <a href={link({ page: "framework_op_stats", op, hosts: join([host]) })}>op {op}</a>
+        </>
+      )}
+    </li>
   );
 }
 
 function Basis({ finding }: { finding: ToldFinding }) {
-  const { words } = finding;
   return (
     <details>
-      <summary>Evidence, inputs and what would refute it</summary>
-      {words.evidence.length > 0 && (
-        <ul>
-          {words.evidence.map((text) => (
-            <li key={text}>{text}</li>
-          ))}
-        </ul>
-      )}
+      <summary>Numbers, inputs and what would refute it</summary>
       <dl class="facts">
         <Fact name="Cost per step" value={ms(finding.ms_per_step)} />
         <Fact name="Confidence" value={percent(100 * finding.confidence)} />

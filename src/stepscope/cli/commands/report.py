@@ -14,6 +14,28 @@ __all__ = ["report"]
 @click.command("report")
 @paths_argument
 @click.option(
+    "--against",
+    metavar="BASE",
+    multiple=True,
+    type=click.Path(path_type=str),
+    help="Compare with the run BASE: what changed, and whether promised gains came.",
+)
+@click.option(
+    "--same-work",
+    is_flag=True,
+    help="State that both runs do the same work in a step, where nothing proves it.",
+)
+@click.option(
+    "--store",
+    is_flag=True,
+    help="Keep the promised gains beside the log directory; answer for earlier ones.",
+)
+@click.option(
+    "--explain",
+    metavar="RULE",
+    help="Say how RULE came to its verdict: definition, numbers, what was left out.",
+)
+@click.option(
     "--format",
     "form",
     default="text",
@@ -24,7 +46,15 @@ __all__ = ["report"]
 @output_option
 @force_option
 def report(
-    *, paths: tuple[str, ...], form: str, output: str | None, force: bool
+    *,
+    paths: tuple[str, ...],
+    against: tuple[str, ...],
+    same_work: bool,
+    store: bool,
+    explain: str | None,
+    form: str,
+    output: str | None,
+    force: bool,
 ) -> int:
     """Say where the step time of a profile went, and what to change.
 
@@ -34,4 +64,15 @@ def report(
     with light_start():
         from stepscope.cli import report as reporting  # noqa: PLC0415 - help stays light
 
-    return reporting.answer(paths, form=form, output=output, force=force)
+    return reporting.answer(
+        reporting.Request(
+            paths=paths,
+            against=against,
+            same_work=same_work,
+            store=store,
+            explain=explain,
+            form=form,
+            output=output,
+            force=force,
+        )
+    )

@@ -1,25 +1,26 @@
-"""The headline, and each finding with its evidence and gain."""
+"""The verdict, and the checklist with the evidence and gain of what fails."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.headline import by_cost
 from stepscope.report.page import Piece, cut, line, wrapped
+from stepscope.report.words.checklist import stage_line
 from stepscope.report.words.findings import (
     by_urgency,
     evidence_words,
     fitting_actions,
     gain,
     headline,
-    lead_sentence,
     names,
     reasons,
     standing,
 )
+from stepscope.report.words.hardware import hardware_words
+from stepscope.report.words.valuable import most_valuable
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Finding
+    from stepscope.advice.finding import Action, Finding, Status
     from stepscope.report.document import Document
     from stepscope.report.page import Line, Role
 
@@ -29,34 +30,29 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "critical": ("✗ critical", "bad"),
     "warn": ("✗ warning", "warn"),
     "info": ("• note", "dim"),
-    "cannot_tell": ("? cannot tell", "warn"),
-    "pass": ("✓ pass", "good"),
-    "not_applicable": ("– not applicable", "dim"),
 }
+#: Gravest status of a stage → its mark.
+_STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
+    "fail": ("✗", "bad"),
+    "cannot_tell": ("?", "warn"),
+    "pass": ("✓", "good"),
+    "not_applicable": ("–", "dim"),
+}
+#: What is said before each of the most valuable findings.
+_ORDER: Final = ("First", "Then", "After that")
 
 
 def verdict(document: Document, width: int) -> list[Line]:
-    """Write the headline, what to do about it, and what comes second."""
+    """Write the headline, the hardware, and the three most valuable findings."""
     lines = wrapped(document.headline.text, width, indent=0, role="title")
-    ranked = by_cost(document.findings)
-    told = [one for one in ranked if one.id == document.headline.finding]
-    for first in told:
-        promise = gain(first)
-        saves = f" It may save {promise}." if promise else ""
-        actions = fitting_actions(first, document.frameworks)
-        if actions:
-            lines += wrapped(f"Do first: {actions[0].text}{saves}", width, indent=0)
-    rest = [one for one in ranked if one not in told]
-    if rest:
-        return lines + _second(rest[0], document, width)
+    context = hardware_words(document)
+    if context is not None:
+        lines += wrapped(context, width, indent=0, role="dim")
+    told = most_valuable(document)
+    for one, label in zip(told, _ORDER, strict=False):
+        first = "Do first" if one.told else label
+        lines += wrapped(f"{first}: {one.text}", width, indent=0)
     return lines if told else lines + _unsure(document, width)
-
-
-def _second(finding: Finding, document: Document, width: int) -> list[Line]:
-    """Write what comes next, with its action."""
-    actions = fitting_actions(finding, document.frameworks)
-    todo = f" {actions[0].text}" if actions else ""
-    return wrapped(f"Then: {lead_sentence(finding)}{todo}", width, indent=0)
 
 
 def _unsure(document: Document, width: int) -> list[Line]:
@@ -69,22 +65,31 @@ def _unsure(document: Document, width: int) -> list[Line]:
 
 
 def findings(document: Document, width: int) -> list[Line]:
-    """Write every finding: those that fail, then the unknown, then those that pass."""
+    """Write the checklist: a line for each stage, and below it what fails there."""
     lines: list[Line] = []
-    for finding in by_urgency(document.findings):
-        lines += _finding(finding, document, width)
-    return lines
+    for stage in document.checklist:
+        mine = [one for one in document.findings if one.id in stage.findings]
+        mark, role = _STAGE_MARKS[next(iter(stage.counts))]
+        first, *rest = wrapped(stage_line(stage, mine), width, indent=4)
+        lines += [line("  ", Piece(mark, role), " ", *first[1:]), *rest]
+        for finding in by_urgency(mine):
+            if finding.status == "fail":
+                lines += _finding(finding, document, width)
+    return [
+        *lines,
+        *wrapped(
+            "How a check came to its verdict: stepscope report PATH --explain RULE",
+            width,
+            indent=2,
+            role="dim",
+        ),
+    ]
 
 
 def _finding(finding: Finding, document: Document, width: int) -> list[Line]:
-    kind = finding.severity if finding.status == "fail" else finding.status
-    mark, role = _MARKS[kind]
-    lines = [line("  ", Piece(mark, role), Piece(f"  {finding.id}", "dim"))]
+    mark, role = _MARKS[finding.severity]
+    lines = [line("    ", Piece(mark, role), Piece(f"  {finding.id}", "dim"))]
     lines += wrapped(headline(finding), width, indent=4)
-    if finding.status == "cannot_tell" and finding.unavailable is not None:
-        lines += wrapped(f"To know: {finding.unavailable.remedy}", width, indent=4)
-    if finding.status != "fail":
-        return lines
     for label, text in (
         ("from", reasons(finding)),
         ("names", names(finding)),

@@ -83,6 +83,10 @@ def _missing(document: Document) -> Iterator[Missing]:
                 continue
             if one.field.startswith(told):
                 yield one
+    # The checklist names these checks; here is why they could not tell.
+    for finding in document.findings:
+        if finding.status == "cannot_tell" and finding.unavailable is not None:
+            yield finding.unavailable.for_field(finding.id)
 
 
 def _told(fields: set[str]) -> str:

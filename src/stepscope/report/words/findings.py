@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Action, Evidence, Finding, Part, Pattern
     from stepscope.advice.words import Words
+    from stepscope.thresholds import Threshold
 
 __all__ = [
     "bursts",
@@ -23,7 +24,9 @@ __all__ = [
     "gain",
     "headline",
     "lead_sentence",
+    "limit_words",
     "names",
+    "number_words",
     "part_words",
     "pattern",
     "reasons",
@@ -50,6 +53,16 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "ratio": "{:g}".format,
 }
 _WORDS: Final = {rule.item.id: rule.item.words for rule in RULES}
+
+
+def number_words(value: float, unit: str) -> str:
+    """Write a number of a finding or of a fact."""
+    return _UNITS[unit](value)
+
+
+def limit_words(limit: Threshold) -> str:
+    """Write a threshold."""
+    return _LIMITS[limit.unit](limit.value)
 
 
 def by_urgency(
@@ -136,7 +149,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
     texts = {
         "title": finding.title,
         "passed": words.passed,
-        "threshold": None if limit is None else _LIMITS[limit.unit](limit.value),
+        "threshold": None if limit is None else limit_words(limit),
         "pattern": pattern(finding),
         "bursts": bursts(finding.pattern)
         if finding.pattern is not None and finding.pattern.kind == "bursts"

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from stepscope.advice.checklist import checklist
+from stepscope.advice.registry import RULES
 from stepscope.advice.signals.vocabulary import seen
+from stepscope.analysis.ops.names import op_names
+from stepscope.analysis.steps.located import step_at
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
 from stepscope.report.compose import LIMITS, compose, judge
@@ -15,6 +19,7 @@ from stepscope.report.plain import plain
 from stepscope.report.table_view import arranged
 from stepscope.report.tables import choose, name_of_main, tables
 from stepscope.report.words import findings as finding_words
+from stepscope.report.words.checklist import stage_line
 from stepscope.report.words.names import OWNER_WORDS
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
@@ -25,7 +30,8 @@ from stepscope.units import bytes_text
 if TYPE_CHECKING:
     import polars as pl
 
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Evidence, Finding
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.results.tool import Tool
     from stepscope.report.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
@@ -48,6 +54,8 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Largest number of bytes of text in a table that is given whole.
 _MOST_CSV_BYTES: Final = 2**29
+#: Rule → tools that show the numbers it rests on.
+_PAGES: Final = {rule.item.id: rule.item.pages for rule in RULES}
 #: Findings that an overview begins with.
 _MOST_FIRST: Final = 3
 #: Characters in a line of a page of text, as on a terminal.
@@ -170,8 +178,18 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     opened.working.stage("Findings")
     judged = judge(view.profile)
     frameworks = seen(view.profile)
+    places = _Places(view.profile)
     told: list[Plain] = [
-        {**_record(one), "words": _words(one, frameworks)} for one in judged.findings
+        {**_record(one), "words": _words(one, frameworks, places)}
+        for one in judged.findings
+    ]
+    stages: list[Plain] = [
+        {
+            **_record(one),
+            "line": stage_line(one, judged.findings),
+            "fails": one.fails,
+        }
+        for one in checklist(judged.findings)
     ]
     return _json(
         {
@@ -184,6 +202,7 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
                     judged.findings, first=judged.headline.finding
                 )[:_MOST_FIRST]
             ],
+            "stages": stages,
             "findings": told,
         }
     )
@@ -205,11 +224,28 @@ def _circumstances(view: View) -> dict[str, Plain]:
     }
 
 
-def _record(finding: Finding) -> dict[str, Plain]:
-    return {name: plain(getattr(finding, name)) for name in finding.__struct_fields__}
+def _record(one: msgspec.Struct) -> dict[str, Plain]:
+    return {name: plain(getattr(one, name)) for name in one.__struct_fields__}
 
 
-def _words(finding: Finding, frameworks: tuple[str, ...]) -> Plain:
+class _Places:
+    """Where on other pages the evidence of findings can be looked at."""
+
+    def __init__(self, profile: ProfileWithTools) -> None:
+        self._profile = profile
+        self._ops = op_names(profile)
+
+    def of(self, one: Evidence) -> dict[str, Plain]:
+        """Return a range in words, with the op and the step that it belongs to."""
+        return {
+            "text": finding_words.evidence_words(one),
+            "op": next((name for name in one.ops if name in self._ops), None),
+            "step": step_at(self._profile, one.host, one.start_ps),
+            "host": one.host,
+        }
+
+
+def _words(finding: Finding, frameworks: tuple[str, ...], places: _Places) -> Plain:
     failed = finding.status == "fail"
     return {
         "headline": finding_words.headline(finding),
@@ -219,7 +255,8 @@ def _words(finding: Finding, frameworks: tuple[str, ...]) -> Plain:
         "owners": [OWNER_WORDS[owner] for owner in finding.owners],
         "gain": finding_words.gain(finding) if failed else None,
         "standing": finding_words.standing(finding) if failed else None,
-        "evidence": [finding_words.evidence_words(one) for one in finding.evidence],
+        "evidence": [places.of(one) for one in finding.evidence],
+        "pages": list(_PAGES[finding.id]),
         "actions": plain(finding_words.fitting_actions(finding, frameworks)),
     }
 

@@ -149,6 +149,11 @@ class StatKey(StrEnum):
         "Items of a request that a batcher put together with others.",
         "TensorFlow Serving",
     )
+    CPU_BUDGET = (
+        "cpu_budget",
+        "Cores that the root of a pipeline may use.",
+        "tf.data",
+    )
     # Devices
     KERNEL_DETAILS = (
         "kernel_details",

@@ -126,6 +126,13 @@ export interface CauseShare {
   share_percent: number;
 }
 
+export interface CheckedStage {
+  stage: number;
+  title: string;
+  counts: Record<string, number>;
+  findings: string[];
+}
+
 export interface Clock {
   host: string;
   source: string;

@@ -1,0 +1,66 @@
+"""Block bootstrap: what means of step times may be by chance.
+
+Steps are drawn in runs of ⌈∛n⌉ consecutive ones, round the end, so that waits that come
+in bursts stay together. The stream of draws is fixed: equal input, equal interval.
+
+Definition: docs/definitions/judging.md#status.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["difference_interval", "ratio_interval"]
+
+_DRAWS: Final = 1000
+_INTERVAL: Final = (2.5, 97.5)
+
+
+def ratio_interval(
+    effect_ps: Sequence[int], window_ps: Sequence[int]
+) -> tuple[float, float]:
+    """Return the 95 % interval of Σ effect ÷ Σ window, in percent."""
+    effects, windows = _sums((effect_ps, window_ps), stream=0)
+    low, high = np.percentile(100 * effects / np.maximum(windows, 1), _INTERVAL)
+    return float(low), float(high)
+
+
+def difference_interval(
+    base: Sequence[float], new: Sequence[float]
+) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of `new` less the mean of `base`.
+
+    Args:
+        base: At least one value, in the order of the steps.
+        new: Likewise; the two runs are drawn apart.
+    """
+    means = []
+    for stream, values in enumerate((base, new)):
+        sums, counts = _sums((values, [1] * len(values)), stream=stream)
+        means.append(sums / counts)
+    low, high = np.percentile(means[1] - means[0], _INTERVAL)
+    return float(low), float(high)
+
+
+def _sums(
+    columns: Sequence[Sequence[float]], *, stream: int
+) -> list[NDArray[np.float64]]:
+    """Return for each column the sums over the steps of every draw."""
+    count = len(columns[0])
+    length = math.ceil(count ** (1 / 3))
+    blocks = math.ceil(count / length)
+    starts = np.random.default_rng(stream).integers(0, count, size=(_DRAWS, blocks))
+    sums = []
+    for values in columns:
+        around = np.concatenate((values, values[: length - 1])).astype(np.float64)
+        summed = np.concatenate(([0.0], np.cumsum(around)))
+        sums.append((summed[starts + length] - summed[starts]).sum(axis=1))
+    return sums

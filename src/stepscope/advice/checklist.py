@@ -1,0 +1,74 @@
+"""The checklist: all findings in the order of the guides, by stage.
+
+Definition: docs/definitions/judging.md#order-of-findings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.advice.finding import STATUSES, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.finding import Finding
+
+__all__ = ["STAGES", "CheckedStage", "checklist"]
+
+#: Stage → what it is about.
+STAGES: Final[dict[int, str]] = {
+    0: "Recording",
+    1: "Input",
+    2: "Gaps between steps",
+    3: "Use of the device",
+    4: "Placement and copies",
+    5: "Kernels",
+    6: "16-bit work",
+    7: "Compilation",
+    8: "Several devices",
+    9: "Memory and run",
+}
+
+
+class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
+    """The checks of one stage.
+
+    Attributes:
+        stage: Place in the order of the guides, 0 to 9.
+        title: What the stage is about.
+        counts: Status → number of its checks; those that occur, the gravest first.
+        findings: Ids of its findings, in their order.
+    """
+
+    stage: int
+    title: str
+    counts: dict[Status, int]
+    findings: tuple[str, ...]
+
+    @property
+    def fails(self) -> bool:
+        """Whether one of its checks fails."""
+        return "fail" in self.counts
+
+
+def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
+    """Return the stages that have checks, in the order of the guides."""
+    found = []
+    for stage, title in STAGES.items():
+        mine = [one for one in findings if one.stage == stage]
+        if mine:
+            counts = {
+                status: sum(one.status == status for one in mine) for status in STATUSES
+            }
+            found.append(
+                CheckedStage(
+                    stage=stage,
+                    title=title,
+                    counts={status: n for status, n in counts.items() if n},
+                    findings=tuple(one.id for one in mine),
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,202 @@
+"""How a rule came to its verdict: the numbers that went in, and what was left out."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepscope.advice.checklist import STAGES
+from stepscope.advice.finding import Finding
+from stepscope.advice.registry import RULES
+from stepscope.derive.step_windows.flags import LEFT_OUT
+from stepscope.derive.step_windows.windows import windows
+from stepscope.errors import BadUsage
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.advice.rule import Rule
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["Explanation", "LeftOut", "SignalNumbers", "explanation"]
+
+Number = int | float | str | bool | None
+
+#: A signal's numbers are many where there are many devices.
+_MOST_NUMBERS: Final = 40
+_MOST_PARTS: Final = 4
+_DEEPEST: Final = 5
+
+
+class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of numbers that a rule reads.
+
+    Attributes:
+        name: Name of the signal.
+        about: What it is, in a sentence.
+        numbers: Name → number or word; those of parts behind a point, and of several
+            parts with their place in brackets.
+        unavailable: Why there are none; null where there are.
+    """
+
+    name: str
+    about: str
+    numbers: dict[str, Number]
+    unavailable: Unavailable | None
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What no number of a finding is about.
+
+    Attributes:
+        windows: Number of windows of all hosts.
+        judged: Number of those that are judged.
+        open_end: Windows that are left out because nothing shows where they end.
+        flags: Flag → windows that are left out because of it.
+        devices: Devices whose time was looked at beside the judged one.
+    """
+
+    windows: int
+    judged: int
+    open_end: int
+    flags: dict[str, int]
+    devices: tuple[str, ...]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """How a rule came to its verdict.
+
+    Attributes:
+        run: Name of the run.
+        stage: What the rule's stage of the checklist is about.
+        about: What the rule looks for.
+        finding: What it found.
+        signals: The numbers that it read.
+        left_out: What the numbers are not about.
+    """
+
+    run: str
+    stage: str
+    about: str
+    finding: Finding
+    signals: tuple[SignalNumbers, ...]
+    left_out: LeftOut
+
+
+def explanation(
+    profile: ProfileData, rule: str, findings: Sequence[Finding], signals: Signals
+) -> Explanation:
+    """Explain the finding of one rule.
+
+    Args:
+        profile: The run.
+        rule: Id of the rule.
+        findings: What all rules found.
+        signals: What they read.
+
+    Raises:
+        BadUsage: There is no such rule.
+    """
+    known = {one.item.id: one for one in RULES}
+    if rule not in known:
+        raise BadUsage.unknown_name("rule", rule, known)
+    (finding,) = (one for one in findings if one.id == rule)
+    return Explanation(
+        run=profile.run,
+        stage=STAGES[finding.stage],
+        about=_about(known[rule]),
+        finding=finding,
+        signals=tuple(_numbers(one, signals) for one in known[rule].reads),
+        left_out=_left_out(profile, finding),
+    )
+
+
+def _about(rule: Rule) -> str:
+    """Return what the rule's function says of itself, else its title."""
+    text = inspect.getdoc(rule.evaluate) or rule.item.title
+    return " ".join(text.partition("\n\nArgs:")[0].split())
+
+
+def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
+    value = signals.of(signal)
+    text = inspect.getdoc(signal.compute) or ""
+    absent = value if isinstance(value, Unavailable) else None
+    found = {} if absent else dict(_flat(value, "", 0))
+    return SignalNumbers(
+        name=signal.compute.__name__,
+        about=text.partition("\n")[0],
+        numbers=dict(list(found.items())[:_MOST_NUMBERS]),
+        unavailable=absent,
+    )
+
+
+def _flat(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
+    """Give the numbers of a value by name, its parts' to a small depth."""
+    if isinstance(value, Unavailable):
+        yield name or "value", f"not known: {value.reason}"
+    elif value is None or isinstance(value, int | float | str):
+        # A part that lacks a number is not worth a line.
+        if value is not None or depth <= 1:
+            yield name or "value", value
+    elif depth < _DEEPEST:
+        yield from _parts(value, name, depth + 1)
+
+
+def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
+    fields = _fields(value)
+    if fields is not None:
+        for field, one in fields.items():
+            yield from _flat(one, f"{name}.{field}" if name else field, depth)
+    elif isinstance(value, list | tuple):
+        numbers = all(isinstance(one, int | float) for one in value)
+        if numbers and len(value) > _MOST_PARTS:
+            yield from _summed(value, name)
+            return
+        for at, one in enumerate(value[:_MOST_PARTS]):
+            yield from _flat(one, f"{name}[{at}]", depth)
+        if len(value) > _MOST_PARTS:
+            yield f"{name}.count", len(value)
+
+
+def _fields(value: object) -> dict[str, object] | None:
+    if isinstance(value, msgspec.Struct):
+        return {one: getattr(value, one) for one in value.__struct_fields__}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        found: dict[str, object] = value._asdict()
+        return found
+    if isinstance(value, dict):
+        return {str(one): part for one, part in value.items()}
+    return None
+
+
+def _summed(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
+    """Give the sum of a series, such as the time of each step; none of nothing."""
+    if total := sum(values):
+        yield f"{name} (sum of {len(values)})", total
+
+
+def _left_out(profile: ProfileData, finding: Finding) -> LeftOut:
+    every = judged = open_end = 0
+    flags = dict.fromkeys(LEFT_OUT, 0)
+    for host in profile.hosts:
+        found = profile.derived(host, windows)
+        if isinstance(found, Unavailable):
+            continue
+        used = set(found.measured["start_ps"].to_list())
+        apart = found.rows.filter(~found.rows["start_ps"].is_in(list(used)))
+        every += len(found.rows)
+        judged += len(found.measured)
+        open_end += int(apart["open_end"].sum())
+        for flag in flags:
+            flags[flag] += int(apart["flags"].list.contains(flag).sum())
+    return LeftOut(
+        windows=every,
+        judged=judged,
+        open_end=open_end,
+        flags={flag: n for flag, n in flags.items() if n},
+        devices=finding.devices[1:],
+    )

@@ -1,0 +1,118 @@
+"""The hardware that a run had, and how much of its peak the run's kernels reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
+from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.database import device_ops
+from stepscope.remedies import OTHER_DEVICE_TRACER
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["Hardware", "hardware"]
+
+
+class Hardware(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run had; a null is explained in `missing`.
+
+    Attributes:
+        cores: Cores that a process of the run may use, as its input pipeline counted
+            them; null where nothing says it.
+        peak_percent: Operations of the kernels in percent of what the units that they
+            use could do in the same time; null where unknown.
+        peak_covered_percent: Share of the devices' time that this is known for; null
+            likewise.
+        missing: Null fields with their reasons.
+    """
+
+    cores: int | None
+    peak_percent: float | None
+    peak_covered_percent: float | None
+    missing: tuple[Missing, ...]
+
+
+_NO_CORES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No recording says how many cores the program may use.",
+    remedy="Ask the machine: `nproc`.",
+)
+_NO_PEAK: Final = Unavailable(
+    code="NO_PEAKS",
+    reason="The work of the kernels or the peak rates of the device are not known.",
+    remedy=OTHER_DEVICE_TRACER,
+)
+
+
+def hardware(profile: ProfileData) -> Hardware:
+    """Describe the hardware of all hosts of a run."""
+    cores = _cores(profile)
+    peak = _peak(profile)
+    missing = [] if cores is not None else [_NO_CORES.for_field("cores")]
+    if isinstance(peak, Unavailable):
+        missing += [
+            peak.for_field(field) for field in ("peak_percent", "peak_covered_percent")
+        ]
+    share, covered = (None, None) if isinstance(peak, Unavailable) else peak
+    return Hardware(
+        cores=cores,
+        peak_percent=share,
+        peak_covered_percent=covered,
+        missing=tuple(missing),
+    )
+
+
+def _cores(profile: ProfileData) -> int | None:
+    """Return the cores that an input pipeline has, on the host with the fewest."""
+    found = []
+    for host in profile.hosts:
+        stats = profile.table(host, "stats")
+        stages = profile.table(host, "iterators")
+        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
+            continue
+        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
+        values = rows_with_key(stats, "event", handle)
+        events = np.unique(values.owner)
+        mine = events[np.isin(events, handles(stages, "event"))]
+        numbers, known = numbers_of(values, mine, handle)
+        found += [one for one in numbers[known].tolist() if one > 0]
+    return min(found, default=None)
+
+
+def _peak(profile: ProfileData) -> tuple[float, float] | Unavailable:
+    """Return percent of the peak, and the share of device time that it is known for."""
+    done = possible = 0.0
+    known_ps = whole_ps = 0
+    why: Unavailable = _NO_PEAK
+    for host in profile.hosts:
+        costs = profile.derived(host, op_costs)
+        ops = profile.derived(host, device_ops)
+        for one in (costs, ops):
+            if isinstance(one, Unavailable):
+                why = one
+        if isinstance(costs, Unavailable) or isinstance(ops, Unavailable):
+            continue
+        rows = costs.select("device", "module", "name", "flops", "peak_flops").join(
+            ops.rows.select("device", "module", "name", "total_ps"),
+            on=["device", "module", "name"],
+            nulls_equal=True,
+        )
+        counted = rows.filter(
+            (pl.col("flops") > 0) & pl.col("peak_flops").is_not_null()
+        )
+        done += float(counted["flops"].sum())
+        possible += float(counted["peak_flops"].sum())
+        known_ps += int(counted["total_ps"].sum())
+        whole_ps += int(ops.rows["total_ps"].sum())
+    if not possible or not whole_ps:
+        return why
+    return 100 * done / possible, 100 * known_ps / whole_ps

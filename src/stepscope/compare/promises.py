@@ -1,0 +1,210 @@
+"""What findings promised of a run, and whether a later run kept it.
+
+Definition: docs/compare.md#promises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.advice.finding import Finding
+    from stepscope.compare.changes import StepTimeChange
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["Outcome", "Promise", "answers_to", "promises_of"]
+
+#: What became of a promise. `untried`: its cause is still there; `joint`: several
+#: causes were changed at once, so that the gain is that of all together.
+Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparable"]
+
+_TOO_WIDE: Final = (
+    "The steps differ too much among themselves: the gain may be nothing, or all that "
+    "was promised."
+)
+_Ms = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """The gain that a finding promised.
+
+    Attributes:
+        finding: Id of the finding.
+        title: The problem in a few words.
+        low_ms: Milliseconds per step at least.
+        high_ms: Milliseconds per step at most.
+        basis: "replay" or "bound", as of the finding's saving.
+        effect_ms: The effect of a step that the finding is about; null where it has no
+            such time.
+    """
+
+    finding: str
+    title: str
+    low_ms: _Ms
+    high_ms: _Ms
+    basis: Literal["replay", "bound"]
+    effect_ms: _Ms | None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a promise, or of several together.
+
+    Attributes:
+        findings: Ids of the findings that promised.
+        titles: Their problems in a few words.
+        low_ms: What was promised at least.
+        high_ms: What was promised at most, of several together.
+        verdict: What became of it.
+        measured_ms: What the step became shorter by; null where that says nothing of
+            this promise.
+        measured_low_ms: Lower end of its 95 % interval; null likewise.
+        measured_high_ms: Upper end of it; null likewise.
+        reason: Why there is no verdict, as a sentence; null where there is one.
+    """
+
+    findings: tuple[str, ...]
+    titles: tuple[str, ...]
+    low_ms: float
+    high_ms: float
+    verdict: Verdict
+    measured_ms: float | None = None
+    measured_low_ms: float | None = None
+    measured_high_ms: float | None = None
+    reason: str | None = None
+
+
+def promises_of(
+    findings: Sequence[Finding], batches: float = 1.0
+) -> tuple[Promise, ...]:
+    """Return the promises of all failing findings, per batch where a step has several.
+
+    The largest comes first.
+    """
+    found = [
+        Promise(
+            finding=one.id,
+            title=one.title,
+            low_ms=max(one.saving_ms.low, 0.0) / batches,
+            high_ms=max(one.saving_ms.high, 0.0) / batches,
+            basis=one.saving_ms.basis,
+            effect_ms=None if one.ms_per_step is None else one.ms_per_step / batches,
+        )
+        for one in findings
+        # Of a finding that a narrower one explains, the gain is promised there.
+        if one.status == "fail"
+        and one.saving_ms is not None
+        and one.explained_by is None
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.high_ms, one.finding)))
+
+
+def answers_to(
+    promises: Sequence[Promise],
+    findings: Sequence[Finding],
+    time: StepTimeChange | Unavailable,
+    *,
+    thresholds: Thresholds,
+    batches: float = 1.0,
+) -> tuple[Outcome, ...]:
+    """Say of each promise of an earlier run whether the new run kept it.
+
+    Where several causes were changed, the gain is that of all together: it is compared
+    with what they promised together, and comes first.
+
+    Args:
+        promises: Of the earlier run.
+        findings: Of the new run.
+        time: The change of the step's time; unavailable where the runs are not
+            comparable.
+        thresholds: How much of an effect must be gone to count as tried.
+        batches: Number of batches of a step of the new run.
+    """
+    if isinstance(time, Unavailable):
+        return tuple(_without(one, "not_comparable", time.reason) for one in promises)
+    by_id = {one.id: one for one in findings}
+    states = {
+        one.finding: _tried(one, by_id.get(one.finding), thresholds, batches)
+        for one in promises
+    }
+    tried = [one for one in promises if states[one.finding] is True]
+    joint = [_kept(tried, time)] if len(tried) > 1 else []
+    return (*joint, *(_single(one, states, len(tried), time) for one in promises))
+
+
+def _single(
+    promise: Promise,
+    states: Mapping[str, bool | None],
+    tried: int,
+    time: StepTimeChange,
+) -> Outcome:
+    state = states[promise.finding]
+    if state is None:
+        return _without(promise, "not_comparable", _UNSEEN)
+    if not state:
+        return _without(promise, "untried", None)
+    if tried > 1:
+        return _without(promise, "joint", None)
+    return _kept([promise], time)
+
+
+_UNSEEN: Final = "The new run does not show whether the cause is gone."
+
+
+def _tried(
+    promise: Promise, now: Finding | None, thresholds: Thresholds, batches: float
+) -> bool | None:
+    """Return whether the cause was changed: its effect is gone, or most of it is."""
+    if now is None or now.status == "cannot_tell":
+        return None
+    effect = None if now.ms_per_step is None else now.ms_per_step / batches
+    if promise.effect_ms and effect is not None:
+        return effect <= promise.effect_ms * (1 - thresholds.tried.value)
+    return now.status != "fail"
+
+
+def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
+    """Compare what some changes gained with what they promised together.
+
+    Together they gain at least what the best of them does, and at most the sum.
+    """
+    low = max(one.low_ms for one in promises)
+    high = sum(one.high_ms for one in promises)
+    gained, least, most = -time.change_ms, -time.high_ms, -time.low_ms
+    verdict: Verdict = "inside"
+    reason = None
+    # An interval that holds no gain and all of the promise confirms nothing.
+    if least <= 0 and most >= high:
+        verdict = "not_comparable"
+        reason = _TOO_WIDE
+    elif least > high:
+        verdict = "above"
+    elif most < low:
+        verdict = "below"
+    return Outcome(
+        findings=tuple(one.finding for one in promises),
+        titles=tuple(one.title for one in promises),
+        low_ms=low,
+        high_ms=high,
+        verdict=verdict,
+        measured_ms=gained,
+        measured_low_ms=least,
+        measured_high_ms=most,
+        reason=reason,
+    )
+
+
+def _without(promise: Promise, verdict: Verdict, reason: str | None) -> Outcome:
+    return Outcome(
+        findings=(promise.finding,),
+        titles=(promise.title,),
+        low_ms=promise.low_ms,
+        high_ms=promise.high_ms,
+        verdict=verdict,
+        reason=reason,
+    )

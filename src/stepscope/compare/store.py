@@ -1,0 +1,278 @@
+"""Promises kept from run to run: one JSON file beside the log directory.
+
+Definition: docs/compare.md#the-file-of-promises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from stepscope.compare.comparison import time_between
+from stepscope.compare.parity import parity_of
+from stepscope.compare.promises import Outcome, Promise, answers_to, promises_of
+from stepscope.compare.timing import RunTimes
+from stepscope.compare.work import Counts, Work
+from stepscope.errors import BadInput
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.compare.comparison import Measured
+    from stepscope.thresholds import Thresholds
+
+__all__ = [
+    "Answer",
+    "Kept",
+    "StoredRun",
+    "answered",
+    "promise_file",
+    "read_promises",
+    "write_promises",
+]
+
+_SCHEMA: Final = 1
+_SUFFIX: Final = ".promises.json"
+#: Larger files are no files of promises.
+_LIMIT_BYTES: Final = 256 * 2**20
+_WAY_OUT: Final = "Move it away; the next --store begins a new one."
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a later run needs to answer for an earlier one.
+
+    Attributes:
+        start_unix_ns: When the run was recorded; null where unknown.
+        work: What a step does; names are digests.
+        window_ps: Length of each measured step, or of each batch.
+        hosts: Number of hosts whose steps these are.
+        promises: What its findings promised.
+        answers: Later run → what became of the promises there.
+    """
+
+    start_unix_ns: int | None
+    work: Work
+    window_ps: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(min_length=1)
+    ]
+    hosts: Annotated[int, msgspec.Meta(ge=1)]
+    promises: tuple[Promise, ...]
+    answers: dict[str, tuple[Outcome, ...]] = {}
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The content of a file of promises.
+
+    Attributes:
+        schema: Version of the file's fields.
+        runs: Name of a run → what was promised of it, in the order of recording.
+    """
+
+    schema: Literal[1] = _SCHEMA
+    runs: dict[str, StoredRun] = {}
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run says to the promises of an earlier one.
+
+    Attributes:
+        run: Name of the earlier run.
+        outcomes: What became of its promises; empty where the runs are not comparable.
+        unavailable: Why they are not comparable; null where they are.
+    """
+
+    run: str
+    outcomes: tuple[Outcome, ...]
+    unavailable: Unavailable | None
+
+
+def promise_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file of promises beside the log directory that a path lies in.
+
+    `logs`, `logs/plugins/profile/<run>` and a file in it have `logs.promises.json`; a
+    file outside such a directory belongs to the directory that holds it.
+
+    Raises:
+        BadInput: The path is an address in an object store.
+    """
+    if "://" in os.fspath(path):
+        raise BadInput.at(
+            path,
+            "promises can be kept beside a local log directory only",
+            "Leave out --store, or copy the run first.",
+        )
+    found = Path(path).resolve()
+    folder = found if found.is_dir() else found.parent
+    for above in (folder, *folder.parents):
+        if above.name == "profile" and above.parent.name == "plugins":
+            folder = above.parent.parent
+            break
+    return folder.parent / f"{folder.name or 'logs'}{_SUFFIX}"
+
+
+def read_promises(path: Path) -> Kept:
+    """Read a file of promises; one that does not exist holds none.
+
+    Raises:
+        BadInput: It is damaged, or of another version; the message names the file, what
+            is wrong, and the way out.
+    """
+    try:
+        if path.stat().st_size > _LIMIT_BYTES:
+            raise BadInput.at(path, "is too large for a file of promises", _WAY_OUT)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Kept()
+    except OSError as error:
+        what = f"the promises cannot be read ({error.strerror or error})"
+        raise BadInput.at(path, what, _WAY_OUT) from error
+    try:
+        version = msgspec.json.decode(data, type=_Version).schema
+        if version != _SCHEMA:
+            what = (
+                f"holds promises of version {version}, and this stepscope reads "
+                f"version {_SCHEMA}"
+            )
+            raise BadInput.at(path, what, f"Update stepscope, or: {_WAY_OUT}")
+        return msgspec.json.decode(data, type=Kept)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        what = f"is no file of promises, or damaged ({error})"
+        raise BadInput.at(path, what, _WAY_OUT) from error
+
+
+class _Version(msgspec.Struct):
+    schema: int
+
+
+def write_promises(path: Path, kept: Kept) -> None:
+    """Write the file whole: a new one takes the place of the old one at once."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(kept), indent=1))
+            file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def answered(
+    kept: Kept, run: Measured, *, thresholds: Thresholds, same_work: bool = False
+) -> tuple[Kept, tuple[Answer, ...]]:
+    """Let a run answer for the promises of earlier ones, and add its own.
+
+    A run answers only for runs that were recorded before it, as far as the times are
+    known. Nobody answers for a run without promises.
+
+    Args:
+        kept: What is known of other runs.
+        run: The run that is looked at.
+        thresholds: How much of the work must be the same.
+        same_work: Whether somebody states that the work is the same.
+    """
+    name, start = run.profile.run, _start(run)
+    work = _digested(run.work)
+    answers: list[Answer] = []
+    runs = dict(kept.runs)
+    for other, stored in kept.runs.items():
+        if other == name or not stored.promises or _is_later(stored, start):
+            continue
+        one = _answer(other, stored, run, work, thresholds, same_work=same_work)
+        answers.append(one)
+        if one.outcomes:
+            runs[other] = msgspec.structs.replace(
+                stored, answers={**stored.answers, name: one.outcomes}
+            )
+    if not isinstance(run.times, Unavailable):
+        before = kept.runs.get(name)
+        batches = run.work.batches or 1.0
+        times = run.times.per(batches)
+        runs[name] = StoredRun(
+            start_unix_ns=start,
+            work=work,
+            window_ps=times.window_ps,
+            hosts=times.hosts,
+            promises=promises_of(run.findings, batches),
+            answers={} if before is None else before.answers,
+        )
+    return Kept(runs=runs), tuple(answers)
+
+
+def _answer(
+    other: str,
+    stored: StoredRun,
+    run: Measured,
+    work: Work,
+    thresholds: Thresholds,
+    *,
+    same_work: bool,
+) -> Answer:
+    parity = parity_of(stored.work, work, thresholds=thresholds, same_work=same_work)
+    batches = run.work.batches or 1.0
+    times = run.times
+    time = time_between(
+        RunTimes(window_ps=stored.window_ps, hosts=stored.hosts),
+        times if isinstance(times, Unavailable) else times.per(batches),
+        parity,
+    )
+    if isinstance(time, Unavailable):
+        return Answer(run=other, outcomes=(), unavailable=time)
+    outcomes = answers_to(
+        stored.promises, run.findings, time, thresholds=thresholds, batches=batches
+    )
+    return Answer(run=other, outcomes=outcomes, unavailable=None)
+
+
+def _start(run: Measured) -> int | None:
+    for host in run.profile.hosts:
+        table = run.profile.table(host, "environment")
+        if not isinstance(table, Unavailable):
+            found: int | None = table["start_unix_ns"][0]
+            return found
+    return None
+
+
+def _is_later(stored: StoredRun, start: int | None) -> bool:
+    return (
+        start is not None
+        and stored.start_unix_ns is not None
+        and stored.start_unix_ns > start
+    )
+
+
+def _digested(work: Work) -> Work:
+    """Return the work with short digests for names, which may be long and private."""
+    changed: dict[str, object] = {}
+    for field in ("kernels", "ops"):
+        counts: Counts | None = getattr(work, field)
+        changed[field] = None if counts is None else _short(counts)
+    for field in ("launches", "shapes", "program_inputs"):
+        nested: dict[str, Counts] | None = getattr(work, field)
+        changed[field] = (
+            None
+            if nested is None
+            else {_digest(name): _short(one) for name, one in nested.items()}
+        )
+    return msgspec.structs.replace(work, **changed)
+
+
+def _short(counts: Counts) -> Counts:
+    found: Counts = {}
+    for name, count in counts.items():
+        found[_digest(name)] = found.get(_digest(name), 0.0) + count
+    return found
+
+
+def _digest(name: str) -> str:
+    return hashlib.blake2s(
+        name.encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()

@@ -1,0 +1,109 @@
+"""How long the measured steps of a run took, and whose time it was."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.steps.measured_hosts import measured_rows, measured_run
+from stepscope.analysis.steps.rows import OWNER_COLUMNS, mean_over_devices
+from stepscope.derive.step_time.owners import OWNERS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["RunTimes", "run_times"]
+
+#: Owner of what starting, stopping and writing the recording took.
+_RECORDING: Final = "profiler"
+
+
+class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """The measured steps of a run; means over its devices, in the order of the steps.
+
+    Attributes:
+        window_ps: Length of each step without the recording's own time in it, of all
+            hosts one after the other.
+        owners_ps: Owner → its time in each step; owners that could not be looked at
+            are left out, and the others add up to the step.
+        hosts: Number of hosts whose steps these are; each has an equal part of them.
+        recording_ps: The recording's own time in all steps, which is left out of them.
+    """
+
+    window_ps: tuple[int, ...]
+    owners_ps: dict[str, tuple[int, ...]] = {}
+    hosts: int = 1
+    recording_ps: int = 0
+
+    @property
+    def mean_ms(self) -> float | None:
+        """Return the mean step, in ms; None without steps."""
+        if not self.window_ps:
+            return None
+        return sum(self.window_ps) / len(self.window_ps) / PS_PER_MS
+
+    @property
+    def median_ms(self) -> float | None:
+        """Return the median step, in ms; None without steps."""
+        return statistics.median(self.window_ps) / PS_PER_MS if self.window_ps else None
+
+    def per(self, batches: float) -> RunTimes:
+        """Return the times of one batch, where each step has so many."""
+        if batches == 1:
+            return self
+        return msgspec.structs.replace(
+            self,
+            window_ps=tuple(round(one / batches) for one in self.window_ps),
+            owners_ps={
+                name: tuple(round(one / batches) for one in times)
+                for name, times in self.owners_ps.items()
+            },
+        )
+
+    def in_order(self, values: tuple[int, ...]) -> list[float]:
+        """Return one value per step of the run: the mean of hosts in lock step.
+
+        Hosts wait for each other, so their steps are no independent samples.
+        """
+        each = len(values) // self.hosts
+        if self.hosts == 1 or each * self.hosts != len(values):
+            return [float(one) for one in values]
+        return [sum(values[at::each]) / self.hosts for at in range(each)]
+
+
+def run_times(profile: ProfileData) -> RunTimes | Unavailable:
+    """Measure the steps that a report's statistics use, with their owners.
+
+    What the recording itself took is left out: the program does not pay for it, and it
+    falls on a few steps by chance.
+    """
+    measured = measured_run(profile)
+    if isinstance(measured, Unavailable):
+        return measured
+    for host in measured.hosts:
+        if isinstance(host.steps, Unavailable):
+            return host.steps
+    rows = pl.concat(
+        [mean_over_devices(measured_rows(host.rows, ())) for host in measured.hosts]
+    )
+    known = [
+        (owner.name, column)
+        for owner, column in zip(OWNERS, OWNER_COLUMNS, strict=True)
+        if not rows[column].null_count()
+    ]
+    owners = {name: tuple(rows[column].to_list()) for name, column in known}
+    recording = owners.pop(_RECORDING, (0,) * len(rows))
+    return RunTimes(
+        window_ps=tuple(
+            whole - lost
+            for whole, lost in zip(rows["window_ps"].to_list(), recording, strict=True)
+        ),
+        owners_ps=owners,
+        hosts=len(measured.hosts),
+        recording_ps=sum(recording),
+    )

@@ -1,0 +1,1 @@
+"""Answers as headings, sentences and tables, before they are text or Markdown."""

@@ -1,0 +1,233 @@
+"""Two runs side by side, as an outline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
+from stepscope.report.outline.promises import promise_lines
+from stepscope.report.words.names import OWNER_WORDS, ms, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.compare.changes import Change
+    from stepscope.compare.comparison import Comparison, FindingChange, RunOfTwo
+    from stepscope.compare.parity import Check, Parity
+    from stepscope.report.outline.parts import Outline, Part
+
+__all__ = ["change_words", "comparison_outline", "verdict"]
+
+_MOST_ROWS: Final = 10
+#: Of ops and kernels it is not known what changes by chance: smaller parts of a step
+#: are left to JSON.
+_LEAST_SHARE: Final = 0.001
+_TOPICS: Final = {
+    "devices": "devices",
+    "steps": "steps",
+    "batch": "size of a batch",
+    "model": "variables of the model",
+    "kernels": "kernels of a step",
+    "ops": "ops of a step",
+}
+_EVIDENCE: Final = {
+    "operands": "sizes of operands",
+    "launches": "launch shapes of kernels",
+    "programs": "inputs of compiled programs",
+    "pipeline": "stages of the input pipeline",
+    "copies": "bytes copied to the device",
+    "marker": "the program's markers",
+    "device_line": "the stored step line",
+    "launch": "repeated launches",
+    "period": "repetition",
+}
+_STATES: Final = {"same": "same", "differs": "differs", "unknown": "not known"}
+_KINDS: Final = {
+    "gone": "gone",
+    "came": "came",
+    "stayed": "stayed",
+    "unknown": "no longer known",
+}
+
+
+def comparison_outline(found: Comparison) -> Outline:
+    """Write parity first, then the verdict, then what changed."""
+    return (
+        Heading(f"{found.new.run} against {found.base.run}", 1),
+        Paragraph(verdict(found), strong=True),
+        *_runs(found),
+        Heading("Is it the same work?"),
+        *_parity(found.parity),
+        *_owners(found),
+        *_table(found, "ops", "What ops gained or lost", "op"),
+        *_table(found, "kernels", "What kernels gained or lost", "kernel"),
+        *_findings(found.findings),
+        *_promises(found),
+    )
+
+
+def verdict(found: Comparison) -> str:
+    """Write in one sentence what became of the step's time."""
+    time = found.step_time
+    if time is None:
+        why = found.parity.unavailable
+        reason = why.reason if why is not None else found.missing[0].reason
+        return f"Not comparable. {reason}"
+    each = found.per
+    interval = (
+        f"95 % interval {change_words(time.low_ms)} to {change_words(time.high_ms)}"
+    )
+    if time.verdict == "noise":
+        return (
+            f"No change beyond chance: a {each} takes {ms(time.new_ms)}, before "
+            f"{ms(time.base_ms)} ({interval})."
+        )
+    size = percent(abs(time.change_percent))
+    word = "shorter" if time.verdict == "faster" else "longer"
+    return (
+        f"A {each} takes {ms(time.new_ms)}, {size} {word} than {ms(time.base_ms)} "
+        f"before: {change_words(time.change_ms)} ({interval})."
+    )
+
+
+def change_words(value: float) -> str:
+    """Write milliseconds with a sign, in a fitting unit."""
+    if value == 0:
+        return "0 ms"
+    return f"{'+' if value > 0 else '−'}{ms(abs(value))}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{change_words(low)} to {change_words(high)}"
+
+
+def _runs(found: Comparison) -> Iterator[Part]:
+    rows = tuple(
+        (
+            f"{label}: {one.run}",
+            f"{one.steps:,}",
+            _time(one.mean_ms),
+            _time(one.median_ms),
+            _time(one.recording_ms),
+        )
+        for label, one in (("base", found.base), ("new", found.new))
+    )
+    header = ("run", "steps", f"mean {found.per}", "median", "recording")
+    yield Table(header, rows)
+    if any(_has_recording(one) for one in (found.base, found.new)):
+        yield Paragraph(
+            "What the recording itself took of a step is left out of all times."
+        )
+
+
+def _has_recording(one: RunOfTwo) -> bool:
+    return bool(one.recording_ms)
+
+
+def _time(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return ms(value) if value else "0 ms"
+
+
+def _parity(parity: Parity) -> Iterator[Part]:
+    yield Bullets(tuple(_check_line(one) for one in parity.checks))
+    if parity.unavailable is not None:
+        yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
+    elif parity.vouched:
+        yield Paragraph(
+            "The recordings do not prove that the work is the same; it was stated "
+            "(--same-work)."
+        )
+
+
+def _check_line(one: Check) -> str:
+    parts = []
+    if one.overlap is not None:
+        parts.append(f"{100 * one.overlap:.0f} % in common")
+    if one.base is not None and one.new is not None:
+        both = one.base == one.new
+        parts.append(one.base if both else f"base {one.base}, new {one.new}")
+    if one.by is not None:
+        parts.append(f"seen from {_EVIDENCE.get(one.by, one.by)}")
+    beside = f" ({'; '.join(parts)})" if parts else ""
+    return f"{_TOPICS[one.topic]}: {_STATES[one.status]}{beside}"
+
+
+def _owners(found: Comparison) -> Iterator[Part]:
+    if not found.owners:
+        return
+    yield Heading(f"Whose time changed, mean {found.per}")
+    rows = tuple(
+        (
+            OWNER_WORDS[one.name],
+            _time(one.base_ms),
+            _time(one.new_ms),
+            change_words(one.change_ms),
+            _range(one.low_ms or 0.0, one.high_ms or 0.0)
+            if one.certain
+            else "by chance",
+        )
+        for one in found.owners[:_MOST_ROWS]
+    )
+    header = ("owner", "base", "new", "change", "95 % interval")
+    yield Table(header, rows)
+
+
+def _table(found: Comparison, field: str, title: str, what: str) -> Iterator[Part]:
+    changes: Sequence[Change] | None = getattr(found, field)
+    if changes is None:
+        absent = next((one for one in found.missing if one.field == field), None)
+        if found.step_time is not None and absent is not None:
+            yield Heading(title)
+            yield Paragraph(f"{absent.reason} {absent.remedy}")
+        return
+    whole = 0.0 if found.step_time is None else found.step_time.base_ms
+    told = [one for one in changes if abs(one.change_ms) >= _LEAST_SHARE * whole > 0]
+    if not told:
+        return
+    yield Heading(f"{title}, mean {found.per}")
+    rows = tuple(_change_row(one, what) for one in told[:_MOST_ROWS])
+    header = (what, "base", "new", "change", *(("runs",) if what == "kernel" else ()))
+    yield Table(header, rows)
+    left = sum(bool(one.change_ms) for one in changes) - min(len(told), _MOST_ROWS)
+    if left:
+        yield Paragraph(f"{left} smaller changes in --format json.")
+
+
+def _change_row(one: Change, what: str) -> tuple[str, ...]:
+    side = f" ({one.side})" if one.side else ""
+    row = (
+        f"{one.name}{side}",
+        "new" if one.base_ms is None else ms(one.base_ms),
+        "gone" if one.new_ms is None else ms(one.new_ms),
+        change_words(one.change_ms),
+    )
+    if what != "kernel":
+        return row
+    return (*row, f"{one.base_runs or 0:.4g} → {one.new_runs or 0:.4g}")
+
+
+def _findings(changes: Sequence[FindingChange]) -> Iterator[Part]:
+    if not changes:
+        return
+    yield Heading("Findings")
+    rows = tuple(
+        (
+            f"{one.id}: {one.title}",
+            _KINDS[one.change],
+            _time(one.base_ms),
+            _time(one.new_ms),
+        )
+        for one in changes
+    )
+    yield Table(("finding", "", "a step, base", "a step, new"), rows, frozenset({1}))
+
+
+def _promises(found: Comparison) -> Iterator[Part]:
+    if not found.promises:
+        return
+    yield Heading("Was it worth what was promised?")
+    # Why nothing can be said of any of them stands above.
+    lines = promise_lines(found.promises, found.per, reasons=found.parity.comparable)
+    yield Bullets(tuple(lines))

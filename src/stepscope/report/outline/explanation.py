@@ -1,0 +1,180 @@
+"""How a rule came to its verdict, as an outline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.outline.definition import definition_of
+from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
+from stepscope.report.words.findings import (
+    evidence_words,
+    gain,
+    headline,
+    limit_words,
+    names,
+    number_words,
+    pattern,
+    reasons,
+    standing,
+)
+from stepscope.units import PS_PER_MS, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.advice.explanation import Explanation, LeftOut, SignalNumbers
+    from stepscope.advice.finding import Finding
+    from stepscope.report.outline.parts import Outline, Part
+
+__all__ = ["explanation_outline"]
+
+_STATUS: Final = {
+    "fail": "fail",
+    "pass": "pass",
+    "cannot_tell": "cannot tell",
+    "not_applicable": "not applicable",
+}
+_FLAGS: Final = {
+    "other_kind": "do other work than the others",
+    "warm_up": "used what was buffered while the recording started",
+}
+
+
+def explanation_outline(found: Explanation) -> Outline:
+    """Write verdict, numbers and evidence, then what was left out, then the rule."""
+    finding = found.finding
+    return (
+        Heading(f"{finding.id} · {found.run}", 1),
+        Paragraph(headline(finding), strong=True),
+        *_verdict(found),
+        *_numbers(finding),
+        *(part for one in found.signals for part in _signal(one)),
+        *_evidence(finding),
+        *_left_out(found.left_out, finding),
+        *_definition(found),
+    )
+
+
+def _verdict(found: Explanation) -> Iterator[Part]:
+    finding = found.finding
+    severity = f", {finding.severity}" if finding.status == "fail" else ""
+    verdict = f"{_STATUS[finding.status]}{severity} ({standing(finding)})"
+    place = f"Stage {finding.stage} of the checklist: {found.stage}."
+    told = [f"Verdict: {verdict}. {place}"]
+    limit = finding.threshold
+    if limit is not None:
+        told.append(
+            f"Threshold: {limit_words(limit)} (source: {limit.source}): "
+            f"{limit.meaning}."
+        )
+    for label, text in (
+        ("Pattern", pattern(finding)),
+        ("From", reasons(finding)),
+        ("By name", names(finding)),
+        ("Gain", _promised(finding)),
+        ("To confirm", finding.confirm),
+        ("What would refute it", finding.refute),
+    ):
+        if text:
+            told.append(f"{label}: {text}")
+    if finding.explained_by is not None:
+        told.append(f"Its time is that of {finding.explained_by}, which says more.")
+    if finding.unavailable is not None and finding.unavailable.remedy:
+        told.append(f"To know: {finding.unavailable.remedy}")
+    yield Bullets(tuple(told))
+
+
+def _promised(finding: Finding) -> str | None:
+    saving, text = finding.saving_ms, gain(finding)
+    if saving is None or text is None:
+        return None
+    basis = (
+        "the step was run again on its dependencies without the cause"
+        if saving.basis == "replay"
+        else "limits that follow from the account"
+    )
+    error = saving.identity_error_percent
+    missed = "" if error is None else f"; unchanged it misses the step by {error:.1f} %"
+    return f"{text} ({basis}{missed})"
+
+
+def _numbers(finding: Finding) -> Iterator[Part]:
+    rows = []
+    if finding.value is not None:
+        rows.append(("value", number_words(finding.value, finding.unit), ""))
+    if finding.ms_per_step is not None:
+        rows.append(("effect of a step", number_words(finding.ms_per_step, "ms"), ""))
+    for fact in finding.facts:
+        value = "–" if fact.value is None else number_words(fact.value, fact.unit)
+        rows.append((fact.name.replace("_", " "), value, fact.note or ""))
+    if rows:
+        yield Heading("The numbers of the finding")
+        yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
+
+
+def _signal(one: SignalNumbers) -> Iterator[Part]:
+    yield Heading(f"What it read: {one.name.replace('_', ' ')}")
+    if one.about:
+        yield Paragraph(one.about)
+    if one.unavailable is not None:
+        yield Paragraph(f"Not there: {one.unavailable.reason} {one.unavailable.remedy}")
+        return
+    rows = tuple((name, _value(name, value)) for name, value in one.numbers.items())
+    if rows:
+        yield Table(("number", "value"), rows, frozenset({1}))
+
+
+def _value(name: str, value: float | str | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    # Of a series, of an owner's part of it, or of a single time.
+    if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
+        return duration_text(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def _evidence(finding: Finding) -> Iterator[Part]:
+    if not finding.evidence:
+        return
+    yield Heading("Where to see it")
+    yield Bullets(
+        tuple(
+            f"{one.host}{'' if one.device is None else f', device {one.device}'}: "
+            f"{evidence_words(one)}"
+            for one in finding.evidence
+        )
+    )
+    start = finding.evidence[0].start_ps / PS_PER_MS
+    yield Paragraph(
+        f"The first range begins {start:,.3f} ms after the start of the recording. The "
+        "whole timeline, for a trace viewer:"
+    )
+    yield Code("stepscope show trace_viewer PATH --format json -o trace.json.gz")
+
+
+def _left_out(one: LeftOut, finding: Finding) -> Iterator[Part]:
+    told = [f"{one.judged} of {one.windows} windows were judged."]
+    if one.open_end:
+        told.append(f"{one.open_end} end with the recording, not with a step.")
+    told += [f"{n} {_FLAGS.get(flag, flag)}." for flag, n in one.flags.items()]
+    if one.devices:
+        told.append(
+            "The effect is that of the device that works most; looked at beside it: "
+            f"{', '.join(one.devices)}."
+        )
+    told += [f"Limit of the gain: {text}" for text in finding.floors]
+    yield Heading("What was left out")
+    yield Bullets(tuple(told))
+
+
+def _definition(found: Explanation) -> Iterator[Part]:
+    page = definition_of(found.finding.id)
+    yield Heading("The rule")
+    if page is None:
+        yield Paragraph(found.about)
+    else:
+        yield from page

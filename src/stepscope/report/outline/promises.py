@@ -1,0 +1,88 @@
+"""What became of promised gains, in sentences and as an outline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.outline.parts import Bullets, Heading, Paragraph
+from stepscope.report.words.names import listed, ms, range_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.compare.promises import Outcome
+    from stepscope.compare.store import Answer
+    from stepscope.report.outline.parts import Outline, Part
+
+__all__ = ["answers_outline", "promise_lines"]
+
+_KEPT: Final = {
+    "inside": "as promised",
+    "below": "less than promised",
+    "above": "more than promised",
+}
+
+
+def promise_lines(
+    outcomes: Sequence[Outcome], per: str, *, reasons: bool = True
+) -> Iterator[str]:
+    """Write a sentence about each promise.
+
+    Args:
+        outcomes: What became of the promises.
+        per: "step" or "batch".
+        reasons: Whether to say why runs are not comparable.
+    """
+    for one in outcomes:
+        what = listed(list(one.findings))
+        together = " together" if len(one.findings) > 1 else ""
+        promised = f"{range_ms(one.low_ms, one.high_ms)} a {per} promised{together}"
+        yield f"{what}: {promised}; {_became(one, reasons=reasons)}"
+
+
+def _became(one: Outcome, *, reasons: bool) -> str:
+    measured = ""
+    if one.measured_ms is not None:
+        measured = (
+            f"{_gain(one.measured_ms)} measured (95 % interval "
+            f"{_gain(one.measured_low_ms or 0.0)} to "
+            f"{_gain(one.measured_high_ms or 0.0)})"
+        )
+    if one.verdict in _KEPT:
+        return f"{measured}: {_KEPT[one.verdict]}."
+    if one.verdict == "untried":
+        return "not tried: the cause is still there."
+    if one.verdict == "joint":
+        return "its cause was changed with others: see them together."
+    why = f" {one.reason}" if reasons and one.reason else ""
+    return f"{measured}{': ' if measured else ''}not comparable.{why}"
+
+
+def _gain(value: float) -> str:
+    return ms(value) if value >= 0 else f"−{ms(-value)}"
+
+
+def answers_outline(answers: Sequence[Answer], kept_in: str) -> Outline:
+    """Write what a run says to earlier promises, and where its own are kept."""
+    return tuple(_answers(answers, kept_in))
+
+
+def _answers(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
+    yield Heading("Promises of earlier runs")
+    told = [one for one in answers if one.outcomes]
+    for one in told:
+        yield Paragraph(f"Of {one.run}:")
+        yield Bullets(tuple(promise_lines(one.outcomes, "step")))
+    apart = [one for one in answers if not one.outcomes]
+    if apart:
+        yield Paragraph("Not comparable with this run:")
+        yield Bullets(
+            tuple(
+                f"{one.run}: {one.unavailable.reason}"
+                for one in apart
+                if one.unavailable is not None
+            )
+        )
+    if not answers:
+        yield Paragraph("No earlier run promised anything.")
+    yield Paragraph(f"The promises of this run are kept in {kept_in}.")

@@ -1,0 +1,38 @@
+"""The hardware of a run in one sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.words.names import percent
+
+if TYPE_CHECKING:
+    from stepscope.report.document import Document
+
+__all__ = ["hardware_words"]
+
+#: Shares from here on are written as 100 %.
+_ALL: Final = 99.95
+
+
+def hardware_words(document: Document) -> str | None:
+    """Write on what a run ran, and how much of it was used; None where unknown."""
+    found = document.hardware
+    used = [one for one in document.profile.devices if one.activities]
+    kinds = Counter(one.name or one.type for one in used)
+    parts = [f"{count} × {kind}" for kind, count in kinds.items()]
+    if found.cores is not None:
+        parts.append(f"{found.cores} {'core' if found.cores == 1 else 'cores'}")
+    if found.peak_percent is not None and found.peak_covered_percent is not None:
+        whose = "its" if len(used) == 1 else "their"
+        covered = found.peak_covered_percent
+        known = "" if covered >= _ALL else f", known for {percent(covered)} of the time"
+        parts.append(
+            f"{whose} kernels reach {percent(found.peak_percent)} of the peak of the "
+            f"units that they use{known}"
+        )
+    # The devices alone stand in the head of the page already.
+    if len(parts) == len(kinds):
+        return None
+    return f"On {', '.join(parts)}."

@@ -1,0 +1,249 @@
+"""`report` of two runs, with promises, with an explanation, and as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stepscope.advice.registry import RULES
+from stepscope.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GRAPH, HEALTHY = "gpu/torch_graph", "gpu/torch_healthy"
+
+
+@pytest.fixture(scope="module")
+def data(repository: Path) -> Path:
+    return repository / "tests" / "data"
+
+
+def report(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_two_runs_begin_with_what_became_of_the_step(data: Path) -> None:
+    result = report(data / GRAPH, "--against", data / HEALTHY)
+    assert result.exit_code == 0, result.stderr
+    text = result.stdout
+    assert plain(text.split("\n  run")[0]).endswith(
+        "A step takes 1.74 ms, 40.0 % shorter than 2.90 ms before: −1.16 ms (95 % "
+        "interval −1.77 ms to −652 µs)."
+    )
+    order = [
+        text.index(heading)
+        for heading in (
+            "Is it the same work?",
+            "Whose time changed",
+            "What ops gained or lost",
+            "What kernels gained or lost",
+            "Findings",
+            "Was it worth what was promised?",
+        )
+    ]
+    assert order == sorted(order)
+    assert "1.16 ms measured (95 % interval 652 µs to 1.77 ms): as promised." in plain(
+        text
+    )
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_json_and_markdown_say_what_the_text_says(data: Path) -> None:
+    asked = (data / GRAPH, "--against", data / HEALTHY, "--format")
+    found: Any = json.loads(report(*asked, "json").stdout)
+    assert found["schema"] == 1
+    assert found["step_time"]["verdict"] == "faster"
+    assert found["step_time"]["change_ms"] == pytest.approx(
+        found["new"]["mean_ms"] - found["base"]["mean_ms"]
+    )
+    marked = report(*asked, "markdown").stdout
+    assert marked.startswith("# ")
+    assert "**A step takes 1.74 ms, 40.0 % shorter than 2.90 ms before" in marked
+    for kernel in found["kernels"][:3]:
+        assert kernel["name"][:20].replace("_", "\\_") in marked
+    # Each row of a table has as many cells as its header.
+    for table in re.findall(r"(?:^\|.*\|\n)+", marked, re.MULTILINE):
+        bars = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
+        assert len(bars) == 1
+
+
+def test_other_work_shows_both_runs_and_no_change(data: Path) -> None:
+    text = report(data / "tf_cpu/xla", "--against", data / "tf_cpu/healthy").stdout
+    assert text.splitlines()[1].startswith("Not comparable. Only 16 % of the ops")
+    assert "shorter" not in text
+    assert "longer" not in text
+    assert "−" not in text
+    assert "--same-work" in text
+
+
+def logs_of(folder: Path, data: Path, *names: str) -> list[Path]:
+    """A log directory with these runs; the directories of the runs in their order."""
+    runs = []
+    for name in names:
+        (run,) = (data / name / "plugins" / "profile").iterdir()
+        target = folder / "logs" / "plugins" / "profile" / run.name
+        shutil.copytree(run, target)
+        runs.append(target)
+    return runs
+
+
+def test_a_stored_promise_is_answered_by_the_next_run(
+    tmp_path: Path, data: Path
+) -> None:
+    before, after = logs_of(tmp_path, data, HEALTHY, GRAPH)
+    first = report(before, "--store")
+    assert first.exit_code == 0, first.stderr
+    assert "No earlier run promised anything." in first.stdout
+    file = tmp_path / "logs.promises.json"
+    assert plain(str(file)) in plain(first.stdout)
+    second = plain(report(after, "--store").stdout)
+    assert f"Of {before.name}:" in second
+    assert "launch.delay: 593 µs to 1.19 ms a step promised; 1.16 ms measured" in second
+    assert "as promised." in second
+    kept: Any = json.loads(file.read_text("utf-8"))
+    assert list(kept["runs"]) == [before.name, after.name]
+    (answer,) = kept["runs"][before.name]["answers"][after.name]
+    assert answer["verdict"] == "inside"
+    told: Any = json.loads(report(after, "--store", "--format", "json").stdout)
+    assert told["promises_kept"]["answers"][0]["run"] == before.name
+
+
+def test_a_damaged_file_of_promises_is_one_line_and_stays(
+    tmp_path: Path, data: Path
+) -> None:
+    (run,) = logs_of(tmp_path, data, HEALTHY)
+    file = tmp_path / "logs.promises.json"
+    file.write_text("{")
+    result = report(run, "--store")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"stepscope: {file}: ")
+    assert file.read_text() == "{"
+
+
+def test_without_store_nothing_is_written(tmp_path: Path, data: Path) -> None:
+    (run,) = logs_of(tmp_path, data, HEALTHY)
+    report(run)
+    assert [one.name for one in tmp_path.iterdir()] == ["logs"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--explain", "no.such"),
+            "there is no rule 'no.such'; known: capture.quality",
+        ),
+        (("--explain", "input.bound", "--store"), "--explain is about one run"),
+        (("--same-work",), "--same-work says something of two runs"),
+        (("--format", "pdf"), "there is no format 'pdf'; known: text, json, markdown"),
+        (("--against", "no_such_folder"), "no_such_folder"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    data: Path, options: tuple[str, ...], said: str
+) -> None:
+    result = report(data / GRAPH, *options)
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert said in line
+
+
+def test_an_explanation_holds_the_numbers_of_the_finding(data: Path) -> None:
+    name = data / "gpu/torch_launch_bound"
+    found: Any = json.loads(
+        report(name, "--explain", "launch.delay", "--format", "json").stdout
+    )
+    finding = found["finding"]
+    assert finding["id"] == "launch.delay"
+    (account,) = (one for one in found["signals"] if one["name"] == "account_signals")
+    numbers = account["numbers"]
+    # What the documentation worked out of this file by hand, in ps.
+    launch = sum(n for name, n in numbers.items() if "_ps.launch (sum" in name)
+    host = sum(n for name, n in numbers.items() if "_ps.host_compute (sum" in name)
+    (whole,) = (n for name, n in numbers.items() if "window_ps (sum" in name)
+    assert launch == pytest.approx(15_805.0e6, rel=1e-4)
+    assert 100 * (launch + host) / whole == pytest.approx(finding["share_percent"])
+    assert found["left_out"] == {
+        "windows": 8,
+        "judged": 7,
+        "open_end": 1,
+        "flags": {},
+        "devices": [],
+    }
+    text = plain(report(name, "--explain", "launch.delay").stdout)
+    assert "Threshold: 3 % (source: xprof)" in text
+    assert "7 of 8 windows were judged. • 1 end with the recording" in text
+    # The page of the rule, as far as it is documented.
+    assert "Why launches come late" in text
+    assert "](" not in text
+
+
+@pytest.mark.parametrize(
+    "profile", ["gpu/torch_launch_bound", "tf_cpu/no_step_markers"]
+)
+@pytest.mark.parametrize("rule", [rule.item.id for rule in RULES])
+def test_every_rule_explains_itself(data: Path, profile: str, rule: str) -> None:
+    for form in ("text", "json", "markdown"):
+        result = report(data / profile, "--explain", rule, "--format", form)
+        assert result.exit_code == 0, result.stderr
+        assert rule.replace("_", "\\_") in result.stdout or rule in result.stdout
+
+
+def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -> None:
+    text = report(data / "gpu/torch_launch_bound", "--format", "markdown").stdout
+    assert text.index("**The host cannot feed the device") < text.index(
+        "## Most valuable"
+    )
+    assert "1. Compile the step and replay it as one graph. It may save" in text
+    assert text.index("## Most valuable") < text.index("## Checklist")
+    assert "- Use of the device: fail 1" in text
+    assert "### launch.delay: the device waits" in text
+
+
+def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> None:
+    text = report(data / "gpu/torch_launch_bound").stdout
+    lines = text[text.index("\nFindings\n") :].splitlines()
+    assert "  ✓ Input: pass (1 check)" in lines
+    where = next(at for at, one in enumerate(lines) if "Use of the device" in one)
+    assert lines[where].startswith("  ✗ Use of the device: fail 1")
+    assert lines[where + 1] == "    ✗ critical  launch.delay"
+    assert "amp.share" not in text
+
+
+def test_a_report_says_what_share_of_its_peak_the_hardware_reaches(
+    data: Path,
+) -> None:
+    name = data / "gpu/torch_healthy"
+    found: Any = json.loads(report(name, "--format", "json").stdout)
+    hardware = found["hardware"]
+    # The program knows its products, 687 GFLOP a step. Their kernels run for 864 µs of
+    # it: 795 TFLOP/s, of 989 (data sheet) to 1,066 (at the recorded clock). The other
+    # kernels reach little of what their units could do.
+    truth: Any = json.loads((name / "truth.json").read_text("utf-8"))
+    products_us = sum(
+        row["total_self_time_us"]
+        for row in found["tools"]["framework_op_stats"]["data"]["rows"]
+        if row["name"] in ("aten::mm", "aten::addmm")
+        and row["host_or_device"] == "Device"
+    )
+    rate = 8 * truth["flops_per_step"] / products_us / 1e6
+    assert 0.85 * 100 * rate / 1066 < hardware["peak_percent"] < 100 * rate / 989
+    assert 80 < hardware["peak_covered_percent"] < 100
+    text = plain(report(name).stdout)
+    assert f"kernels reach {hardware['peak_percent']:.1f} % of the peak" in text
+    cpu: Any = json.loads(report(data / "tf_cpu/healthy", "--format", "json").stdout)
+    # Recorded on a two-core machine, as the README beside the data says.
+    assert cpu["hardware"]["cores"] == 2
+    assert "On 2 cores." in report(data / "tf_cpu/healthy").stdout

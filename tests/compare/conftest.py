@@ -1,0 +1,49 @@
+"""Runs that are ready to be compared."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stepscope.compare.comparison import compare, measured
+from stepscope.report.compose import judge
+from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.compare.comparison import Comparison, Measured
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+
+
+@cache
+def run_at(path: str) -> Measured:
+    profile = open_profile(path)
+    return measured(profile, judge(profile).findings)
+
+
+def recorded(name: str) -> Measured:
+    return run_at(str(DATA / name))
+
+
+@pytest.fixture(scope="session")
+def against() -> Callable[..., Comparison]:
+    """`against("new", "base")`: the comparison of two recorded profiles."""
+
+    def compared(new: str, base: str, *, same_work: bool = False) -> Comparison:
+        return compare(
+            recorded(base), recorded(new), thresholds=THRESHOLDS, same_work=same_work
+        )
+
+    return compared
+
+
+@pytest.fixture(scope="session")
+def run_of() -> Callable[[str], Measured]:
+    """`run_of("tf_cpu/healthy")`, or of any path: a run ready to be compared."""
+    return lambda name: recorded(name) if (DATA / name).exists() else run_at(name)
