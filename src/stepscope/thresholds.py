@@ -177,6 +177,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     idle_device: Threshold = _of(
         20, "percent", "ours", "idle share from which shorter kernels may gain nothing"
     )
+    starved_device: Threshold = _of(
+        50, "percent", "ours", "idle share of a device whose kernels are no matter"
+    )
     fusable_warn: Threshold = _of(
         10, "percent", "ours", "share of kernel time in runs that fuse: moderate"
     )

@@ -41,8 +41,8 @@ def test_a_graph_of_the_same_kernels_is_faster_as_the_programs_clocks_say(
 def test_the_gain_of_a_graph_lies_in_what_the_launches_promised(
     against: Against,
 ) -> None:
-    (outcome,) = against("gpu/torch_graph", "gpu/torch_healthy").promises
-    assert outcome.findings == ("launch.delay",)
+    promises = against("gpu/torch_graph", "gpu/torch_healthy").promises
+    (outcome,) = (one for one in promises if one.findings == ("launch.delay",))
     assert outcome.verdict == "inside"
     assert outcome.measured_ms is not None
     assert outcome.low_ms <= outcome.measured_ms <= outcome.high_ms

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["WORKED_READS", "Worked", "judge_kernels", "kernels_of"]
+__all__ = ["WORKED_READS", "Worked", "idle_percent", "judge_kernels", "kernels_of"]
 
 #: The signals that these functions ask for.
 WORKED_READS: Final[tuple[Signal[Any], ...]] = (
@@ -86,7 +86,8 @@ def judge_kernels(
 ) -> Finding:
     """Judge the share of some kernels in the time of all; `fields` go to the finding.
 
-    It cannot tell where kernels that may belong to them would turn the verdict.
+    It cannot tell where kernels that may belong to them would turn the verdict. Of a
+    device that idles most of the step it is never more than information.
     """
     share = work.share(worked.rows)
     time = int(worked.rows["time_ps"].sum())
@@ -95,7 +96,10 @@ def judge_kernels(
         return item.cannot_tell(why_unknown or _unknown(share, unknown, warn))
     short = work.stepped and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
+    idle = idle_percent(signals)
     severity: Severity = "critical" if share >= critical.value else "warn"
+    if idle >= thresholds.starved_device.value:
+        severity = "info"
     ms = time / PS_PER_MS if work.stepped else None
     own = {
         "severity": severity if status == "fail" else "info",
@@ -112,18 +116,17 @@ def judge_kernels(
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
-        else _saving(worked, waits=_waits(signals, thresholds)),
+        else _saving(worked, waits=idle >= thresholds.idle_device.value),
     }
     return item.finding(status, **(own | fields))
 
 
-def _waits(signals: Signals, thresholds: Thresholds) -> bool:
-    """Return whether the device waits so much that shorter kernels may gain nothing."""
+def idle_percent(signals: Signals) -> float:
+    """Return how much of the step the device idles: shorter kernels let it idle more."""
     found = signals.of(account_signals)
     if isinstance(found, Unavailable):
-        return True
-    idle = found.judged().percent(*IDLE_OWNERS)
-    return idle >= thresholds.idle_device.value
+        return 100.0
+    return found.judged().percent(*IDLE_OWNERS)
 
 
 def _saving(worked: Worked, *, waits: bool) -> Saving:

@@ -36,7 +36,7 @@ def most_valuable(document: Document) -> tuple[Valuable, ...]:
 
     The finding of the headline is the first of them.
     """
-    ranked = [one for one in by_cost(document.findings) if one.explained_by is None]
+    ranked = by_cost(document.findings)
     first = document.headline.finding
     ranked.sort(key=lambda one: one.id != first)
     return tuple(_valuable(one, document) for one in ranked[:_MOST])

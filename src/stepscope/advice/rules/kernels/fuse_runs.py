@@ -46,8 +46,8 @@ _WORDS: Final = Words(
     passed="kernels that could be fused are few",
     lead=(
         (
-            "{runs} runs of small kernels a step could each be one: "
-            "{ms_per_step}, most of it {named}."
+            "Runs of small kernels could each be one kernel: {ms_per_step} a step, "
+            "most of it {named}."
         ),
     ),
     texts={

@@ -15,7 +15,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.roofs import op_roofs
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
-from stepscope.advice.worked import WORKED_READS, kernels_of
+from stepscope.advice.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -47,7 +47,7 @@ _WORDS: Final = Words(
         ("fail", None): (
             (
                 (
-                    "{named} takes {op_share} of the kernels' time and reaches "
+                    "The op {named} takes {op_share} of the kernels' time and reaches "
                     "{value} of what the device allows."
                 ),
             ),
@@ -102,10 +102,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     time = row["share"] / 100 * work.device_ps
     gain = time * max(1 - row["of_limit"] / _GOOD, 0.0) / PS_PER_MS
     dominates = row["share"] >= thresholds.hot_critical.value
+    grave = dominates and idle_percent(signals) < thresholds.starved_device.value
     whole = work.step_ps if work.stepped else work.device_ps
     return _ITEM.finding(
         "fail" if slow.height else "pass",
-        severity="warn" if slow.height and dominates else "info",
+        severity="warn" if slow.height and grave else "info",
         confidence=signals.of(record_grade),
         value=row["of_limit"],
         ms_per_step=time / PS_PER_MS if work.stepped else None,

@@ -50,8 +50,8 @@ _WORDS: Final = Words(
         ("fail", None): (
             (
                 (
-                    "{named} computes a softmax in 16 bit, outside fused attention: "
-                    "it may harm the convergence."
+                    "The op {named} computes a softmax in 16 bit, outside fused "
+                    "attention: it may harm the convergence."
                 ),
             ),
         ),
