@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
-from tests.support.traces.training import parallel
+from tests.support.traces.training import on_host, parallel
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
@@ -51,13 +51,14 @@ def test_a_rule_asks_for_the_signals_that_it_declares(
 
 @pytest.fixture(name="applicable", scope="module")
 def _applicable(measured: Signals) -> dict[str, list[Finding]]:
-    """What each rule finds where it applies: on one device, and on four."""
+    """What each rule finds where it applies: on one device, on four, and without."""
     several = blueprint.profile(
         blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100))
     )
+    alone = blueprint.profile(blueprint.trace(on_host()))
     found = [
         rule.evaluate(signals, THRESHOLDS)
-        for signals in (measured, signals_of(several))
+        for signals in (measured, signals_of(several), signals_of(alone))
         for rule in RULES
     ]
     return {
