@@ -8,6 +8,10 @@ its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTo
 plugin of TensorBoard, "traceml" TraceML, "PyTorch" a default of that framework, "data
 sheets" the peak rates in `stepscope.hardware`; "ours" is a
 choice of this project that recorded runs have to confirm.
+its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis,
+"tracelens" TraceLens, "tb" the PyTorch plugin of TensorBoard, "data sheets" the peak
+rates in `stepscope.hardware`; "ours" is a choice of this project that recorded runs
+have to confirm.
 """
 
 from __future__ import annotations
@@ -273,6 +277,72 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     medium_confidence: Threshold = _of(
         0.60, "ratio", "ours", "confidence from which inferred steps are used"
     )
+    copy_warn: Threshold = _of(
+        5, "percent", "tracelens", "share of the step in copies alone: moderate"
+    )
+    copy_critical: Threshold = _of(
+        15, "percent", "ours", "share of the step in copies alone: high"
+    )
+    large_copy: Threshold = _of(
+        1_048_576, "count", "ours", "bytes from which a copy shows the rate of its link"
+    )
+    small_copy: Threshold = _of(
+        65_536, "count", "ours", "bytes below which a copy is mostly its start"
+    )
+    many_copies: Threshold = _of(
+        50, "count", "ours", "small copies in a step that are worth putting together"
+    )
+    pinned_rate: Threshold = _of(
+        6e9, "ratio", "ours", "bytes a second that copies from pinned memory exceed"
+    )
+    eager_warn: Threshold = _of(
+        10, "percent", "xprof", "share of the ops' own time that runs outside graphs"
+    )
+    eager_ops: Threshold = _of(
+        20, "count", "ours", "ops outside graphs in a step: not only its input and sums"
+    )
+    filled: Threshold = _of(
+        75, "percent", "ours", "blocks by multiprocessors below which a kernel is small"
+    )
+    fill_warn: Threshold = _of(
+        10, "percent", "ours", "share of the step in kernels with few blocks: moderate"
+    )
+    fill_critical: Threshold = _of(
+        30, "percent", "ours", "share of the step in kernels with few blocks: high"
+    )
+    worth_compute: Threshold = _of(
+        20, "percent", "ours", "share that a device computes at most: hardly used"
+    )
+    worth_giving: Threshold = _of(
+        50, "percent", "ours", "share spent giving work to a device: more than it is"
+    )
+    worth_most: Threshold = _of(
+        2_000_000_000, "ps", "ours", "computing in a step that a host cannot take over"
+    )
+    compiled_most: Threshold = _of(
+        70, "percent", "ours", "compiled share of kernel time that leaves nothing to do"
+    )
+    compiled_few: Threshold = _of(
+        30, "percent", "ours", "compiled share of kernel time that is little"
+    )
+    recompile_warn: Threshold = _of(
+        2, "percent", "ours", "share of the step spent compiling again: moderate"
+    )
+    recompile_critical: Threshold = _of(
+        10, "percent", "ours", "share of the step spent compiling again: high"
+    )
+    variable_shapes: Threshold = _of(
+        3, "count", "ours", "steps that compile one function from which its shapes vary"
+    )
+    high_confidence: Threshold = _of(
+        0.80, "ratio", "ours", "confidence from which inferred steps are not doubted"
+    )
+    outside_warn: Threshold = _of(
+        1, "percent", "ours", "share of the time in which a batch is fetched in no step"
+    )
+    long_first_step: Threshold = _of(
+        2, "ratio", "ours", "times a usual step's length that point at warm-up"
+    )
     memory_warn: Threshold = _of(
         0.92, "ratio", "ours", "share of the capacity in use at the peak: nearly full"
     )
@@ -290,6 +360,24 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     )
     small_op_latencies: Threshold = _of(
         2, "ratio", "ours", "launch latencies below which device work is brief"
+    )
+    small_op: Threshold = _of(
+        20_000_000, "ps", "ours", "own time below which an op of the host is brief"
+    )
+    small_kernel: Threshold = _of(
+        10_000_000, "ps", "ours", "a brief kernel, where no launch latency is measured"
+    )
+    small_kernel_most: Threshold = _of(
+        40_000_000, "ps", "guide", "twice its launch latency: no longer brief"
+    )
+    small_share: Threshold = _of(
+        10, "percent", "ours", "share of the device's time in brief kernels"
+    )
+    small_launches: Threshold = _of(
+        30, "percent", "ours", "share of the launches that are brief kernels"
+    )
+    small_info: Threshold = _of(
+        20, "percent", "ours", "share in brief kernels worth a note without waiting"
     )
     worker_difference: Threshold = _of(
         0.005, "ratio", "ours", "share of the step below which workers are alike"

@@ -168,7 +168,12 @@ def _unfound(
 
 
 def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether the step stays bound by its device whatever the finding gains."""
+    """Return whether the step stays bound by its device whatever the finding gains.
+
+    A doubt about the recording that hides no time says less than what the step is.
+    """
+    if finding.stage == 0 and finding.share_percent is None:
+        return finding.severity != "critical"
     if finding.saving_ms is None or shares.device is None:
         return False
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9

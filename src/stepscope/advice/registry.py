@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.rules.compilation import xla_off, xla_recompile
 from stepscope.advice.rules.devices import (
     allreduce_arrival,
     allreduce_count,
@@ -20,15 +21,27 @@ from stepscope.advice.rules.kernels import (
     tc_dims,
     tc_unused,
 )
-from stepscope.advice.rules.launches import launch_delay
+from stepscope.advice.rules.launches import (
+    gpu_worth,
+    kernel_fill,
+    launch_delay,
+    launch_eager,
+    launch_small,
+)
 from stepscope.advice.rules.loading import input_bound
+from stepscope.advice.rules.placement import copy_exposed
 from stepscope.advice.rules.precision import (
     amp_cast,
     amp_fallback,
     amp_share,
     amp_softmax,
 )
-from stepscope.advice.rules.trust import capture_quality
+from stepscope.advice.rules.trust import (
+    capture_quality,
+    capture_steps,
+    capture_window,
+    recording_cost,
+)
 from stepscope.advice.rules.waiting import gaps_between, host_work
 
 if TYPE_CHECKING:
@@ -38,10 +51,18 @@ __all__ = ["RULES"]
 
 RULES: Final[tuple[Rule, ...]] = (
     capture_quality.RULE,
+    capture_steps.RULE,
+    capture_window.RULE,
+    recording_cost.RULE,
     input_bound.RULE,
     gaps_between.RULE,
     host_work.RULE,
     launch_delay.RULE,
+    launch_small.RULE,
+    launch_eager.RULE,
+    gpu_worth.RULE,
+    kernel_fill.RULE,
+    copy_exposed.RULE,
     tc_unused.RULE,
     tc_dims.RULE,
     fuse_runs.RULE,
@@ -51,6 +72,8 @@ RULES: Final[tuple[Rule, ...]] = (
     amp_fallback.RULE,
     amp_cast.RULE,
     amp_softmax.RULE,
+    xla_off.RULE,
+    xla_recompile.RULE,
     allreduce_count.RULE,
     multi_balance.RULE,
     multi_sequential.RULE,

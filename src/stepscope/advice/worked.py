@@ -122,7 +122,7 @@ def judge_kernels(
 
 
 def idle_percent(signals: Signals) -> float:
-    """Return how much of the step the device idles: shorter kernels let it idle more."""
+    """Return how much of the step the device idles; 100 where that is not known."""
     found = signals.of(account_signals)
     if isinstance(found, Unavailable):
         return 100.0

@@ -30,10 +30,11 @@ KERNELS = (
     + [("fused_half_kernel", 26.0, "model/relu/Relu:Relu")] * 50
 )
 DETAILS = (
-    "regs:32 static_shared:0 dynamic_shared:0 grid:10,1,1 block:128,1,1 occ_pct:50"
+    "regs:32 static_shared:0 dynamic_shared:0 grid:864,1,1 block:128,1,1 occ_pct:50"
 )
 STEPS = 14
 KERNELS_OF_A_DEVICE = 10
+ON_A100 = {0: blueprint.A100}
 
 
 class Recorder:
@@ -106,6 +107,29 @@ class Recorder:
             ),
         ]
 
+    def copy(self, kind: str, start: float, dur: float, **more: Any) -> None:
+        """Copy between host and device: `called` µs ago, `size` bytes, for `op`."""
+        called = start - more.get("called", 20.0)
+        self.launched += 1
+        stats = {"correlation_id": self.launched}
+        self.host_call(called, more.get("call_us", 6.0), stats)
+        details = f"kind_src:{more.get('source', 'pinned')} size:{more['size']}"
+        named = {"tf_op": more["op"]} if "op" in more else {}
+        self.lines.append(
+            (
+                f"gpu:0/9({kind})",
+                kind,
+                start * self.scale,
+                dur * self.scale,
+                {**stats, "memcpy_details": details, **named},
+            )
+        )
+
+    def host_call(self, start: float, dur: float, stats: dict[str, int]) -> None:
+        self.lines.append(
+            ("main", "cuMemcpyAsync", start * self.scale, dur * self.scale, stats)
+        )
+
 
 def together(
     *, fetch_us: float = 40.0, kernels: Any = KERNELS, scale: float = 1.0
@@ -168,12 +192,33 @@ def apart(*, gap_us: float = 3_000.0) -> list[Any]:
     return made.lines
 
 
+def on_host(
+    *, steps: int = 20, step_us: float = 10_000.0, lead_us: float = 40.0
+) -> list[Any]:
+    """Bc: no device; each step fetches its batch, then runs four ops on one thread.
+
+    Args:
+        steps: Number of steps.
+        step_us: Length of a step.
+        lead_us: Time before the ops in which nothing of the base runs but the fetch.
+    """
+    made = Recorder()
+    for number in range(steps):
+        begin = step_us * number
+        made.mark(number, begin, step_us - 10.0)
+        made.host("IteratorGetNext", begin + 5.0, 30.0)
+        each = (step_us - lead_us - 20.0) / 4
+        for at, op in enumerate(("MatMul", "Relu", "MatMul_1", "BiasAdd")):
+            name = f"model/layer/{op}:{op.partition('_')[0]}"
+            start = begin + lead_us + each * at
+            made.lines.append(("main", name, start, each, {"is_eager": 0}))
+    return made.lines
+
+
 def findings(
-    lines: list[Any], *, devices: Any = None, without: str | None = None
+    lines: list[Any], *, devices: Any = ON_A100, without: str | None = None
 ) -> dict[str, Finding]:
-    profile = blueprint.profile(
-        blueprint.trace(lines, devices=devices or {0: blueprint.A100})
-    )
+    profile = blueprint.profile(blueprint.trace(lines, devices=devices))
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)

@@ -100,6 +100,8 @@ class StatKey(StrEnum):
         "Times that the function was traced so far.",
         "TensorFlow",
     )
+    # Compiling
+    REASON = "reason", "Why a function was compiled again.", "stepscope"
     # Python
     FILE_PATH = "file_path", "File that holds the function.", "stepscope"
     # Operands

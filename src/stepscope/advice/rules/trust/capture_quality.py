@@ -53,12 +53,6 @@ _ACTIONS: Final = (
         "and do not say.",
     ),
     Action(
-        cause="profiler",
-        framework="any",
-        text="Record a longer window, so that its start and stop weigh less, with "
-        "fewer of the tracers on.",
-    ),
-    Action(
         cause="devices",
         framework="any",
         text="Record a shorter window, so that the records of all devices fit.",
@@ -104,14 +98,6 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
-        ("fail", "profiler"): (
-            (
-                (
-                    "The recording itself takes {share_percent} of the time: its own "
-                    "start, stop and buffers."
-                ),
-            ),
-        ),
         ("fail", "devices"): (
             (
                 (
@@ -150,7 +136,6 @@ _WORDS: Final = Words(
     causes={
         "queued": "queued work that was not recorded",
         "unexplained": "time that nobody explains",
-        "profiler": "the recording's own time",
         "devices": "most devices without records",
         "silent": "a device without records",
         "lost": "lost records",
@@ -228,14 +213,12 @@ def _owned(found: AccountSignals, thresholds: Thresholds) -> list[_Flaw]:
     limits = (
         ("queued", thresholds.queued_warn.value),
         ("unexplained", grave),
-        ("profiler", thresholds.profiler_warn.value),
     )
     flaws = []
     for owner, limit in limits:
         percent = shares.percent(owner)
         if percent >= limit:
-            critical = percent >= grave and owner != "profiler"
-            severity: Severity = "critical" if critical else "warn"
+            severity: Severity = "critical" if percent >= grave else "warn"
             flaws.append(_Flaw(owner, severity, percent, owner))
     return flaws
 

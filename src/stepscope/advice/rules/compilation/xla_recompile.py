@@ -1,0 +1,236 @@
+"""`xla.recompile`: functions are compiled again and again while the program runs.
+
+Definition: docs/advice/xla_recompile.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.item import Item
+from stepscope.advice.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.work.compilations import FIRST_STEPS, compile_signals
+from stepscope.advice.words import WAITING, Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.work.compilations import CompiledFunction
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_OWNED: Final = Owned(parts={"compile": ("compile",)}, seen=("compile",))
+_SHAPES: Final = re.compile(r"(?i)\bsizes?\b|shape|stride|\bdim")
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Give the function one signature for all batches, and pass tensors, not "
+        "Python numbers.",
+        code="@tf.function(reduce_retracing=True)  # or input_signature=[…]",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Make every batch as large as the others.",
+        code="dataset.batch(n, drop_remainder=True)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Pad inputs to a few sizes, and see which argument misses the cache.",
+        code="jax.config.update('jax_explain_cache_misses', True)",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Mark the dimension that varies, and see what is compiled again and why.",
+        code="torch._dynamo.mark_dynamic(batch, 0)",
+        env="TORCH_LOGS=recompiles",
+    ),
+    Action(
+        cause="shapes",
+        framework="any",
+        text="Pad or bucket sequences, so that few shapes occur.",
+    ),
+)
+_AGAIN: Final = (
+    (
+        "Compiling goes on after the first steps: {late} of their time, most of it "
+        "{named}, in {in_steps} steps."
+    ),
+    "Compiling goes on after the first steps: {late} of their time.",
+)
+_WORDS: Final = Words(
+    passed="nothing is compiled again",
+    texts={
+        **WAITING,
+        ("fail", None): (_AGAIN, ("{pattern}",)),
+        ("pass", "warm_up"): (
+            (
+                (
+                    "Compiling takes {share_percent} of the time, in the first steps; "
+                    "of the later ones it takes {late:nothing}."
+                ),
+            ),
+        ),
+        ("pass", "repeats"): (
+            (
+                (
+                    "{named} is compiled in {in_steps} steps after the first ones, but "
+                    "that takes only {share_percent} of the time."
+                ),
+            ),
+        ),
+    },
+    causes={
+        "compile": "tracing and compiling",
+        "shapes": "shapes that change from step to step",
+        "repeats": "one function is compiled several times",
+    },
+)
+_ITEM: Final = Item(
+    id="xla.recompile",
+    stage=7,
+    title="functions are compiled again while the program runs",
+    words=_WORDS,
+    pages=("trace_viewer", "overview_page"),
+    confirm="Look at the steps that are hit: one function is compiled with other "
+    "shapes or values than before.",
+    refute="Feed one and the same batch: if it still compiles, shapes are not why.",
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time of compiling, unless all of it lies in the first steps."""
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    warn = thresholds.recompile_warn
+    times = shares.times("compile")
+    late, late_window = (
+        sum(column[FIRST_STEPS:]) for column in (times, shares.window_ps)
+    )
+    late_percent = 100 * late / late_window if late_window else 0.0
+    verdict = judge_shares(
+        _OWNED, shares, thresholds, warn=warn, critical=thresholds.recompile_critical
+    )
+    functions = signals.of(compile_signals).get(shares.host, ())
+    if verdict.status == "fail" and late_percent < warn.value:
+        if not late_window:
+            return _ITEM.cannot_tell(_too_few(shares, verdict.share_percent))
+        verdict = msgspec.structs.replace(
+            verdict, status="pass", severity="info", note="warm_up"
+        )
+    repeated = max((one.steps for one in functions), default=0)
+    because = _because(functions, repeated, thresholds) if late else ()
+    if verdict.status == "pass" and verdict.note is None and "repeats" in because:
+        verdict = msgspec.structs.replace(verdict, note="repeats")
+    failed = verdict.status == "fail"
+    found = owned_finding(
+        _ITEM,
+        _OWNED,
+        signals,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=warn,
+        because=because,
+        parts=_parts(shares, functions),
+        facts=_facts(shares, functions, late_percent, repeated),
+        inputs=("account", "event_kinds", "host_values"),
+        actions=_actions(because) if failed else (),
+    )
+    if found.saving_ms is None:
+        return found
+    steps = max(len(times) - FIRST_STEPS, 1)
+    most = late / steps / PS_PER_MS
+    return msgspec.structs.replace(found, saving_ms=Saving(low=most / 2, high=most))
+
+
+def _because(
+    functions: tuple[CompiledFunction, ...], repeated: int, thresholds: Thresholds
+) -> tuple[str, ...]:
+    told = any(one.reason and _SHAPES.search(one.reason) for one in functions)
+    tests = (
+        ("shapes", told),
+        ("repeats", repeated >= thresholds.variable_shapes.value),
+    )
+    return tuple(name for name, holds in tests if holds)
+
+
+def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
+    return tuple(one for one in _ACTIONS if one.cause == "any" or one.cause in because)
+
+
+def _parts(
+    shares: StepShares, functions: tuple[CompiledFunction, ...]
+) -> tuple[Part, ...]:
+    """Divide the share among the functions as their compiling took time."""
+    total = sum(one.time_ps for one in functions)
+    if not total:
+        return shares.parts("compile")
+    share = shares.percent("compile")
+    return tuple(
+        Part(
+            name=one.name,
+            detail=one.reason,
+            share_percent=share * one.time_ps / total,
+        )
+        for one in functions[:_SHOWN]
+    )
+
+
+def _facts(
+    shares: StepShares,
+    functions: tuple[CompiledFunction, ...],
+    late_percent: float,
+    repeated: int,
+) -> tuple[Fact, ...]:
+    reason = next((one.reason for one in functions if one.reason), None)
+    return (
+        Fact(
+            name="late",
+            value=late_percent,
+            unit="percent",
+            note=f"of the {max(len(shares.window_ps) - FIRST_STEPS, 0)} judged steps "
+            f"after the first {FIRST_STEPS}",
+        ),
+        Fact(
+            name="in_steps",
+            value=functions[0].steps if functions else repeated,
+            unit="count",
+            note=reason,
+        ),
+        Fact(name="functions", value=len(functions), unit="count"),
+    )
+
+
+def _too_few(shares: StepShares, percent: float) -> Unavailable:
+    steps = len(shares.window_ps) if shares.step_source is not None else 0
+    return Unavailable(
+        code="NO_SAMPLES" if steps else "NO_STEPS",
+        reason=f"Compiling takes {percent:.0f} % of the time, but only {steps} steps "
+        "can be judged: whether it comes back is not known.",
+        remedy="Record ten steps or more, after the program has warmed up.",
+    )
+
+
+#: Functions that are named.
+_SHOWN: Final = 3
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, compile_signals))

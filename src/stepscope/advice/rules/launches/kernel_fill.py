@@ -1,0 +1,174 @@
+"""`kernel.fill`: kernels have fewer blocks than the device has multiprocessors.
+
+Definition: docs/advice/kernel_fill.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.work.fill import fill_signals
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.work.fill import DeviceFill
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Give each kernel more to do: a larger batch, or branches that are "
+        "computed together.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Compile the step, so that small kernels become fewer and larger ones.",
+        code="torch.compile(model)",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Let the compiler put small ops together.",
+        code="@tf.function(jit_compile=True)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Compute independent parts in one call.",
+        code="jax.vmap(f)",
+    ),
+)
+_WORDS: Final = Words(
+    passed="kernels have work for all multiprocessors",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "For {value} of the time kernels run that leave many of the "
+                    "{cores} multiprocessors without work, most of it {named}."
+                ),
+            ),
+        ),
+        ("pass", None): (
+            (
+                (
+                    "{passed}: {value:nothing} of the time others run (a matter from "
+                    "{threshold} on)."
+                ),
+            ),
+        ),
+    },
+    causes={},
+)
+_ITEM: Final = Item(
+    id="kernel.fill",
+    stage=3,
+    title="kernels do not fill the device",
+    words=_WORDS,
+    pages=("kernel_stats",),
+    confirm="Look at the table of kernels: the grid of the named ones has fewer blocks "
+    "than the device has multiprocessors.",
+    refute="Double the batch: if these kernels take twice as long, they were full.",
+    floors=("kernels that run beside each other: not looked at",),
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time of kernels with few blocks in that of all steps."""
+    if signals.of(device_signals).recorded == "host_only":
+        return _ITEM.not_applicable(_NO_DEVICE)
+    account = signals.of(account_signals)
+    if isinstance(account, Unavailable):
+        return _ITEM.cannot_tell(account)
+    devices = signals.of(fill_signals)
+    if isinstance(devices, Unavailable):
+        return _ITEM.cannot_tell(devices)
+    shares = account.judged()
+    fill = devices.get(shares.label)
+    if fill is None or 2 * fill.unshaped_ps >= fill.kernel_ps:
+        return _ITEM.cannot_tell(_NO_GRIDS)
+    return _finding(signals, shares, fill, thresholds)
+
+
+def _finding(
+    signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
+) -> Finding:
+    # Kernels are counted over all steps, the account over those that are judged.
+    compute = shares.percent(*_COMPUTE)
+    percent = compute * fill.unfilled_ps / max(fill.kernel_ps, 1)
+    steps = max(len(shares.window_ps), 1)
+    step_ms = shares.total_ps / steps / PS_PER_MS
+    effect = step_ms * percent / 100
+    idle = step_ms * compute / 100 * fill.idle_ps / max(fill.kernel_ps, 1)
+    failed = percent >= thresholds.fill_warn.value and _is_long(effect, thresholds)
+    severity: Severity = "info"
+    if failed:
+        grave = percent >= thresholds.fill_critical.value
+        many = steps >= thresholds.few_steps.value
+        severity = "critical" if grave and many else "warn"
+    stepped = shares.step_source is not None
+    return _ITEM.finding(
+        "fail" if failed else "pass",
+        severity=severity,
+        confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
+        value=percent,
+        ms_per_step=effect if stepped else None,
+        steps_clean=len(shares.window_ps) if stepped else None,
+        threshold=thresholds.fill_warn,
+        devices=(shares.label,),
+        parts=tuple(
+            Part(
+                name=one.name,
+                detail=f"{one.blocks:,} blocks",
+                share_percent=compute * one.time_ps / max(fill.kernel_ps, 1),
+            )
+            for one in fill.largest
+        ),
+        facts=(
+            Fact(name="cores", value=fill.cores, unit="count"),
+            Fact(
+                name="without_grid",
+                value=100 * fill.unshaped_ps / max(fill.kernel_ps, 1),
+                unit="percent",
+            ),
+        ),
+        inputs=("kernels", "account"),
+        saving_ms=Saving(low=idle / 2, high=idle) if failed and stepped else None,
+    )
+
+
+def _is_long(effect_ms: float, thresholds: Thresholds) -> bool:
+    return effect_ms * PS_PER_MS >= thresholds.smallest_effect.value
+
+
+_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Every op ran on the host.",
+    remedy="Nothing to do.",
+)
+_NO_GRIDS: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="The grids of most kernels were not recorded.",
+    remedy="Record with a device tracer that writes the launch shape of kernels.",
+)
+
+
+RULE: Final = Rule(
+    _ITEM, evaluate, (account_signals, device_signals, fill_signals, record_grade)
+)

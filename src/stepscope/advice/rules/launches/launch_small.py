@@ -1,0 +1,312 @@
+"""`launch.small`: many tiny kernels; on the host alone many tiny ops.
+
+Definition: docs/advice/launch_small.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
+from stepscope.advice.item import Item
+from stepscope.advice.owned import OWNED_READS
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.device import NO_KERNELS, device_signals
+from stepscope.advice.signals.launch import launch_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.step_series import StepSeries
+from stepscope.advice.signals.work.eager import eager_signals
+from stepscope.advice.signals.work.small import small_kernels, small_ops
+from stepscope.advice.verdict import judge
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.launch import LaunchSignals
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.work.small import SmallOps, WorkGroup
+    from stepscope.advice.verdict import Verdict
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Put small tensors together and work on them at once; turn loops over "
+        "elements into operations on whole arrays.",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Let the compiler fuse small ops.",
+        code="@tf.function(jit_compile=True)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Compile the outermost function, and map over elements inside it.",
+        code="jax.jit(jax.vmap(f))",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Update all weights with few kernels, and compile the rest.",
+        code="torch.optim.AdamW(params, fused=True); torch.compile(model)",
+    ),
+)
+_WORDS: Final = Words(
+    passed="no kind of tiny work fills the step",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "{kernels} tiny kernels a step, most of them {named}: {launches} "
+                    "of all launches, {value} of the device's time, and the device "
+                    "waits for launches."
+                ),
+                (
+                    "{ops} tiny ops a step, most of them {named}: getting from one to "
+                    "the next takes {value} of the time."
+                ),
+            ),
+        ),
+        ("fail", "hidden"): (
+            (
+                (
+                    "{kernels} tiny kernels a step, most of them {named}, take {value} "
+                    "of the device's time; the device does not wait for their launches."
+                ),
+            ),
+        ),
+        ("pass", None): (
+            (
+                "{passed}: {kernels:nothing} of {all_kernels} kernels a step.",
+                "{passed}: {value:nothing} of the time is spent between tiny ops.",
+            ),
+        ),
+    },
+    causes={"dispatch": "from one op to the next"},
+)
+_ITEM: Final = Item(
+    id="launch.small",
+    stage=3,
+    title="tiny kernels fill the step",
+    words=_WORDS,
+    pages=("kernel_stats", "framework_op_stats"),
+    confirm="Look at the table of kernels: many launches of one op, each shorter than "
+    "what it takes to launch two.",
+    refute="Compile or batch the named op alone: if the step takes as long, it is not "
+    "what the device waits for.",
+    floors=("the launches that remain",),
+    actions=_ACTIONS,
+)
+
+
+class _Work(NamedTuple):
+    """The kernels of a device, the tiny groups, and below what mean a group is."""
+
+    every: tuple[WorkGroup, ...]
+    small: tuple[WorkGroup, ...]
+    brief_ps: float
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge kernels that are shorter than two launches, and come in large numbers."""
+    account = signals.of(account_signals)
+    if isinstance(account, Unavailable):
+        return _ITEM.cannot_tell(account)
+    shares = account.judged("launch", "host_compute")
+    if shares.device is not None:
+        return _of_device(signals, shares, thresholds)
+    device = signals.of(device_signals)
+    if device.recorded != "host_only":
+        return _ITEM.cannot_tell(device.reason or NO_KERNELS)
+    return _of_host(signals, shares, thresholds)
+
+
+def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
+    groups, launching = signals.of(small_kernels), signals.of(launch_signals)
+    if isinstance(groups, Unavailable):
+        return _ITEM.cannot_tell(groups)
+    if isinstance(launching, Unavailable):
+        return _ITEM.cannot_tell(launching)
+    if shares.step_confidence < thresholds.medium_confidence.value:
+        return _ITEM.cannot_tell(_NO_STEPS)
+    if "launch" in shares.missing:
+        return _ITEM.cannot_tell(shares.missing["launch"])
+    every = groups.get(shares.label, ())
+    brief = _brief_ps(launching, thresholds)
+    small = tuple(
+        one
+        for one in every
+        if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief
+    )
+    waits = judge(
+        shares.series({"launch": ("launch",)}, unknown_from=_NEVER),
+        warn=thresholds.launch_warn,
+        critical=thresholds.launch_critical,
+        thresholds=thresholds,
+    )
+    work = _Work(every=every, small=small, brief_ps=brief)
+    return _finding_of_device(signals, shares, work, waits, thresholds)
+
+
+def _brief_ps(launching: LaunchSignals, thresholds: Thresholds) -> float:
+    """Return the duration below which a kernel is brief: two launches, if measured."""
+    if not launching.latency_samples:
+        return thresholds.small_kernel.value
+    two = thresholds.small_op_latencies.value * launching.latency_ps
+    return min(two, thresholds.small_kernel_most.value)
+
+
+def _finding_of_device(
+    signals: Signals,
+    shares: StepShares,
+    work: _Work,
+    waits: Verdict,
+    thresholds: Thresholds,
+) -> Finding:
+    small = work.small
+    percent = sum(one.percent for one in small)
+    launches = sum(one.count_percent for one in small)
+    much = percent >= thresholds.small_share.value
+    starved = waits.status == "fail" and (
+        much or launches >= thresholds.small_launches.value
+    )
+    failed = starved or percent >= thresholds.small_info.value
+    severity: Severity = "info"
+    if starved and waits.severity != "info":
+        severity = "warn"
+    return _ITEM.finding(
+        "fail" if failed else "pass",
+        severity=severity,
+        note="hidden" if failed and not starved else None,
+        confidence=min(waits.confidence, signals.of(record_grade)),
+        value=percent,
+        threshold=thresholds.small_share if starved else thresholds.small_info,
+        devices=(shares.label,),
+        parts=tuple(
+            Part(
+                name=one.name,
+                detail=None if one.has_op else "kernel",
+                share_percent=one.percent * shares.percent(*_COMPUTE) / 100,
+            )
+            for one in sorted(small, key=lambda one: -one.per_step)[:_SHOWN]
+        ),
+        facts=(
+            Fact(name="kernels", value=_sum(small), unit="count"),
+            Fact(name="all_kernels", value=_sum(work.every), unit="count"),
+            Fact(name="launches", value=launches, unit="percent"),
+            Fact(
+                name="brief_kernel",
+                value=work.brief_ps / PS_PER_US,
+                unit="us",
+                note="groups whose mean is shorter count",
+            ),
+        ),
+        inputs=("kernels", "device_ops", "launch_facts", "account"),
+        # The device waits for launches, and that finding promises the time.
+        explained_by="launch.delay" if starved else None,
+    )
+
+
+def _sum(groups: tuple[WorkGroup, ...]) -> float:
+    return sum(one.per_step for one in groups)
+
+
+def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
+    hosts = signals.of(small_ops)
+    if isinstance(hosts, Unavailable):
+        return _ITEM.cannot_tell(hosts)
+    if shares.step_confidence < thresholds.medium_confidence.value:
+        return _ITEM.cannot_tell(_NO_STEPS)
+    ops = hosts.get(shares.host)
+    if ops is None:
+        return _ITEM.cannot_tell(_NO_OPS)
+    verdict = judge(
+        StepSeries(
+            step_source=shares.step_source,
+            step_confidence=shares.step_confidence,
+            closed=shares.closed,
+            window_ps=shares.window_ps,
+            parts_ps={"dispatch": ops.dispatch_ps},
+        ),
+        warn=thresholds.launch_warn,
+        critical=thresholds.launch_critical,
+        thresholds=thresholds,
+    )
+    failed = verdict.status == "fail"
+    eager = _one_by_one(signals, shares, thresholds)
+    effect = verdict.effect_ms
+    saving = Saving(low=effect / 2, high=effect) if failed and not eager else None
+    return _ITEM.finding(
+        verdict.status,
+        severity=verdict.severity,
+        note=verdict.note,
+        confidence=min(verdict.confidence, signals.of(record_grade)),
+        value=verdict.share_percent,
+        threshold=thresholds.launch_warn,
+        devices=(shares.label,),
+        pattern=verdict.pattern,
+        ms_per_step=effect,
+        steps_hit=verdict.pattern.steps_hit,
+        steps_clean=verdict.pattern.steps,
+        causes=verdict.causes,
+        parts=_parts_of_host(ops, verdict.share_percent),
+        facts=(
+            Fact(name="ops", value=ops.per_step, unit="count"),
+            Fact(
+                name="mean_op",
+                value=None if ops.mean_ps is None else ops.mean_ps / PS_PER_US,
+                unit="us",
+            ),
+        ),
+        inputs=("host_op_events", "account"),
+        explained_by="launch.eager" if failed and eager else None,
+        saving_ms=saving,
+        unavailable=verdict.unavailable,
+    )
+
+
+def _one_by_one(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether the ops are called one by one: that finding has their time."""
+    found = signals.of(eager_signals)
+    ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
+    return ops is not None and ops.lead(thresholds)
+
+
+def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
+    number = sum(count for _, count in ops.names)
+    return tuple(
+        Part(name=name, share_percent=share * count / number)
+        for name, count in ops.names[:_SHOWN]
+    )
+
+
+#: Groups that are named.
+_SHOWN: Final = 3
+#: Beyond any share: time without an owner is no kernel's.
+_NEVER: Final = 101.0
+_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
+_NO_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps it is unknown how many kernels belong to one.",
+    remedy="Mark the training steps.",
+)
+_NO_OPS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No op of the host was recorded.",
+    remedy="Record while steps of the program run.",
+)
+
+
+RULE: Final = Rule(
+    _ITEM,
+    evaluate,
+    (*OWNED_READS, eager_signals, launch_signals, small_kernels, small_ops),
+)

@@ -1,0 +1,183 @@
+"""`capture.steps`: are there steps, and do their marks enclose the input.
+
+Definition: docs/advice/capture_steps.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.finding import Action, Fact, Finding, Severity
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.work.step_marks import step_signals
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.work.step_marks import HostSteps
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Mark each step, with the fetch of its batch inside the mark.",
+        code=(
+            "with tf.profiler.experimental.Trace('train', step_num=i, _r=1): "
+            "step(next(it))"
+        ),
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Mark each step, with the fetch of its batch inside the mark.",
+        code=(
+            "with jax.profiler.StepTraceAnnotation('train', step_num=i): step(next(it))"
+        ),
+    ),
+    Action(
+        cause="none",
+        framework="PyTorch",
+        text="Tell the profiler where each step ends.",
+        code="prof.step()",
+    ),
+)
+_WORDS: Final = Words(
+    passed="steps are known",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "No steps were found: of {tried} ways to find them the best has a "
+                    "confidence of {confidence}, and {threshold} is needed. Times per "
+                    "step are not given."
+                ),
+                (
+                    "No steps were found, and nothing that repeats. Times per step are "
+                    "not given."
+                ),
+            ),
+        ),
+        ("fail", "inferred"): (
+            (
+                (
+                    "{steps} steps were inferred from what repeats, with a confidence "
+                    "of {confidence}."
+                ),
+            ),
+        ),
+        ("fail", "outside"): (
+            (
+                (
+                    "The batch is fetched outside the marks of the steps: {outside} of "
+                    "the time lies in no step."
+                ),
+            ),
+        ),
+        ("pass", None): (("{steps} steps, with a confidence of {confidence}.",),),
+    },
+    causes={},
+)
+_ITEM: Final = Item(
+    id="capture.steps",
+    stage=0,
+    title="the steps are not known well enough",
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+    confirm="Look at the boundaries on the timeline: is each where a step begins?",
+    refute="Mark the steps, and record again: the same boundaries prove the inferred "
+    "ones right.",
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the host whose steps are least known."""
+    hosts = signals.of(step_signals)
+    if isinstance(hosts, Unavailable):
+        return _ITEM.cannot_tell(hosts)
+    without = [one for one in hosts.values() if one.source is None]
+    if without and all(one.requests for one in without):
+        return _ITEM.not_applicable(_REQUESTS)
+    label, steps = min(hosts.items(), key=lambda item: _rank(item[1], thresholds))
+    note, severity = _flaw(steps, thresholds)
+    words = None if note == "none" else note
+    return _ITEM.finding(
+        "pass" if note is None else "fail",
+        severity=severity,
+        note=words,
+        confidence=1.0,
+        value=_best(steps),
+        unit="ratio",
+        threshold=thresholds.high_confidence
+        if note == "inferred"
+        else thresholds.medium_confidence,
+        devices=(label,),
+        facts=_facts(steps),
+        inputs=("step_candidates", "steps", "input_between_steps", "requests"),
+        actions=tuple(one for one in _ACTIONS if one.cause in {"any", note})
+        if note is not None
+        else (),
+    )
+
+
+def _rank(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
+    note, severity = _flaw(steps, thresholds)
+    return (-_GRAVITY[severity] if note is not None else 1, steps.confidence)
+
+
+def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:
+    """Return what is the matter with the steps of a host; None for nothing."""
+    if steps.source is None:
+        return "none", "warn"
+    outside = steps.outside_percent
+    if outside is not None and outside >= thresholds.outside_warn.value:
+        return "outside", "warn"
+    if steps.confidence < thresholds.high_confidence.value:
+        return "inferred", "info"
+    return None, "info"
+
+
+def _best(steps: HostSteps) -> float | None:
+    if steps.source is not None:
+        return round(steps.confidence, 2)
+    return max((round(one.confidence, 2) for one in steps.tried), default=None)
+
+
+def _facts(steps: HostSteps) -> tuple[Fact, ...]:
+    best = max(steps.tried, key=lambda one: one.confidence, default=None)
+    return (
+        Fact(name="steps", value=steps.count, unit="count", note=steps.source),
+        Fact(
+            name="confidence",
+            value=_best(steps),
+            unit="ratio",
+            note=None if best is None else f"{best.count} times {best.what}",
+        ),
+        Fact(
+            name="tried",
+            value=len(steps.tried) or None,
+            unit="count",
+            note="; ".join(
+                f"{one.what}: {one.count}, confidence {one.confidence:.2f}"
+                for one in steps.tried
+            )
+            or None,
+        ),
+        Fact(name="outside", value=steps.outside_percent, unit="percent"),
+    )
+
+
+_GRAVITY: Final[dict[Severity, int]] = {"critical": 2, "warn": 1, "info": 0}
+_REQUESTS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The program serves requests: these take the place of steps.",
+    remedy="Look at the inference profile.",
+)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (step_signals,))

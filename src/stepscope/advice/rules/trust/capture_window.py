@@ -1,0 +1,245 @@
+"""`capture.window`: was warm-up recorded, and are enough steps left.
+
+Definition: docs/advice/capture_window.md.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.advice.finding import Action, Fact, Finding, Severity
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.work.compilations import FIRST_STEPS
+from stepscope.advice.signals.work.step_marks import step_signals
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.work.step_marks import HostSteps
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Begin after ten steps, and record ten.",
+        code="tf.keras.callbacks.TensorBoard(logdir, profile_batch='20,30')",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Begin after ten steps, and record ten.",
+        code="torch.profiler.schedule(wait=10, warmup=2, active=10)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Begin after the second call with each shape, and record ten steps.",
+    ),
+    Action(
+        cause="ranks",
+        framework="any",
+        text="Begin on all ranks at the same step.",
+    ),
+)
+_WORDS: Final = Words(
+    passed="the recording holds steps of a warmed-up program",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "Fewer than three steps can be judged ({judged}): shares are "
+                    "given, but not how steps differ."
+                ),
+            ),
+        ),
+        ("fail", "warm_up"): (
+            (
+                (
+                    "Warm-up was recorded: compiling takes {share_percent} of the "
+                    "time, in the first steps; {clean} of {judged} steps are without."
+                ),
+            ),
+        ),
+        ("fail", "long_first"): (
+            (
+                (
+                    "The first step lasts {times} times as long as the others. Whether "
+                    "it compiles was not recorded."
+                ),
+            ),
+        ),
+        ("fail", "ranks"): (
+            ("Ranks were recorded {apart} apart, and a step lasts {step}.",),
+        ),
+        ("pass", None): (("{judged} steps can be judged, {clean} of them clean.",),),
+    },
+    causes={},
+)
+_ITEM: Final = Item(
+    id="capture.window",
+    stage=0,
+    title="the recording holds warm-up, or too few steps",
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+    confirm="Look at the lengths of all steps: the first ones stand out.",
+    refute="Record once more, later: if the first steps are as long, it was not "
+    "warm-up.",
+    actions=_ACTIONS,
+)
+
+
+class _Seen(NamedTuple):
+    """What the windows show.
+
+    Attributes:
+        judged: Number of judged steps.
+        clean: How many of them hardly compile.
+        early_percent: Share of compiling in the first steps in all steps' time.
+        late_percent: Share of compiling in the later ones, in their own time.
+        times: Length of the first step by the median of the others; None with few.
+        apart_ps: Time between the first steps of two hosts; None where unknown.
+    """
+
+    judged: int
+    clean: int
+    early_percent: float
+    late_percent: float
+    times: float | None
+    apart_ps: int | None
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Look at the lengths of the steps, and at what the first ones compile."""
+    account = signals.of(account_signals)
+    if isinstance(account, Unavailable):
+        return _ITEM.cannot_tell(account)
+    hosts = signals.of(step_signals)
+    if isinstance(hosts, Unavailable):
+        return _ITEM.cannot_tell(hosts)
+    shares = account.judged("compile")
+    if shares.step_source is None:
+        return _ITEM.cannot_tell(_NO_STEPS)
+    seen = _seen(shares, hosts, thresholds)
+    unseen = "compile" in shares.missing
+    note, severity = _flaw(seen, shares, thresholds, unseen=unseen)
+    warm = note == "warm_up"
+    effect = sum(shares.times("compile")) / max(seen.judged, 1)
+    percent = shares.percent("compile")
+    return _ITEM.finding(
+        "pass" if note is None else "fail",
+        severity=severity,
+        note=None if note == "few" else note,
+        confidence=signals.of(record_grade),
+        value=percent if warm else seen.clean,
+        unit="percent" if warm else "count",
+        share_percent=percent if warm else None,
+        owners=("compile",) if warm else (),
+        place="any" if warm else None,
+        ms_per_step=effect / PS_PER_MS if warm else None,
+        threshold=thresholds.dirty_compile if warm else thresholds.few_steps,
+        steps_clean=seen.judged,
+        devices=account.ranked("compile"),
+        parts=shares.parts("compile") if warm else (),
+        evidence=shares.evidence("compile"),
+        facts=_facts(seen, hosts.get(shares.host)),
+        inputs=("windows", "steps", "account"),
+        actions=tuple(one for one in _ACTIONS if one.cause in {"any", note})
+        if note is not None
+        else (),
+    )
+
+
+def _seen(
+    shares: StepShares, hosts: dict[str, HostSteps], thresholds: Thresholds
+) -> _Seen:
+    compiling, lengths = shares.times("compile"), shares.window_ps
+    dirty = sum(
+        100 * time > thresholds.dirty_compile.value * length
+        for time, length in zip(compiling, lengths, strict=True)
+    )
+    early, later = compiling[:_FIRST], compiling[FIRST_STEPS:]
+    others = lengths[1:]
+    begins = [one.begins_ns for one in hosts.values() if one.begins_ns is not None]
+    several = len(begins) == len(hosts) > 1
+    return _Seen(
+        judged=len(lengths),
+        clean=len(lengths) - dirty,
+        early_percent=100 * sum(early) / max(shares.total_ps, 1),
+        late_percent=100 * sum(later) / max(sum(lengths[FIRST_STEPS:]), 1),
+        times=lengths[0] / max(statistics.median(others), 1)
+        if len(others) >= thresholds.few_steps.value
+        else None,
+        apart_ps=(max(begins) - min(begins)) * PS_PER_NS if several else None,
+    )
+
+
+def _flaw(
+    seen: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
+) -> tuple[str | None, Severity]:
+    """Return what is the matter, the gravest first, and how much it matters."""
+    few = thresholds.few_steps.value
+    again = seen.late_percent >= thresholds.recompile_warn.value
+    if seen.early_percent >= thresholds.dirty_compile.value and not again:
+        # Where warm-up leaves too few steps the recording cannot serve.
+        return "warm_up", "warn" if seen.clean < few else "info"
+    if seen.judged < few:
+        return "few", "info"
+    length = statistics.median(shares.window_ps)
+    if seen.apart_ps is not None and seen.apart_ps > length:
+        return "ranks", "info"
+    long = seen.times is not None and seen.times > thresholds.long_first_step.value
+    return ("long_first" if unseen and long else None), "info"
+
+
+def _facts(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
+    left_out = {} if steps is None else steps.left_out
+    told = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
+    period = None if steps is None else steps.period_ps
+    return (
+        Fact(name="judged", value=seen.judged, unit="count", note=told or None),
+        Fact(
+            name="clean",
+            value=seen.clean,
+            unit="count",
+            note="compile for less than 5 % of their time",
+        ),
+        Fact(name="early", value=seen.early_percent, unit="percent"),
+        Fact(
+            name="times",
+            value=None if seen.times is None else round(seen.times, 1),
+            unit="ratio",
+        ),
+        Fact(
+            name="apart",
+            value=None if seen.apart_ps is None else seen.apart_ps / PS_PER_US,
+            unit="us",
+        ),
+        Fact(
+            name="step",
+            value=None if period is None else period / PS_PER_US,
+            unit="us",
+            note="median",
+        ),
+    )
+
+
+#: Steps in which a program may still warm up.
+_FIRST: Final = 3
+_NO_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps it is unknown which of them warm up.",
+    remedy="Mark the training steps.",
+)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (account_signals, record_grade, step_signals))

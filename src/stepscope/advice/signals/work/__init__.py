@@ -1,0 +1,1 @@
+"""What ran: kinds of work, copies and compilations in the judged steps."""

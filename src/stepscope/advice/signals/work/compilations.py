@@ -1,0 +1,160 @@
+"""What was compiled in the judged steps: which functions, how often, and why."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
+from stepscope.derive.host.values import host_values, text_codes
+from stepscope.derive.names.event_kinds import HostClass, event_kinds
+from stepscope.derive.step_windows.windows import windows
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["FIRST_STEPS", "CompiledFunction", "compile_signals"]
+
+#: A program may compile in its first two steps: later ones should find everything made.
+FIRST_STEPS: Final = 2
+#: Names of events that end with what is compiled.
+_FUNCTION: Final = re.compile(
+    r"^compilation of (?P<listener>.+)$"
+    r"|^XlaCompile(?:Backend)?:#(?:.*,)?module=(?P<module>[^,#]+)"
+)
+
+
+class CompiledFunction(Frozen, frozen=True):
+    """A function, or a stage of compiling where no function is named.
+
+    Attributes:
+        name: Its name.
+        steps: Number of judged steps after the first ones in which it was compiled.
+        time_ps: What that took in those steps.
+        reason: What the framework gives as the reason; None where it gives none.
+    """
+
+    name: str
+    steps: int
+    time_ps: int
+    reason: str | None = None
+
+
+@signal(event_kinds, host_values, windows)
+def compile_signals(
+    profile: ProfileData, _: Thresholds
+) -> dict[str, tuple[CompiledFunction, ...]]:
+    """Return what each host compiled after its first judged steps, most time first."""
+    found = {}
+    for host in profile.hosts:
+        rows, traced = _rows(profile, host)
+        if len(rows):
+            found[host] = _by_function(profile, host, rows, traced)
+    return found
+
+
+def _rows(profile: ProfileData, host: str) -> tuple[NDArray[np.int64], frozenset[int]]:
+    """Return the rows of events that compile or trace, and which of them are calls."""
+    events = profile.table(host, "events")
+    kinds = profile.derived(host, event_kinds)
+    nothing = np.empty(0, np.int64), frozenset[int]()
+    if isinstance(events, Unavailable) or isinstance(kinds, Unavailable):
+        return nothing
+    compiles = kinds.host_class == HostClass.COMPILE
+    rows = np.flatnonzero(compiles[handles(events, "type")])
+    values = profile.derived(host, host_values)
+    traced = np.empty(0, np.int64)
+    if not isinstance(values, Unavailable):
+        owner, code, texts = text_codes(
+            profile.trace(host), values[StatKey.FUNCTION_CALL]
+        )
+        anew = np.array([text.startswith("traced") for text in texts], np.bool_)
+        if len(owner):
+            traced = owner[anew[code]].astype(np.int64)
+    return np.union1d(rows, traced), frozenset(traced.tolist())
+
+
+def _by_function(
+    profile: ProfileData, host: str, rows: NDArray[np.int64], traced: frozenset[int]
+) -> tuple[CompiledFunction, ...]:
+    events = present(profile.table(host, "events"))
+    names = present(profile.table(host, "event_types"))["name"]
+    measured = present(profile.derived(host, windows)).measured
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    begin = ints(events, "start_ps")[rows]
+    window = np.searchsorted(starts, begin, side="right") - 1
+    late = (window >= FIRST_STEPS) & (begin < ends[np.maximum(window, 0)])
+    rows, begin, window = rows[late], begin[late], window[late]
+    reasons = _reasons(profile, host, rows)
+    stop = begin + ints(events, "dur_ps")[rows]
+    types = names[handles(events, "type")[rows]].to_list()
+    told = [
+        (_name(name, call=row in traced), name)
+        for name, row in zip(types, rows.tolist(), strict=True)
+    ]
+    frame = pl.DataFrame(
+        {
+            "name": [function or name for function, name in told],
+            "window": window,
+            "begin": begin,
+            "stop": stop,
+            "track": handles(events, "track")[rows],
+            "function": [function is not None for function, _ in told],
+            "reason": pl.Series(reasons, dtype=pl.String),
+        }
+    )
+    summed = (
+        _outermost(frame)
+        .group_by("name", maintain_order=True)
+        .agg(
+            pl.col("window").n_unique().alias("steps"),
+            (pl.col("stop") - pl.col("begin")).sum().alias("time_ps"),
+            pl.col("reason").drop_nulls().first(),
+        )
+        .sort("time_ps", "name", descending=[True, False])
+    )
+    return tuple(CompiledFunction(**row) for row in summed.iter_rows(named=True))
+
+
+def _outermost(frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out what lies in another; a stage without a function takes its around it.
+
+    Of events that stand for one stretch the one that names a function stays.
+    """
+    ordered = frame.sort(
+        "track", "begin", "stop", "function", descending=[False, False, True, True]
+    )
+    reach = pl.col("stop").cum_max().shift(1).over("track")
+    return ordered.filter(reach.is_null() | (pl.col("begin") >= reach))
+
+
+def _name(name: str, *, call: bool) -> str | None:
+    """Return the function that an event compiles; None where it names none."""
+    if call:
+        return name
+    found = _FUNCTION.match(name)
+    return None if found is None else found["listener"] or found["module"]
+
+
+def _reasons(
+    profile: ProfileData, host: str, rows: NDArray[np.int64]
+) -> list[str | None]:
+    trace = profile.trace(host)
+    stats = profile.table(host, "stats")
+    if isinstance(stats, Unavailable):
+        return [None] * len(rows)
+    handle = find_handle(trace.strings, StatKey.REASON)
+    owners = rows.astype(np.int32)
+    values = rows_with_key(stats, "event", handle)
+    return texts_of(trace, values, owners, handle)

@@ -1,0 +1,214 @@
+"""Many small pieces of work: kernels on a device, ops on the host alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.ops.database import device_ops
+from stepscope.derive.step_windows.windows import windows
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["SmallOps", "WorkGroup", "small_kernels", "small_ops"]
+
+#: A longer pause between two ops is no way from one to the next.
+_DISPATCH_PS: Final = PS_PER_MS
+
+
+class WorkGroup(Frozen, frozen=True):
+    """Kernels of one op type; of one name where no op is known.
+
+    Attributes:
+        name: The op type, or the kernel.
+        has_op: Whether it is an op type.
+        per_step: Mean number in a step.
+        mean_ps: Mean duration.
+        percent: Share of the device's kernel time.
+        count_percent: Share of the number of kernels.
+    """
+
+    name: str
+    has_op: bool
+    per_step: float
+    mean_ps: float
+    percent: float
+    count_percent: float
+
+
+@signal(kernels, device_ops, windows)
+def small_kernels(
+    profile: ProfileData, _: Thresholds
+) -> dict[str, tuple[WorkGroup, ...]] | Unavailable:
+    """Return the kernels of each device by group, `host:device` → most time first."""
+    found: dict[str, tuple[WorkGroup, ...]] = {}
+    reasons: list[Unavailable] = []
+    for host in profile.hosts:
+        table = profile.derived(host, kernels)
+        if isinstance(table, Unavailable):
+            reasons.append(table)
+            continue
+        ops = profile.derived(host, device_ops)
+        placed = profile.derived(host, windows)
+        steps = (
+            0
+            if isinstance(placed, Unavailable) or not placed.has_steps
+            else placed.rows.height
+        )
+        rows = table.rows.select(
+            "device", "kernel_name", "op_name", "count", "total_ps"
+        )
+        if not isinstance(ops, Unavailable):
+            types = ops.rows.select("device", "type", op_name="name").unique(
+                ("device", "op_name"), keep="first"
+            )
+            rows = rows.join(types, on=["device", "op_name"], how="left")
+        else:
+            rows = rows.with_columns(type=pl.lit(None, pl.String))
+        for device in rows["device"].unique().sort():
+            mine = rows.filter(pl.col("device") == device)
+            found[f"{host}:{device}"] = _groups(mine, steps) if steps else ()
+    if reasons and not found:
+        return reasons[0]
+    return found
+
+
+def _groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
+    named = pl.col("op_name").fill_null("") != ""
+    total, count = int(rows["total_ps"].sum()), int(rows["count"].sum())
+    summed = (
+        rows.with_columns(
+            has_op=named,
+            group=pl.when(named)
+            .then(pl.coalesce("type", "op_name"))
+            .otherwise(pl.col("kernel_name")),
+        )
+        .group_by("group", "has_op")
+        .agg(pl.col("count").sum(), pl.col("total_ps").sum())
+        .sort("total_ps", "group", descending=[True, False])
+    )
+    return tuple(
+        WorkGroup(
+            name=row["group"],
+            has_op=row["has_op"],
+            per_step=row["count"] / steps,
+            mean_ps=row["total_ps"] / row["count"],
+            percent=100 * row["total_ps"] / total,
+            count_percent=100 * row["count"] / count,
+        )
+        for row in summed.iter_rows(named=True)
+        if total and row["count"]
+    )
+
+
+class SmallOps(Frozen, frozen=True):
+    """Short ops on the threads of a host, of types that occur often.
+
+    Attributes:
+        dispatch_ps: Time from the end of one such op to the begin of the next on its
+            thread, in each judged step.
+        per_step: Mean number of these ops in a step.
+        mean_ps: Their mean self time; null where there are none.
+        names: Type → its number in a step, most of that time first.
+    """
+
+    dispatch_ps: tuple[int, ...]
+    per_step: float
+    mean_ps: float | None
+    names: tuple[tuple[str, float], ...]
+
+
+@signal(host_op_events, windows)
+def small_ops(
+    profile: ProfileData, thresholds: Thresholds
+) -> dict[str, SmallOps] | Unavailable:
+    """Return the short ops of each host; hosts without any op are left out."""
+    found: dict[str, SmallOps] = {}
+    reasons: list[Unavailable] = []
+    for host in profile.hosts:
+        ops = profile.derived(host, host_op_events)
+        if isinstance(ops, Unavailable):
+            reasons.append(ops)
+        elif len(ops.event):
+            found[host] = _of_host(profile, host, ops, thresholds)
+    if reasons and not found:
+        return reasons[0]
+    return found
+
+
+def _of_host(
+    profile: ProfileData, host: str, ops: HostOpEvents, thresholds: Thresholds
+) -> SmallOps:
+    measured = present(profile.derived(host, windows)).measured
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    steps = len(starts)
+    window = np.searchsorted(starts, ops.start_ps, side="right") - 1
+    judged = (window >= 0) & (ops.start_ps < ends[np.maximum(window, 0)])
+    events = present(profile.table(host, "events"))
+    category = ops.ops["category"].to_numpy()[ops.op]
+    rows = pl.DataFrame(
+        {
+            "track": handles(events, "track")[ops.event],
+            "window": window,
+            "start": ops.start_ps,
+            "end": ops.start_ps + ops.dur_ps,
+            "self": ops.self_ps,
+            "program": category != OpCategory.DATASET,
+            "type": ops.ops.select(pl.coalesce("type", "name"))
+            .to_series()
+            .gather(ops.op),
+        }
+    ).filter(pl.Series(judged))
+    often = (
+        rows.filter("program")
+        .group_by("type")
+        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col("self").sum())
+        .filter(
+            (pl.col("count") >= thresholds.small_op_runs.value * steps)
+            & (pl.col("self") < thresholds.small_op.value * pl.col("count"))
+        )
+    )
+    short = rows.with_columns(short=pl.col("type").is_in(often["type"].to_list()))
+    gaps = _gaps(short)
+    times = np.zeros(steps, np.int64)
+    np.add.at(times, gaps["window"].to_numpy(), gaps["gap"].to_numpy())
+    largest = (
+        gaps.group_by("type")
+        .agg(pl.col("gap").sum())
+        .join(often, on="type")
+        .sort("gap", "type", descending=[True, False])
+    )
+    count = int(often["count"].sum())
+    return SmallOps(
+        dispatch_ps=tuple(times.tolist()),
+        per_step=count / steps,
+        mean_ps=int(often["self"].sum()) / count if count else None,
+        names=tuple(
+            (name, number / steps)
+            for name, number in largest.select("type", "count").iter_rows()
+        ),
+    )
+
+
+def _gaps(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the pauses between two short ops that follow each other on a thread."""
+    ordered = rows.sort("track", "start", "end", descending=[False, False, True])
+    return ordered.select(
+        "window",
+        "type",
+        gap=pl.col("start") - pl.col("end").cum_max().shift(1).over("track"),
+        follows=pl.col("short") & pl.col("short").shift(1).over("track"),
+    ).filter(pl.col("follows") & (pl.col("gap") > 0) & (pl.col("gap") <= _DISPATCH_PS))

@@ -1,0 +1,125 @@
+"""`capture.steps`: no steps, marks that leave the input out, and a super-step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import Recorder, ahead, findings, together
+
+from stepscope.advice.rules.trust.capture_steps import evaluate
+from stepscope.advice.signals.work.step_marks import HostSteps, Tried, step_signals
+from stepscope.thresholds import THRESHOLDS
+
+RULE = "capture.steps"
+
+
+def unlike() -> list[Any]:
+    """Kernels that repeat in no order, without marks."""
+    made = Recorder()
+    lengths = (310.0, 50.0, 190.0, 70.0, 530.0, 20.0, 410.0, 90.0)
+    start = 100.0
+    for at, dur in enumerate(lengths):
+        made.launch((f"kernel_{at}", dur, f"op_{at}:Mul"), start - 20.0, start)
+        start += dur * 2
+    return made.lines
+
+
+def fetched_outside(*, wait_us: float) -> list[Any]:
+    """Marks that begin after the batch was fetched."""
+    made = Recorder()
+    for number in range(12):
+        begin = 10_000.0 * number
+        made.host("IteratorGetNext", begin, wait_us)
+        made.mark(number, begin + wait_us + 10.0, 9_900.0 - wait_us)
+        made.host("m/MatMul:MatMul", begin + wait_us + 20.0, 9_800.0 - wait_us)
+    return made.lines
+
+
+def test_marked_steps_pass_in_both_bases() -> None:
+    for lines in (together(), ahead()):
+        found = findings(lines)[RULE]
+        assert (found.status, found.value) == ("pass", 1.0)
+
+
+def test_a_recording_without_anything_that_repeats_has_no_steps() -> None:
+    found = findings(unlike())[RULE]
+    assert (found.status, found.severity, found.note) == ("fail", "warn", None)
+    assert found.saving_ms is None
+
+
+def test_a_batch_fetched_outside_the_marks_is_found() -> None:
+    found = findings(fetched_outside(wait_us=2_000.0), devices=None)[RULE]
+    assert (found.status, found.severity, found.note) == ("fail", "warn", "outside")
+    outside = next(fact for fact in found.facts if fact.name == "outside")
+    assert outside.value == pytest.approx(20.0, abs=2.0)
+
+
+def test_a_short_fetch_outside_is_no_matter() -> None:
+    found = findings(fetched_outside(wait_us=50.0), devices=None)[RULE]
+    assert found.status == "pass"
+
+
+def test_gradients_summed_over_four_batches_are_regular() -> None:
+    made = Recorder()
+    for number in range(48):
+        begin = 2_500.0 * number
+        if number % 4 == 0:
+            made.mark(number // 4, begin, 9_990.0)
+        made.launch(("gemm", 2_000.0, "m/MatMul:MatMul"), begin + 20.0, begin + 40.0)
+        if number % 4 == 3:
+            made.launch(("adam", 300.0, "m/Adam:Adam"), begin + 100.0, begin + 2_100.0)
+    assert findings(made.lines)[RULE].status == "pass"
+
+
+def test_steps_that_the_kernels_repeat_carry_a_confidence() -> None:
+    lines = [line for line in together() if line[1] != "train"]
+    found = findings(lines)[RULE]
+    assert found.value is not None
+    assert found.value < 1.0
+
+
+def test_without_events_it_never_passes() -> None:
+    assert findings(together(), without="events")[RULE].status != "pass"
+
+
+def host(**fields: Any) -> HostSteps:
+    usual: dict[str, Any] = {
+        "source": "period",
+        "confidence": 0.9,
+        "count": 12,
+        "anchor": "host",
+        "period_ps": 10_000_000_000,
+        "left_out": {},
+        "tried": (Tried("a kernel", 12, 0.9),),
+        "requests": 0,
+        "outside_percent": None,
+        "begins_ns": None,
+    }
+    return HostSteps(**(usual | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "severity"),
+    [
+        ({}, "pass", "info"),
+        ({"confidence": 0.79}, "fail", "info"),
+        ({"confidence": 0.81}, "pass", "info"),
+        ({"outside_percent": 1.1}, "fail", "warn"),
+        ({"outside_percent": 0.9}, "pass", "info"),
+        ({"source": None, "confidence": 0.0}, "fail", "warn"),
+        ({"source": None, "requests": 7}, "not_applicable", "info"),
+    ],
+)
+def test_each_limit_decides(
+    signals_of: Any, fields: Any, status: str, severity: str
+) -> None:
+    signals = signals_of({step_signals: {"vm": host(**fields)}})
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.status, finding.severity) == (status, severity)
+
+
+def test_the_host_whose_steps_are_least_known_is_named(signals_of: Any) -> None:
+    hosts = {"a": host(), "b": host(source=None, confidence=0.0), "c": host()}
+    finding = evaluate(signals_of({step_signals: hosts}), THRESHOLDS)
+    assert finding.devices == ("b",)

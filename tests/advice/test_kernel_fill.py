@@ -1,0 +1,98 @@
+"""`kernel.fill`: sixteen blocks on 108 multiprocessors, many, and just as many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import DETAILS, SGEMM, findings, on_host, together
+
+from stepscope.advice.rules.launches.kernel_fill import evaluate
+from stepscope.advice.signals.work.fill import DeviceFill, Unfilled, fill_signals
+from stepscope.thresholds import THRESHOLDS
+
+RULE = "kernel.fill"
+MS = 1_000_000_000
+
+
+def with_grid(blocks: int, *, only: str = "fused_half_kernel") -> list[Any]:
+    """B1s whose fused kernels have so many blocks."""
+    details = DETAILS.replace("grid:864", f"grid:{blocks}")
+    return [
+        (*line[:4], line[4] | {"kernel_details": details})
+        if line[1] == only and len(line) > 4
+        else line
+        for line in together()
+    ]
+
+
+def test_kernels_of_few_blocks_are_found() -> None:
+    found = findings(with_grid(16))[RULE]
+    assert (found.status, found.severity) == ("fail", "critical")
+    # 80 × 30 + 50 × 26 µs of 10 ms.
+    assert found.value == pytest.approx(37.0, abs=0.5)
+    assert (found.parts[0].name, found.parts[0].detail) == (
+        "model/add/AddV2",
+        "16 blocks",
+    )
+    assert found.saving_ms is not None
+    assert found.saving_ms.high == pytest.approx(3.7 * (1 - 16 / 108), abs=0.05)
+
+
+@pytest.mark.parametrize("blocks", [864, 108, 100])
+def test_as_many_blocks_as_multiprocessors_or_nearly_pass(blocks: int) -> None:
+    found = findings(with_grid(blocks))[RULE]
+    assert (found.status, found.value) == ("pass", 0.0)
+
+
+@pytest.mark.parametrize("table", ["device_activity", "geometries", "devices"])
+def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> None:
+    found = findings(with_grid(16), without=table)[RULE]
+    assert found.status == "cannot_tell"
+    assert found.unavailable is not None
+
+
+def test_a_device_of_unknown_size_cannot_tell() -> None:
+    unknown: dict[int, dict[str, str | int]] = {0: {"device_vendor": "Nvidia"}}
+    found = findings(with_grid(16), devices=unknown)[RULE]
+    assert found.status == "cannot_tell"
+
+
+def test_kernels_without_a_grid_cannot_tell() -> None:
+    lines = [
+        (*line[:4], {k: v for k, v in line[4].items() if k != "kernel_details"})
+        if line[0].startswith("gpu")
+        and line[1] != SGEMM
+        and line[1] == "fused_half_kernel"
+        else line
+        for line in together()
+    ]
+    lines = [
+        line for line in lines if not (line[0].startswith("gpu") and "gemm" in line[1])
+    ]
+    assert findings(lines)[RULE].status == "cannot_tell"
+
+
+def test_a_run_on_the_host_alone_is_not_applicable() -> None:
+    assert findings(on_host(), devices=None)[RULE].status == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("unfilled", "status", "severity"),
+    [(0.101, "fail", "warn"), (0.099, "pass", "info"), (0.31, "fail", "critical")],
+)
+def test_a_tenth_and_three_tenths_of_the_time_are_the_limits(
+    signals_of: Any, shares: Any, unfilled: float, status: str, severity: str
+) -> None:
+    fill = DeviceFill(
+        cores=100,
+        kernel_ps=100 * MS,
+        unshaped_ps=0,
+        unfilled_ps=round(100 * MS * unfilled),
+        idle_ps=round(90 * MS * unfilled),
+        steps=10,
+        largest=(Unfilled("op", 10, 1, 1),),
+    )
+    signals = signals_of(shares(), {fill_signals: {"vm:0": fill}})
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.status, finding.severity) == (status, severity)

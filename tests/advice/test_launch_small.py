@@ -1,0 +1,143 @@
+"""`launch.small`: many tiny kernels, one in their place, and a replayed graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import Recorder, findings, on_host
+
+from stepscope.advice.rules.launches.launch_small import evaluate
+from stepscope.advice.signals.work.small import WorkGroup, small_kernels
+from stepscope.thresholds import THRESHOLDS
+
+RULE = "launch.small"
+STEPS = 12
+MUL = ("mul_kernel", 4.0, "model/loss/Mul:Mul")
+US = 1_000_000
+
+
+def steps_of(
+    *, count: int, kernel: Any, every_us: float, early_us: float, step_us: float
+) -> list[Any]:
+    """Steps of equal kernels, each launched some time before it starts."""
+    made = Recorder()
+    for number in range(STEPS):
+        begin = 1_000.0 + step_us * number
+        made.mark(number, begin - 900.0, step_us - 20.0)
+        for at in range(count):
+            start = begin + every_us * at
+            made.launch(kernel, start - early_us, start)
+    return made.lines
+
+
+def starved() -> list[Any]:
+    return steps_of(count=500, kernel=MUL, every_us=18.0, early_us=8.0, step_us=10_000)
+
+
+def test_tiny_kernels_that_each_wait_for_their_launch_are_found() -> None:
+    found = findings(starved())
+    small = found[RULE]
+    assert (small.status, small.severity) == ("fail", "warn")
+    assert small.explained_by == "launch.delay"
+    assert found["launch.delay"].status == "fail"
+    assert small.saving_ms is None
+    assert (small.parts[0].name, small.parts[0].detail) == ("Mul", None)
+    facts = {fact.name: fact.value for fact in small.facts}
+    assert (facts["kernels"], facts["launches"]) == (500, 100)
+    assert facts["brief_kernel"] == pytest.approx(16.0)
+
+
+def test_one_fused_kernel_in_their_place_passes() -> None:
+    fused = ("fusion", 6_000.0, "model/loss/Mul:Mul")
+    lines = steps_of(count=1, kernel=fused, every_us=0, early_us=8.0, step_us=10_000)
+    assert findings(lines)[RULE].status == "pass"
+
+
+def test_tiny_kernels_back_to_back_are_a_note() -> None:
+    lines = steps_of(
+        count=2_000, kernel=MUL, every_us=4.5, early_us=900.0, step_us=9_020
+    )
+    found = findings(lines)[RULE]
+    assert (found.status, found.severity, found.note) == ("fail", "info", "hidden")
+    assert found.explained_by is None
+
+
+def test_kernels_without_an_op_are_named_by_themselves() -> None:
+    lines = [
+        (*line[:4], {k: v for k, v in line[4].items() if k != "tf_op"})
+        if len(line) > 4
+        else line
+        for line in starved()
+    ]
+    part = findings(lines)[RULE].parts[0]
+    assert (part.name, part.detail) == ("mul_kernel", "kernel")
+
+
+@pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> None:
+    found = findings(starved(), without=table)[RULE]
+    assert found.status == "cannot_tell"
+    assert found.unavailable is not None
+
+
+def test_without_steps_it_cannot_tell() -> None:
+    lines = [line for line in starved() if line[1] != "train"]
+    assert findings(lines)[RULE].status in ("cannot_tell", "fail")
+
+
+def tiny_ops(*, pause_us: float, op_us: float = 8.0) -> list[Any]:
+    """Bc whose steps begin with 300 multiplications."""
+    lines = on_host(lead_us=6_100.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    return lines + [
+        ("main", f"m/mul_{at}:Mul", begin + 50.0 + (op_us + pause_us) * at, op_us)
+        for begin in begins
+        for at in range(300)
+    ]
+
+
+def test_the_way_between_tiny_ops_of_the_host_is_found() -> None:
+    found = findings(tiny_ops(pause_us=10.0), devices=None)[RULE]
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert found.value == pytest.approx(100 * 299 * 10 / 10_000, abs=0.2)
+    assert found.parts[0].name == "Mul"
+    assert found.saving_ms is not None
+    assert found.saving_ms.low == found.saving_ms.high / 2
+
+
+def test_tiny_ops_close_together_and_longer_ones_pass() -> None:
+    close = findings(tiny_ops(pause_us=0.5, op_us=18.0), devices=None)[RULE]
+    long = findings(tiny_ops(pause_us=-1.0, op_us=21.0), devices=None)[RULE]
+    assert {close.status, long.status} == {"pass"}
+
+
+def test_ops_without_their_table_cannot_tell() -> None:
+    lines = tiny_ops(pause_us=10.0)
+    found = findings(lines, devices=None, without="events")[RULE]
+    assert found.status == "cannot_tell"
+
+
+def group(**fields: Any) -> WorkGroup:
+    usual = {"name": "Mul", "has_op": True, "per_step": 60.0, "mean_ps": 19.0 * US}
+    return WorkGroup(**(usual | {"percent": 11.0, "count_percent": 20.0} | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "launch_ms", "status"),
+    [
+        ({}, 0.31, "fail"),
+        ({}, 0.29, "pass"),
+        ({"mean_ps": 21.0 * US}, 0.31, "pass"),
+        ({"per_step": 49.0}, 0.31, "pass"),
+        ({"percent": 9.0}, 0.31, "pass"),
+        ({"percent": 9.0, "count_percent": 31.0}, 0.31, "fail"),
+        ({"percent": 21.0}, 0.0, "fail"),
+    ],
+)
+def test_each_limit_decides(
+    signals_of: Any, shares: Any, fields: Any, launch_ms: float, status: str
+) -> None:
+    given = {small_kernels: {"vm:0": (group(**fields),)}}
+    signals = signals_of(shares(launch=launch_ms), given)
+    assert evaluate(signals, THRESHOLDS).status == status

@@ -1,0 +1,86 @@
+"""`xla.off`: late launches without a compiler, with one, and shapes that change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import findings, on_host, paced, together
+
+from stepscope.advice.rules.compilation.xla_off import evaluate
+from stepscope.advice.signals.work.fill import compiled_percent
+from stepscope.thresholds import THRESHOLDS
+
+RULE = "xla.off"
+
+
+def compiled(lines: list[Any]) -> list[Any]:
+    """The same kernels, as instructions of a compiled program."""
+    return [
+        (*line[:4], {**line[4], "hlo_op": "fusion.1", "hlo_module": "jit_step"})
+        if line[0].startswith("gpu")
+        else line
+        for line in lines
+    ]
+
+
+def test_late_launches_of_a_program_that_is_not_compiled_are_a_note() -> None:
+    found = findings(paced(early_us=10.0))
+    assert (found[RULE].status, found[RULE].severity) == ("fail", "info")
+    assert found[RULE].explained_by == "launch.delay"
+    assert found["launch.delay"].status == "fail"
+
+
+def test_the_compiled_twin_is_not_asked() -> None:
+    found = findings(compiled(paced(early_us=10.0)))[RULE]
+    assert found.status == "not_applicable"
+
+
+def test_generated_kernels_are_compiled_too() -> None:
+    lines = [
+        (track, name.replace("fused_half_kernel", "triton_poi_fused_add_0"), *rest)
+        for track, name, *rest in paced(early_us=10.0)
+    ]
+    assert findings(lines)[RULE].status == "not_applicable"
+
+
+def test_launches_in_time_need_no_compiler() -> None:
+    assert findings(together())[RULE].status == "pass"
+
+
+def test_shapes_that_change_come_first() -> None:
+    lines = paced(early_us=10.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    lines += [
+        ("main", "XlaCompile:#module=f#", begin + 3_600.0, 1_500.0) for begin in begins
+    ]
+    found = findings(lines)[RULE]
+    assert (found.status, found.note) == ("pass", "shapes")
+
+
+def test_a_run_on_the_host_alone_is_not_applicable() -> None:
+    assert findings(on_host(), devices=None)[RULE].status == "not_applicable"
+
+
+@pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> None:
+    found = findings(paced(early_us=10.0), without=table)[RULE]
+    assert found.status == "cannot_tell"
+
+
+@pytest.mark.parametrize(
+    ("percent", "launch_ms", "status"),
+    [
+        (29.0, 0.31, "fail"),
+        (31.0, 0.31, "pass"),
+        (29.0, 0.29, "pass"),
+        (71.0, 0.31, "not_applicable"),
+        (None, 0.31, "cannot_tell"),
+    ],
+)
+def test_each_limit_decides(
+    signals_of: Any, shares: Any, percent: float | None, launch_ms: float, status: str
+) -> None:
+    given = {compiled_percent: {"vm:0": percent}}
+    signals = signals_of(shares(launch=launch_ms), given)
+    assert evaluate(signals, THRESHOLDS).status == status
