@@ -210,6 +210,30 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     between_critical: Threshold = _of(
         20, "percent", "ours", "share of the step idle between steps: high"
     )
+    callbacks_warn: Threshold = _of(
+        2, "percent", "ours", "share of the step in the program's chores: moderate"
+    )
+    callbacks_critical: Threshold = _of(
+        10, "percent", "ours", "share of the step in the program's chores: high"
+    )
+    readback_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step lost to waiting for results: moderate"
+    )
+    readback_critical: Threshold = _of(
+        5, "percent", "ours", "share of the step lost to waiting for results: high"
+    )
+    output_warn: Threshold = _of(
+        5, "percent", "xprof", "share of the step spent on output: moderate"
+    )
+    output_critical: Threshold = _of(
+        20, "percent", "xprof", "share of the step spent on output: high"
+    )
+    collections_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step collecting garbage: moderate"
+    )
+    collections_critical: Threshold = _of(
+        5, "percent", "ours", "share of the step collecting garbage: high"
+    )
     exposed_warn: Threshold = _of(
         10, "percent", "tb", "share of the step in communication alone: moderate"
     )

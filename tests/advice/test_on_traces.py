@@ -17,6 +17,7 @@ from tests.support.traces.training import (
     MATMUL,
     SGEMM,
     STEPS,
+    WATCHED,
     ahead,
     apart,
     findings,
@@ -29,6 +30,9 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.signals.device import device_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
+
+#: What the clean bases hold nothing of.
+ABSENT_ON_ONE_DEVICE = {"comm.exposed": "not_applicable"}
 
 
 def test_no_rule_fails_on_the_clean_bases() -> None:

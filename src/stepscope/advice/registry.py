@@ -29,7 +29,14 @@ from stepscope.advice.rules.precision import (
     amp_softmax,
 )
 from stepscope.advice.rules.trust import capture_quality
-from stepscope.advice.rules.waiting import gaps_between, host_work
+from stepscope.advice.rules.waiting import (
+    gap_callbacks,
+    gap_gc,
+    gap_output,
+    gap_readback,
+    gaps_between,
+    host_work,
+)
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
@@ -40,6 +47,10 @@ RULES: Final[tuple[Rule, ...]] = (
     capture_quality.RULE,
     input_bound.RULE,
     gaps_between.RULE,
+    gap_callbacks.RULE,
+    gap_readback.RULE,
+    gap_output.RULE,
+    gap_gc.RULE,
     host_work.RULE,
     launch_delay.RULE,
     tc_unused.RULE,

@@ -106,6 +106,22 @@ class Recorder:
             ),
         ]
 
+    def copy_out(self, called: float, start: float, dur: float, *, size: int) -> None:
+        """Copy a result to the host."""
+        self.launched += 1
+        stats: dict[str, Any] = {"correlation_id": self.launched}
+        details = f"kind_src:device kind_dst:pinned size:{size} dest:0 async:1"
+        self.lines += [
+            ("main", "cuMemcpyDtoHAsync", called * self.scale, 6 * self.scale, stats),
+            (
+                "gpu:0/9(MemcpyD2H)",
+                "MEMCPYDtoH",
+                start * self.scale,
+                dur * self.scale,
+                {**stats, "memcpy_details": details},
+            ),
+        ]
+
 
 def together(
     *, fetch_us: float = 40.0, kernels: Any = KERNELS, scale: float = 1.0
@@ -154,6 +170,82 @@ def paced(*, early_us: float) -> list[Any]:
     return made.lines
 
 
+def paused(
+    name: str, pause_us: float, *, every: int = 1, track: str = "main"
+) -> list[Any]:
+    """B1s in which a range of this name lies before each n-th step, device idle."""
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + 216.0
+        start = called + 10.0
+        for kernel in KERNELS:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        made.host("IteratorGetNext", begin, 40.0)
+        made.mark(number, begin, start - begin - 1.0)
+        begin = start
+        if number % every == every - 1:
+            made.host(name, begin + 5.0, pause_us, track=track)
+            begin += pause_us + 10.0
+    return made.lines
+
+
+def beside(name: str, long_us: float, *, track: str = "main") -> list[Any]:
+    """B1 with a range of this name in each step, while the device is busy."""
+    made = Recorder()
+    made.lines = ahead()
+    for number in range(1, STEPS):
+        made.host(name, 10_000.0 * number + 1_500.0, long_us, track=track)
+    return made.lines
+
+
+def read_back(*, idle_us: float, late: bool = False) -> list[Any]:
+    """A number is read in each step, and the next step launched after it.
+
+    Args:
+        idle_us: How long the device does nothing from the number's copy on.
+        late: The number is that of the step before, and the next one is queued.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called, start = begin + 20.0, begin + (10_100.0 if late else 30.0)
+        for kernel in KERNELS:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        until = begin + 9_900.0 if late else start + 2.0
+        made.copy_out(called, until - 2.0, 2.0, size=4)
+        made.host("cuStreamSynchronize", called + 6.0, until + 1.0 - called - 6.0)
+        begin = begin + 10_000.0 if late else until + idle_us - 30.0
+        made.mark(number, begin - 9_990.0 if late else begin - 9_000.0, 8_000.0)
+    return made.lines
+
+
+def on_host(
+    *, pause: str | None = None, pause_us: float = 0.0, every: int = 1
+) -> list[Any]:
+    """Bc: 20 steps of 10 ms without a device; a range may follow each n-th step."""
+    made = Recorder()
+    begin = 0.0
+    for number in range(20):
+        made.mark(number, begin, 9_990.0)
+        made.host("IteratorGetNext", begin + 5.0, 35.0)
+        for at in range(10):
+            made.host(f"model/dense_{at}/MatMul:MatMul", begin + 50.0 + 990 * at, 985.0)
+        begin += 10_000.0
+        if pause is not None and number % every == every - 1:
+            made.host(pause, begin, pause_us)
+            begin += pause_us + 5.0
+    return made.lines
+
+
+#: What only our recorder writes, and so shows that collections were kept.
+WATCHED = [("_counters_", "process RSS (bytes)", 0.0, 0.0, {"value": 2**30})]
+
+
 def apart(*, gap_us: float = 3_000.0) -> list[Any]:
     """The host does nothing that anybody recorded after each step's call."""
     made = Recorder()
@@ -171,9 +263,17 @@ def apart(*, gap_us: float = 3_000.0) -> list[Any]:
 def findings(
     lines: list[Any], *, devices: Any = None, without: str | None = None
 ) -> dict[str, Finding]:
-    profile = blueprint.profile(
-        blueprint.trace(lines, devices=devices or {0: blueprint.A100})
-    )
+    """What all rules say of a trace.
+
+    Args:
+        lines: As in `blueprint.trace`.
+        devices: Capabilities by ordinal; None: one A100 where the lines use a GPU.
+        without: A table to take away.
+    """
+    used = any(line[0].startswith("gpu:") for line in lines)
+    if devices is None:
+        devices = {0: blueprint.A100} if used else {}
+    profile = blueprint.profile(blueprint.trace(lines, devices=devices))
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)
