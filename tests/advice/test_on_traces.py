@@ -17,7 +17,6 @@ from tests.support.traces.training import (
     MATMUL,
     SGEMM,
     STEPS,
-    WATCHED,
     ahead,
     apart,
     findings,

@@ -31,11 +31,12 @@ def shared_time(
     )
 
     def shared(narrow: Finding, broad: Finding) -> float:
-        mine = shares.get(narrow.devices[0]) if narrow.devices else None
-        if mine is None or not (narrow.owners or narrow.topics) or not broad.owners:
-            return narrow.share_percent or 0.0
-        if narrow.devices[:1] != broad.devices[:1]:
+        owned = (narrow.owners or narrow.topics) and broad.owners
+        mine = shares.get(narrow.devices[0]) if owned and narrow.devices else None
+        if owned and narrow.devices[:1] != broad.devices[:1]:
             return 0.0
+        if mine is None:
+            return narrow.share_percent or 0.0
         return _shared(narrow, broad, mine)
 
     return shared
