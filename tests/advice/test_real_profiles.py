@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 
-#: TensorFlow's own recorder keeps no garbage collections.
-NOT_RECORDED = frozenset({"gap.gc"})
+#: TensorFlow's own recorder keeps no garbage collections, and what else ran on the
+#: machine nobody recorded.
+NOT_RECORDED = frozenset({"gap.gc", "step.outlier"})
 
 
 @cache
@@ -37,6 +38,8 @@ def test_healthy_runs_pass(name: str, shared_profile: Any) -> None:
     assert found["input.bound"].value < 5
     told = {one.status for name, one in found.items() if name not in NOT_RECORDED}
     assert told == {"pass", "not_applicable"}
+    # Some steps are slow where the machine has other work.
+    assert found["step.outlier"].severity == "info"
     assert found["host.work"].note == "ops"
 
 

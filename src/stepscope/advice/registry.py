@@ -28,6 +28,7 @@ from stepscope.advice.rules.precision import (
     amp_share,
     amp_softmax,
 )
+from stepscope.advice.rules.running import step_outlier, step_periodic
 from stepscope.advice.rules.trust import capture_quality
 from stepscope.advice.rules.waiting import (
     gap_callbacks,
@@ -69,4 +70,6 @@ RULES: Final[tuple[Rule, ...]] = (
     comm_exposed.RULE,
     allreduce_arrival.RULE,
     multi_stagger.RULE,
+    step_outlier.RULE,
+    step_periodic.RULE,
 )

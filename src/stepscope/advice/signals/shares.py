@@ -101,6 +101,8 @@ class StepShares(Frozen, frozen=True):
         clock_error_ps: How far the clocks of host and device differ.
         lost_ps: Device time that lost records may stand for.
         ranges: (owner or topic, place) → its longest stretches in all judged windows.
+        numbers: Number of the step of each window; empty where steps have none.
+        bounds: Start and end of each window.
         held: (topic, owner, place) → what of the owner's time is the topic's, in all
             judged windows.
     """
@@ -120,6 +122,8 @@ class StepShares(Frozen, frozen=True):
     clock_error_ps: int
     lost_ps: int
     ranges: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+    numbers: tuple[int, ...] = ()
+    bounds: tuple[tuple[int, int], ...] = ()
     held: Mapping[tuple[str, str, str], int] = {}
 
     @property
@@ -408,6 +412,8 @@ def _shares(
             for place, spans in _placed(whole, instants)
             if len(spans)
         },
+        numbers=_numbers(profile, host, rows["window"]),
+        bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
         held={
             (topic, owner, place): part.length_ps
             for topic, spans in done.items()
@@ -423,6 +429,16 @@ def _bounds(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     rows = present(profile.derived(host, windows)).rows[chosen.to_list()]
     return ints(rows, "start_ps"), ints(rows, "end_ps")
+
+
+def _numbers(profile: ProfileData, host: str, chosen: pl.Series) -> tuple[int, ...]:
+    """Return the numbers of the steps of some windows; none where any has none."""
+    found = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
+        return ()
+    row = present(profile.derived(host, windows)).rows["step_row"][chosen.to_list()]
+    numbers = found.rows["step"].gather(row)
+    return () if numbers.null_count() else tuple(numbers.to_list())
 
 
 def _done(topics: IdleTopics | Unavailable, device: int | None) -> dict[str, Spans]:

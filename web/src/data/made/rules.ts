@@ -27,4 +27,6 @@ export const RULE_PAGES: Record<string, string[]> = {
   "comm.exposed": ["pod_viewer", "kernel_stats"],
   "allreduce.arrival": ["pod_viewer"],
   "multi.stagger": ["pod_viewer", "trace_viewer"],
+  "step.outlier": ["overview_page", "trace_viewer"],
+  "step.periodic": ["overview_page", "trace_viewer"],
 };
