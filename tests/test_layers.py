@@ -60,9 +60,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "rules": (
-            "compared exchanged finding item owned rule signals verdict words worked"
-        ),
+        "judging": "finding item signals verdict",
+        "rules": "finding item judging rule signals verdict words",
         "signals": "finding",
     },
     "analysis": {

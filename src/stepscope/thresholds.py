@@ -217,6 +217,30 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     between_critical: Threshold = _of(
         20, "percent", "ours", "share of the step idle between steps: high"
     )
+    callbacks_warn: Threshold = _of(
+        2, "percent", "ours", "share of the step in the program's chores: moderate"
+    )
+    callbacks_critical: Threshold = _of(
+        10, "percent", "ours", "share of the step in the program's chores: high"
+    )
+    readback_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step lost to waiting for results: moderate"
+    )
+    readback_critical: Threshold = _of(
+        5, "percent", "ours", "share of the step lost to waiting for results: high"
+    )
+    output_warn: Threshold = _of(
+        5, "percent", "xprof", "share of the step spent on output: moderate"
+    )
+    output_critical: Threshold = _of(
+        20, "percent", "xprof", "share of the step spent on output: high"
+    )
+    collections_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step collecting garbage: moderate"
+    )
+    collections_critical: Threshold = _of(
+        5, "percent", "ours", "share of the step collecting garbage: high"
+    )
     exposed_warn: Threshold = _of(
         10, "percent", "tb", "share of the step in communication alone: moderate"
     )
@@ -261,6 +285,21 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     )
     steps_share: Threshold = _of(
         60, "percent", "ours", "steps that must be hit to speak of every step"
+    )
+    outlier_warn: Threshold = _of(
+        5, "percent", "ours", "time that slow steps take beyond a usual step"
+    )
+    outlier_ratio: Threshold = _of(
+        1.2, "ratio", "ours", "length of a slow step, against the median"
+    )
+    outlier_steps: Threshold = _of(
+        8, "count", "ours", "steps below which none is called slow"
+    )
+    periodic_warn: Threshold = _of(
+        2, "percent", "ours", "time that every n-th step takes beyond the others"
+    )
+    periodic_critical: Threshold = _of(
+        10, "percent", "ours", "time that every n-th step takes: high"
     )
     few_steps: Threshold = _of(
         3, "count", "ours", "judged steps below which nothing exceeds a warning"

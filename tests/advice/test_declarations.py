@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
-from tests.support.traces.training import KERNELS, on_host, parallel, together
+from tests.support.traces.training import (
+    KERNELS,
+    WATCHED,
+    on_host,
+    parallel,
+    together,
+)
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
@@ -35,7 +41,7 @@ def _bases() -> list[Signals]:
     traces = (
         blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100)),
         blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100}),
-        blueprint.trace(on_host()),
+        blueprint.trace(on_host() + WATCHED),
     )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [

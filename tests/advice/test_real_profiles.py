@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 
+#: TensorFlow's own recorder keeps no garbage collections, and what else ran on the
+#: machine nobody recorded.
+NOT_RECORDED = frozenset({"gap.gc", "step.outlier"})
+
+
 @cache
 def findings(path: Path) -> dict[str, Finding]:
     profile = open_profile(path)
@@ -31,7 +36,10 @@ def test_healthy_runs_pass(name: str, shared_profile: Any) -> None:
     found = findings(shared_profile(f"tf_cpu/{name}"))
     assert found["input.bound"].status == "pass"
     assert found["input.bound"].value < 5
-    assert {one.status for one in found.values()} == {"pass", "not_applicable"}
+    told = {one.status for name, one in found.items() if name not in NOT_RECORDED}
+    assert told == {"pass", "not_applicable"}
+    # Some steps are slow where the machine has other work.
+    assert found["step.outlier"].severity == "info"
     assert found["host.work"].note == "ops"
 
 

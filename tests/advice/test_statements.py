@@ -15,6 +15,8 @@ import pytest
 from stepscope.advice.headline import by_cost
 from stepscope.cli.progress import Progress
 from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.topics import idle_topics
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import (
     BUSY_OWNERS,
     IDLE_OWNERS,
@@ -42,6 +44,7 @@ class Statement(NamedTuple):
         host: Host whose account it is about.
         device: Ordinal of the device; None for the host's own threads.
         owners: The owners.
+        topics: Topics, that is parts of other owners' time.
         place: "inside", "between" or "any".
         percent: The share that is claimed.
     """
@@ -52,6 +55,7 @@ class Statement(NamedTuple):
     owners: tuple[str, ...]
     place: str
     percent: float
+    topics: tuple[str, ...] = ()
 
 
 @cache
@@ -64,11 +68,12 @@ def statements(document: Document) -> list[Statement]:
     """Everything that the report claims of owners of time."""
     found = []
     for one in document.findings:
-        if one.owners and one.share_percent is not None:
+        if (one.owners or one.topics) and one.share_percent is not None:
             label = placed(one.devices[0], document)
+            place = one.place or "any"
             found.append(
                 Statement(
-                    one.id, *label, one.owners, one.place or "any", one.share_percent
+                    *(one.id, *label, one.owners, place, one.share_percent, one.topics)
                 )
             )
     overview = document.overview
@@ -143,7 +148,28 @@ def owned(profile: ProfileData, one: Statement) -> float:
         every = rows[f"{owner}_ps"].fill_null(0).sum()
         out = between[f"{owner}_ps"].fill_null(0).sum() if owner in IDLE_OWNERS else 0
         total += {"any": every, "between": out, "inside": every - out}[one.place]
+    for spans in topic_spans(profile, one):
+        kept = placed_windows.rows[measured.to_list()]
+        starts, ends = kept["start_ps"].to_numpy(), kept["end_ps"].to_numpy()
+        total += int(spans.within(starts, ends).sum())
     return 100 * total / rows["window_ps"].sum()
+
+
+def topic_spans(profile: ProfileData, one: Statement) -> list[Spans]:
+    """The instants of a statement's topics, each of which has an owner too."""
+    if not one.topics:
+        return []
+    found, topics = (profile.derived(one.host, it) for it in (account, idle_topics))
+    assert not isinstance(found, Unavailable)
+    assert not isinstance(topics, Unavailable)
+    (whole,) = (it for it in found.devices if it.device == one.device)
+    (mine,) = (it for it in topics.devices if it.device == one.device)
+    spans = [mine.spans[topic] for topic in one.topics]
+    idle = Spans.union_of(whole.idle.values())
+    assert all((it - idle).length_ps == 0 for it in spans)
+    if one.place == "between":
+        return [it & whole.between for it in spans]
+    return [it - whole.between for it in spans] if one.place == "inside" else spans
 
 
 def test_every_share_is_the_accounts(recorded_run: str, shared_profile: Any) -> None:
@@ -158,7 +184,8 @@ def test_no_two_statements_about_the_same_time_differ(
     _, document = read(shared_profile(recorded_run))
     said: dict[Any, Statement] = {}
     for one in statements(document):
-        key = (one.host, one.device, frozenset(one.owners), one.place)
+        named = frozenset((*one.owners, *one.topics))
+        key = (one.host, one.device, named, one.place)
         before = said.setdefault(key, one)
         assert one.percent == pytest.approx(before.percent, abs=1e-9), (one, before)
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.rule import Rule
@@ -43,30 +45,51 @@ def evaluate(
 ) -> tuple[Finding, ...]:
     """Run every rule and put the findings into the order in which to act."""
     found = {rule.item.id: rule.evaluate(signals, thresholds) for rule in RULES}
-    return staged(explained(found, thresholds).values())
+    shared = shared_time(signals.of(account_signals))
+    return staged(explained(found, thresholds, shared=shared).values())
+
+
+def _narrower(narrow: Finding, _: Finding) -> float:
+    return narrow.share_percent or 0.0
 
 
 def explained(
     findings: Mapping[str, Finding],
     thresholds: Thresholds,
     rules: Iterable[Rule] = RULES,
+    *,
+    shared: Callable[[Finding, Finding], float] = _narrower,
 ) -> dict[str, Finding]:
     """Mark the findings whose time a narrower finding accounts for.
 
     Their milliseconds would be promised twice, and the narrower one says what to do.
+    A narrower one that accounts for little is marked itself: it is a part.
+
+    Args:
+        findings: Id → finding.
+        thresholds: The thresholds.
+        rules: The rules whose items say what they explain.
+        shared: The time that a narrower and a broader finding are both about, as a
+            share of the judged steps in percent.
     """
     found = dict(findings)
-    for rule in rules:
-        narrow = findings.get(rule.item.id)
-        if narrow is None or not _fails_gravely(narrow):
-            continue
-        for name in rule.item.explains:
-            broad = findings.get(name)
-            if broad is None or not _fails_gravely(broad):
-                continue
-            least = thresholds.explained_share.value / 100 * _share(broad)
-            if _share(narrow) >= least:
-                found[name] = msgspec.structs.replace(broad, explained_by=rule.item.id)
+    pairs = [
+        (narrow, broad)
+        for rule in rules
+        if (narrow := findings.get(rule.item.id)) is not None
+        for name in rule.item.explains
+        if (broad := findings.get(name)) is not None
+        and _fails_gravely(narrow)
+        and _fails_gravely(broad)
+    ]
+    part = thresholds.explained_share.value / 100
+    for narrow, broad in pairs:
+        if shared(narrow, broad) >= part * _share(broad):
+            found[broad.id] = msgspec.structs.replace(broad, explained_by=narrow.id)
+    for narrow, broad in pairs:
+        free = all(found[one.id].explained_by is None for one in (narrow, broad))
+        if free and shared(narrow, broad) >= part * _share(narrow):
+            found[narrow.id] = msgspec.structs.replace(narrow, explained_by=broad.id)
     return found
 
 

@@ -178,9 +178,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         value: The number that is compared with the threshold, in `unit`; null where it
             could not be measured.
         unit: Unit of `value`.
-        share_percent: The share of `owners` in the judged steps' time on the first of
-            `devices`, in percent, as the account gives it.
+        share_percent: The share of `owners` and `topics` in the judged steps' time on
+            the first of `devices`, in percent, as the account gives it.
         owners: Owners of the account whose time the finding is about.
+        topics: Topics, such as "garbage", whose time the finding is about: parts of
+            owners' time.
         place: Where that time lies; null where the finding is not about owners.
         pattern: How the effect is spread over the steps; null without an effect.
         ms_per_step: The effect in milliseconds, mean of all steps; null without steps.
@@ -224,6 +226,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = "percent"
     share_percent: float | None = None
     owners: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
     place: Place | None = None
     pattern: Pattern | None = None
     ms_per_step: float | None = None

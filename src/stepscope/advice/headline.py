@@ -68,9 +68,7 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
 
     A grave flaw of the recording costs more than all others: it may undo them.
     """
-    ranked = by_cost(
-        one for one in findings if one.after_stage is None and one.explained_by is None
-    )
+    ranked = by_cost(one for one in findings if one.after_stage is None)
     return ranked[0] if ranked else None
 
 
@@ -156,12 +154,18 @@ def _unfound(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
     """Return the largest idle owner that no finding is about, with its ms per step."""
-    told = {owner for one in findings if one.status == "fail" for owner in one.owners}
+    failing = [one for one in findings if one.status == "fail"]
+    told = {owner for one in failing for owner in one.owners}
+    topics = {topic for one in failing for topic in one.topics}
+
+    def untold(owner: str) -> float:
+        return shares.percent(owner) - shares.held_percent(owner, topics)
+
     # Without a device the host's own work is the step itself.
     work = () if shares.device is not None else ("host_compute",)
     owners = [one for one in IDLE_OWNERS if one not in told and one not in work]
-    owner = max(owners, key=shares.percent, default=None)
-    if owner is None or shares.percent(owner) < thresholds.idle_owner.value:
+    owner = max(owners, key=untold, default=None)
+    if owner is None or untold(owner) < thresholds.idle_owner.value:
         return None
     mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
     return _of_owner("idle", owner, shares), mean_ps / 1e9

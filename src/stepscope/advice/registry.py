@@ -36,13 +36,21 @@ from stepscope.advice.rules.precision import (
     amp_share,
     amp_softmax,
 )
+from stepscope.advice.rules.running import step_outlier, step_periodic
 from stepscope.advice.rules.trust import (
     capture_quality,
     capture_steps,
     capture_window,
     recording_cost,
 )
-from stepscope.advice.rules.waiting import gaps_between, host_work
+from stepscope.advice.rules.waiting import (
+    gap_callbacks,
+    gap_gc,
+    gap_output,
+    gap_readback,
+    gaps_between,
+    host_work,
+)
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
@@ -57,6 +65,10 @@ RULES: Final[tuple[Rule, ...]] = (
     input_bound.RULE,
     gaps_between.RULE,
     host_work.RULE,
+    gap_callbacks.RULE,
+    gap_readback.RULE,
+    gap_output.RULE,
+    gap_gc.RULE,
     launch_delay.RULE,
     launch_small.RULE,
     launch_eager.RULE,
@@ -81,4 +93,6 @@ RULES: Final[tuple[Rule, ...]] = (
     comm_exposed.RULE,
     allreduce_arrival.RULE,
     multi_stagger.RULE,
+    step_outlier.RULE,
+    step_periodic.RULE,
 )

@@ -21,7 +21,7 @@ import msgspec
 
 from stepscope.advice.finding import Status
 
-__all__ = ["WAITING", "Text", "Texts", "Words"]
+__all__ = ["OWNER_WORDS", "WAITING", "Text", "Texts", "Words"]
 
 #: Sentences, in order. Each is a tuple of alternatives, of which the first one whose
 #: numbers are all known is used; where no alternative fits, the sentence is left out.
@@ -64,4 +64,29 @@ WAITING: Final[Texts] = {
     ("fail", None): (_SIZE, ("{pattern}",)),
     ("pass", None): ((_IN_TIME,),),
     ("pass", "short"): ((_SHORT,),),
+}
+#: Owner of the account → what its time is.
+OWNER_WORDS: Final = {
+    "compute_16": "computing in 16 bit",
+    "compute_tf32": "computing in TF32",
+    "compute_32": "computing in 32 bit",
+    "compute_64": "computing in 64 bit",
+    "memset": "clearing memory",
+    "collective": "communication",
+    "copy_within": "copying on the device",
+    "copy_out": "copying results back",
+    "copy_in": "copying batches to the device",
+    "transfer_wait": "waiting for transfers",
+    "profiler": "the recording itself",
+    "switch": "switching between activities",
+    "queued": "idle with launched work waiting",
+    "compile": "compilation",
+    "peer": "waiting for other ranks",
+    "input": "waiting for input",
+    "output": "reading results back",
+    "host_compute": "host compute",
+    "launch": "waiting for launches",
+    "sync": "synchronising",
+    "between": "between steps",
+    "unexplained": "unexplained",
 }

@@ -16,6 +16,7 @@ from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.account.places import between_steps
+from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.host_calls import host_collectives
 from stepscope.derive.collectives.totals import collectives
@@ -84,6 +85,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     between_steps,
     host_states,
     account,
+    idle_topics,
     account_parts,
     phases,
     host_phases,

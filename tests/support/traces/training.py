@@ -34,7 +34,6 @@ DETAILS = (
 )
 STEPS = 14
 KERNELS_OF_A_DEVICE = 10
-ON_A100 = {0: blueprint.A100}
 
 
 class Recorder:
@@ -130,6 +129,22 @@ class Recorder:
             ("main", "cuMemcpyAsync", start * self.scale, dur * self.scale, stats)
         )
 
+    def copy_out(self, called: float, start: float, dur: float, *, size: int) -> None:
+        """Copy a result to the host."""
+        self.launched += 1
+        stats: dict[str, Any] = {"correlation_id": self.launched}
+        details = f"kind_src:device kind_dst:pinned size:{size} dest:0 async:1"
+        self.lines += [
+            ("main", "cuMemcpyDtoHAsync", called * self.scale, 6 * self.scale, stats),
+            (
+                "gpu:0/9(MemcpyD2H)",
+                "MEMCPYDtoH",
+                start * self.scale,
+                dur * self.scale,
+                {**stats, "memcpy_details": details},
+            ),
+        ]
+
 
 def together(
     *, fetch_us: float = 40.0, kernels: Any = KERNELS, scale: float = 1.0
@@ -178,6 +193,64 @@ def paced(*, early_us: float) -> list[Any]:
     return made.lines
 
 
+def paused(
+    name: str, pause_us: float, *, every: int = 1, track: str = "main"
+) -> list[Any]:
+    """B1s in which a range of this name lies before each n-th step, device idle."""
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + 216.0
+        start = called + 10.0
+        for kernel in KERNELS:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        made.host("IteratorGetNext", begin, 40.0)
+        made.mark(number, begin, start - begin - 1.0)
+        begin = start
+        if number % every == every - 1:
+            made.host(name, begin + 5.0, pause_us, track=track)
+            begin += pause_us + 10.0
+    return made.lines
+
+
+def beside(name: str, long_us: float, *, track: str = "main") -> list[Any]:
+    """B1 with a range of this name in each step, while the device is busy."""
+    made = Recorder()
+    made.lines = ahead()
+    for number in range(1, STEPS):
+        made.host(name, 10_000.0 * number + 1_500.0, long_us, track=track)
+    return made.lines
+
+
+def read_back(*, idle_us: float, late: bool = False) -> list[Any]:
+    """A number is read in each step, and the next step launched after it.
+
+    Args:
+        idle_us: How long the device does nothing from the number's copy on.
+        late: The number is that of the step before, and the next one is queued.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called, start = begin + 20.0, begin + (10_100.0 if late else 30.0)
+        for kernel in KERNELS:
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        until = begin + 9_900.0 if late else start + 2.0
+        made.copy_out(called, until - 2.0, 2.0, size=4)
+        made.host("cuStreamSynchronize", called + 6.0, until + 1.0 - called - 6.0)
+        begin = begin + 10_000.0 if late else until + idle_us - 30.0
+        made.mark(number, begin - 9_990.0 if late else begin - 9_000.0, 8_000.0)
+    return made.lines
+
+
+#: What only our recorder writes, and so shows that collections were kept.
+WATCHED = [("_counters_", "process RSS (bytes)", 0.0, 0.0, {"value": 2**30})]
+
+
 def apart(*, gap_us: float = 3_000.0) -> list[Any]:
     """The host does nothing that anybody recorded after each step's call."""
     made = Recorder()
@@ -193,7 +266,13 @@ def apart(*, gap_us: float = 3_000.0) -> list[Any]:
 
 
 def on_host(
-    *, steps: int = 20, step_us: float = 10_000.0, lead_us: float = 40.0
+    *,
+    steps: int = 20,
+    step_us: float = 10_000.0,
+    lead_us: float = 40.0,
+    pause: str | None = None,
+    pause_us: float = 0.0,
+    every: int = 1,
 ) -> list[Any]:
     """Bc: no device; each step fetches its batch, then runs four ops on one thread.
 
@@ -201,10 +280,13 @@ def on_host(
         steps: Number of steps.
         step_us: Length of a step.
         lead_us: Time before the ops in which nothing of the base runs but the fetch.
+        pause: Name of a range that follows each n-th step.
+        pause_us: Its length.
+        every: The n.
     """
     made = Recorder()
+    begin = 0.0
     for number in range(steps):
-        begin = step_us * number
         made.mark(number, begin, step_us - 10.0)
         made.host("IteratorGetNext", begin + 5.0, 30.0)
         each = (step_us - lead_us - 20.0) / 4
@@ -212,12 +294,26 @@ def on_host(
             name = f"model/layer/{op}:{op.partition('_')[0]}"
             start = begin + lead_us + each * at
             made.lines.append(("main", name, start, each, {"is_eager": 0}))
+        begin += step_us
+        if pause is not None and number % every == every - 1:
+            made.host(pause, begin, pause_us)
+            begin += pause_us + 5.0
     return made.lines
 
 
 def findings(
-    lines: list[Any], *, devices: Any = ON_A100, without: str | None = None
+    lines: list[Any], *, devices: Any = None, without: str | None = None
 ) -> dict[str, Finding]:
+    """What all rules say of a trace.
+
+    Args:
+        lines: As in `blueprint.trace`.
+        devices: Capabilities by ordinal; None: one A100 where the lines use a GPU.
+        without: A table to take away.
+    """
+    used = any(line[0].startswith("gpu:") for line in lines)
+    if devices is None:
+        devices = {0: blueprint.A100} if used else {}
     profile = blueprint.profile(blueprint.trace(lines, devices=devices))
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")

@@ -12,6 +12,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.parts import account_parts
+from stepscope.derive.account.topics import TOPICS, idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.intervals.spans import Spans
@@ -22,10 +23,14 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.account.parts import AccountParts
+    from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -33,6 +38,7 @@ __all__ = [
     "BUSY_OWNERS",
     "IDLE_OWNERS",
     "PLACES",
+    "TOPICS",
     "AccountSignals",
     "NamedTime",
     "StepShares",
@@ -50,7 +56,7 @@ class NamedTime(Frozen, frozen=True):
     """A part of an owner's time, by name.
 
     Attributes:
-        owner: The owner.
+        owner: The owner, or the topic.
         place: "inside" or "between".
         name: What ran or was waited for; None where nobody named it.
         detail: What most of it is, beside the name; None for nothing.
@@ -83,15 +89,22 @@ class StepShares(Frozen, frozen=True):
         closed: Whether each judged window ends where the next step starts.
         window_ps: Length of each judged window.
         inside_ps: Owner → its time in each window, while a step's own work goes on.
-        between_ps: Owner of idle time → its time in each window between the steps.
-        missing: Owner → why its time is unknown.
+            Topics stand beside the owners whose time they are parts of.
+        between_ps: Owner of idle time, or topic → its time in each window between the
+            steps.
+        missing: Owner or topic → why its time is unknown.
         working_ps: Time in which the device computed or copied by itself; it decides
             which device is judged.
-        names: The parts of the idle owners by name, most time first.
+        names: The parts of the idle owners, and of the topics, by name, most time
+            first.
         gaps: Number of stretches that end with a late launch.
         clock_error_ps: How far the clocks of host and device differ.
         lost_ps: Device time that lost records may stand for.
-        ranges: (owner, place) → its longest stretches in all judged windows.
+        ranges: (owner or topic, place) → its longest stretches in all judged windows.
+        numbers: Number of the step of each window; empty where steps have none.
+        bounds: Start and end of each window.
+        held: (topic, owner, place) → what of the owner's time is the topic's, in all
+            judged windows.
     """
 
     host: str
@@ -109,6 +122,9 @@ class StepShares(Frozen, frozen=True):
     clock_error_ps: int
     lost_ps: int
     ranges: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+    numbers: tuple[int, ...] = ()
+    bounds: tuple[tuple[int, int], ...] = ()
+    held: Mapping[tuple[str, str, str], int] = {}
 
     @property
     def label(self) -> str:
@@ -136,6 +152,18 @@ class StepShares(Frozen, frozen=True):
         """Return the share of some owners in the time of all judged windows."""
         total = self.total_ps
         return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
+
+    def held_percent(
+        self, owner: str, topics: Collection[str], *, place: str = "any"
+    ) -> float:
+        """Return what of an owner's time is that of some topics, in percent."""
+        total = self.total_ps
+        mine = sum(
+            time
+            for (topic, by, where), time in self.held.items()
+            if topic in topics and by == owner and place in ("any", where)
+        )
+        return 100 * mine / total if total else 0.0
 
     def series(
         self,
@@ -276,7 +304,7 @@ class AccountSignals(Frozen, frozen=True):
         return (first.label, *(one.label for one in others))
 
 
-@signal(account, account_parts)
+@signal(account, idle_topics, account_parts)
 def account_signals(
     profile: ProfileData, _: Thresholds
 ) -> AccountSignals | Unavailable:
@@ -289,6 +317,7 @@ def account_signals(
             reasons.append(accounted)
             continue
         parts = profile.derived(host, account_parts)
+        topics = profile.derived(host, idle_topics)
         rows, between = (
             frame.join(_measured(profile, host), on="window", how="semi")
             for frame in (accounted.rows, accounted.between)
@@ -302,6 +331,7 @@ def account_signals(
                 between=between,
                 accounted=accounted,
                 parts=parts,
+                topics=topics,
             )
             for device in rows["device"].unique().sort()
         ]
@@ -325,6 +355,7 @@ def _shares(
     between: pl.DataFrame,
     accounted: Account,
     parts: AccountParts | Unavailable,
+    topics: IdleTopics | Unavailable,
 ) -> StepShares:
     mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
     rows, between = rows.filter(mine), between.filter(mine)
@@ -334,8 +365,15 @@ def _shares(
     every = {owner.name: _times(rows, owner.name) for owner in OWNERS}
     calls = None if isinstance(facts, Unavailable) or device is None else facts
     (instants,) = (one for one in accounted.devices if one.device == device)
-    judged = _spans(profile, host, rows["window"])
+    starts, ends = _bounds(profile, host, rows["window"])
+    judged = Spans.from_events(starts, ends - starts)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
+    done = {topic: spans & judged for topic, spans in _done(topics, device).items()}
+    within = {
+        (topic, place): tuple(part.within(starts, ends).tolist())
+        for topic, spans in done.items()
+        for place, part in _placed(spans, instants)
+    }
     open_end = present(profile.derived(host, windows)).measured["open_end"]
     return StepShares(
         host=host,
@@ -350,13 +388,19 @@ def _shares(
                 for a, b in zip(times, out.get(owner, (0,) * len(times)), strict=True)
             )
             for owner, times in every.items()
-        },
-        between_ps=out,
+        }
+        | {topic: within[topic, "inside"] for topic in done},
+        between_ps=out | {topic: within[topic, "between"] for topic in done},
         missing={
             owner: why
             for owner, why in accounted.missing.items()
             if rows[f"{owner}_ps"].null_count()
-        },
+        }
+        | (
+            dict.fromkeys(TOPICS, topics)
+            if isinstance(topics, Unavailable)
+            else topics.missing
+        ),
         working_ps=_working(rows),
         names=_names(parts, device),
         gaps=0 if calls is None else len(idle["launch"]),
@@ -364,17 +408,44 @@ def _shares(
         lost_ps=0 if calls is None else calls.lost_ps,
         ranges={
             (owner, place): tuple(longest(spans))
-            for owner, whole in idle.items()
+            for owner, whole in (idle | done).items()
             for place, spans in _placed(whole, instants)
             if len(spans)
+        },
+        numbers=_numbers(profile, host, rows["window"]),
+        bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
+        held={
+            (topic, owner, place): part.length_ps
+            for topic, spans in done.items()
+            for owner, whole in idle.items()
+            for place, part in _placed(spans & whole, instants)
+            if len(part)
         },
     )
 
 
-def _spans(profile: ProfileData, host: str, chosen: pl.Series) -> Spans:
+def _bounds(
+    profile: ProfileData, host: str, chosen: pl.Series
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     rows = present(profile.derived(host, windows)).rows[chosen.to_list()]
-    starts = ints(rows, "start_ps")
-    return Spans.from_events(starts, ints(rows, "end_ps") - starts)
+    return ints(rows, "start_ps"), ints(rows, "end_ps")
+
+
+def _numbers(profile: ProfileData, host: str, chosen: pl.Series) -> tuple[int, ...]:
+    """Return the numbers of the steps of some windows; none where any has none."""
+    found = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
+        return ()
+    row = present(profile.derived(host, windows)).rows["step_row"][chosen.to_list()]
+    numbers = found.rows["step"].gather(row)
+    return () if numbers.null_count() else tuple(numbers.to_list())
+
+
+def _done(topics: IdleTopics | Unavailable, device: int | None) -> dict[str, Spans]:
+    """Return the instants of each topic on one device."""
+    if isinstance(topics, Unavailable):
+        return {}
+    return next((one.spans for one in topics.devices if one.device == device), {})
 
 
 def _placed(spans: Spans, instants: DeviceAccount) -> Iterator[tuple[str, Spans]]:
@@ -397,5 +468,6 @@ def _names(
 ) -> tuple[NamedTime, ...]:
     if isinstance(parts, Unavailable):
         return ()
-    mine = parts.rows.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
+    rows = pl.concat([parts.rows, parts.topics])
+    mine = rows.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
     return tuple(NamedTime(**row) for row in mine.drop("device").iter_rows(named=True))

@@ -5,7 +5,7 @@ Definition: docs/where-a-steps-time-goes.md#names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ import polars as pl
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.account.host_states import PROGRAM
 from stepscope.derive.account.places import marker_names
+from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -64,9 +66,22 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "launch": (HostCode.LAUNCH, HostCode.DISPATCH, HostCode.LAUNCH_OR_COMPUTE),
     "sync": (HostCode.SYNC, HostCode.READ_BACK),
     "between": (HostCode.GARBAGE,),
+    # Topics. Some are told by functions first, which say where in the program.
+    "garbage": (HostCode.GARBAGE,),
+    "writing": (HostCode.OUTPUT,),
+    "read_back": (),
+    "callback": (),
+    "unnamed": (),
 }
 #: Owners whose time functions may have, where no op or call does.
-_OF_FUNCTIONS: Final = frozenset({"host_compute", "between", "input", "output"})
+_OF_FUNCTIONS: Final = frozenset(
+    {
+        *("host_compute", "between", "input", "output"),
+        *("writing", "read_back", "callback"),
+    }
+)
+#: Topic that functions do not name → owners whose events do.
+_NAMED_AS: Final = {"callback": ("host_compute",), "read_back": ("sync", "launch")}
 
 
 class _Name(NamedTuple):
@@ -92,6 +107,8 @@ class AccountParts(Frozen, frozen=True):
     Attributes:
         rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
             place) add up to the owner's time there.
+        topics: Columns `PART_ROWS`, likewise of the topics of idle time, which stand in
+            place of owners.
         callers: Columns `CALLER_ROWS`: of a (device, owner, place) that functions name,
             the deepest function from which nearly all of that time is called.
         window_ps: Sum of the measured windows.
@@ -99,6 +116,7 @@ class AccountParts(Frozen, frozen=True):
     """
 
     rows: pl.DataFrame
+    topics: pl.DataFrame
     callers: pl.DataFrame
     window_ps: int
     windows: int
@@ -107,6 +125,7 @@ class AccountParts(Frozen, frozen=True):
 def account_parts(
     *,
     account: Account,
+    idle_topics: IdleTopics,
     windows: Windows,
     steps: Steps | Unavailable,
     tracks: pl.DataFrame,
@@ -120,6 +139,7 @@ def account_parts(
 
     Args:
         account: The account.
+        idle_topics: What of the idle time is one matter.
         windows: The windows.
         steps: The steps, whose marks name nothing.
         tracks: The table.
@@ -149,7 +169,7 @@ def account_parts(
     found, callers = [], []
     for device in account.devices:
         for owner in (one for one in IDLE_OWNERS if one not in account.missing):
-            for place, spans in _places(device, owner, judged):
+            for place, spans in _places(device, device.idle[owner] & judged):
                 told = _parts(namer, device, owner, spans)
                 key = (device.device, owner, place)
                 found += [(*key, *name, time) for name, time in told.parts]
@@ -157,16 +177,28 @@ def account_parts(
                     (*key, name.function, name.file, name.line, time)
                     for name, time in told.callers
                 ]
-    rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
-    grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
-        pl.col("time_ps").sum()
-    )
+    matters = [
+        ((one.device, topic, place), _parts(namer, device, topic, spans).parts)
+        for device, one in zip(account.devices, idle_topics.devices, strict=False)
+        for topic in TOPICS
+        for place, spans in _places(device, one.spans[topic] & judged)
+    ]
+    topics = [(*key, *name, time) for key, parts in matters for name, time in parts]
     return AccountParts(
-        grouped.sort("time_ps", descending=True, maintain_order=True),
+        _grouped(found),
+        _grouped(topics),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
         int((ends - starts).sum()),
         len(starts),
     )
+
+
+def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
+    rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
+    grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
+        pl.col("time_ps").sum()
+    )
+    return grouped.sort("time_ps", descending=True, maintain_order=True)
 
 
 class _Told(NamedTuple):
@@ -176,10 +208,7 @@ class _Told(NamedTuple):
     callers: list[tuple[_Name, int]]
 
 
-def _places(
-    device: DeviceAccount, owner: str, judged: Spans
-) -> Iterator[tuple[str, Spans]]:
-    spans = device.idle[owner] & judged
+def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
     for place, part in zip(
         PLACES, (spans - device.between, spans & device.between), strict=True
     ):
@@ -368,9 +397,11 @@ class _Namer:
         """Name what neither events of the owner nor functions name."""
         if owner == "launch":
             return [(_BETWEEN_OPS, spans.length_ps)]
+        if owner in _NAMED_AS:
+            return self._by_ops(_NAMED_AS[owner], spans)
         if owner == "host_compute":
             return self._by_ranges(spans, _UNNAMED if on_device else _POOL_TASKS)
-        if owner == "between":
+        if owner in {"between", "unnamed"}:
             return self._by_neighbours(spans)
         return [(_UNNAMED, spans.length_ps)]
 
@@ -390,6 +421,16 @@ class _Namer:
         if len(spans):
             found.append((last, spans.length_ps))
         return found
+
+    def _by_ops(self, owners: tuple[str, ...], spans: Spans) -> list[tuple[_Name, int]]:
+        """Name by events of some owners, thread after thread, then by ranges."""
+        found: list[tuple[_Name, int]] = []
+        for owner in owners:
+            for track in self.threads:
+                named = self.by_events(track, owner, spans)
+                found += named.parts
+                spans = spans - named.spans
+        return found + (self._by_ranges(spans, _UNNAMED) if len(spans) else [])
 
     def _by_neighbours(self, spans: Spans) -> list[tuple[_Name, int]]:
         """Name each stretch by what the program did before and after it."""

@@ -238,6 +238,8 @@ def standing(finding: Finding) -> str:
     }
     if finding.note in notes:
         parts.append(notes[finding.note])
+    if finding.explained_by is not None:
+        parts.append(f"the same time as that of {finding.explained_by}")
     if finding.after_stage is not None:
         parts.append("settle the findings above first")
     return ", ".join(parts)

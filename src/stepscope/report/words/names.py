@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 __all__ = [
@@ -74,31 +75,6 @@ DETAIL_NAMES: Final = {
         "between": "between steps",
         "unexplained": "unexplained",
     },
-}
-#: Owner of the account → what its time is.
-OWNER_WORDS: Final = {
-    "compute_16": "computing in 16 bit",
-    "compute_tf32": "computing in TF32",
-    "compute_32": "computing in 32 bit",
-    "compute_64": "computing in 64 bit",
-    "memset": "clearing memory",
-    "collective": "communication",
-    "copy_within": "copying on the device",
-    "copy_out": "copying results back",
-    "copy_in": "copying batches to the device",
-    "transfer_wait": "waiting for transfers",
-    "profiler": "the recording itself",
-    "switch": "switching between activities",
-    "queued": "idle with launched work waiting",
-    "compile": "compilation",
-    "peer": "waiting for other ranks",
-    "input": "waiting for input",
-    "output": "reading results back",
-    "host_compute": "host compute",
-    "launch": "waiting for launches",
-    "sync": "synchronising",
-    "between": "between steps",
-    "unexplained": "unexplained",
 }
 #: Kind of a part of the account → what is written before its name.
 PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}

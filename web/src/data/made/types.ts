@@ -250,6 +250,7 @@ export interface Finding {
   unit: string;
   share_percent: number | null;
   owners: string[];
+  topics: string[];
   place: "inside" | "between" | "any" | null;
   pattern: Pattern | null;
   ms_per_step: number | null;

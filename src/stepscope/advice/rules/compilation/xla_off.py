@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.owned import OWNED_READS, Owned, judge_shares, shares_of
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.work.compilations import FIRST_STEPS

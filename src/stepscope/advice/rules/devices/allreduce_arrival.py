@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.compared import (
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.judging.compared import (
     COMPARED_READS,
     judge_steps,
     most_often,
     workers_of,
 )
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable

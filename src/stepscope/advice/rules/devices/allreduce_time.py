@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.exchanged import EXCHANGE_READS, exchanges_of
 from stepscope.advice.finding import Action, Fact, Finding, Saving
 from stepscope.advice.item import Item
+from stepscope.advice.judging.exchanged import EXCHANGE_READS, exchanges_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words

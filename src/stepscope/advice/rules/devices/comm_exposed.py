@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
-from stepscope.advice.owned import (
+from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
     judge_shares,

@@ -11,9 +11,14 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
+from stepscope.advice.judging.worked import (
+    WORKED_READS,
+    Worked,
+    judge_kernels,
+    kernels_of,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
-from stepscope.advice.worked import WORKED_READS, Worked, judge_kernels, kernels_of
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
+from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.roofs import op_roofs
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
-from stepscope.advice.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.owned import OWNED_READS
+from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade

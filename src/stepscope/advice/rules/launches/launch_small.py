@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
 from stepscope.advice.item import Item
-from stepscope.advice.owned import OWNED_READS
+from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import NO_KERNELS, device_signals
 from stepscope.advice.signals.launch import launch_signals

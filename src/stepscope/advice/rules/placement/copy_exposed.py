@@ -11,7 +11,7 @@ import msgspec
 
 from stepscope.advice.finding import Action, Evidence, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.owned import (
+from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
     judge_shares,

@@ -11,11 +11,11 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
+from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
-from stepscope.advice.worked import WORKED_READS, kernels_of
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.owned import (
+from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
     judge_shares,

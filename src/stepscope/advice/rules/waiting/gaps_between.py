@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.shares import IDLE_OWNERS
 from stepscope.advice.words import WAITING, Words

@@ -11,7 +11,7 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
-from stepscope.advice.owned import (
+from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
     judge_shares,
@@ -19,10 +19,8 @@ from stepscope.advice.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.words import WAITING, Words
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
@@ -32,7 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _OWNER: Final = "host_compute"
-_OWNED: Final = Owned(parts={"functions": (_OWNER,)}, place="inside", seen=(_OWNER,))
+_OWNED: Final = Owned(
+    parts={"functions": (_OWNER,)}, place="inside", host=True, seen=(_OWNER,)
+)
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -86,8 +86,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
-    if shares.device is None and signals.of(device_signals).recorded != "host_only":
-        return _ITEM.cannot_tell(signals.of(device_signals).reason or _UNSEEN)
     warn = thresholds.host_work_warn
     verdict = judge_shares(
         _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
@@ -158,13 +156,6 @@ def _of_one_function(found: Finding) -> Finding:
     most = found.saving_ms.high * found.parts[0].share_percent / found.share_percent
     saving = msgspec.structs.replace(found.saving_ms, low=most / 2, high=most)
     return msgspec.structs.replace(found, saving_ms=saving)
-
-
-_UNSEEN: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="Whether a device waits for the host's work was not recorded.",
-    remedy="Record again with the device tracer on.",
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, enclosing_functions))

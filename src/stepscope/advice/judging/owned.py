@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.advice.finding import Finding
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.shares import TOPICS, account_signals
 from stepscope.advice.verdict import judge
 from stepscope.unavailable import Unavailable
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Place
     from stepscope.advice.item import Item
+    from stepscope.advice.signals.device import DeviceSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.advice.signals.step_series import StepSeries
@@ -48,12 +49,15 @@ class Owned(NamedTuple):
     """The time that a rule is about.
 
     Attributes:
-        parts: Cause → its owners in the account.
+        parts: Cause → its owners in the account, or topics of idle time.
         place: Where the time lies.
         device: Whether the rule is about a device that waits: without devices it does
             not apply, and without their record it cannot tell.
+        host: Whether the rule is about runs on the host too: where none of a device's
+            work was recorded and there may be one, it cannot tell.
         steps: Whether the rule needs steps.
-        seen: Owners that must have been looked at; without them it cannot tell.
+        seen: Owners and topics that must have been looked at; without them it cannot
+            tell.
         unknown: Whether time without an owner may belong to these owners, from
             `unexplained_warn` on.
         clocks: Whether differing clocks of host and device move the time.
@@ -63,6 +67,7 @@ class Owned(NamedTuple):
     parts: Mapping[str, tuple[str, ...]]
     place: Place = "any"
     device: bool = False
+    host: bool = False
     steps: bool = False
     seen: tuple[str, ...] = ()
     unknown: bool = True
@@ -71,7 +76,7 @@ class Owned(NamedTuple):
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Return all owners."""
+        """Return all owners and topics."""
         return tuple(owner for owners in self.parts.values() for owner in owners)
 
     def series(self, shares: StepShares, thresholds: Thresholds) -> StepSeries:
@@ -126,12 +131,20 @@ def shares_of(
     if owned.device and not found.has_devices:
         return item.cannot_tell(device.reason or _UNSEEN)
     shares = found.judged(*owned.owners, place=owned.place)
+    why = _why_not(owned, shares, device, thresholds)
+    return shares if why is None else item.cannot_tell(why)
+
+
+def _why_not(
+    owned: Owned, shares: StepShares, device: DeviceSignals, thresholds: Thresholds
+) -> Unavailable | None:
+    """Return what hinders a verdict about these shares; None where nothing does."""
+    if owned.host and shares.device is None and device.recorded != "host_only":
+        return device.reason or _UNSEEN
     if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
-        return item.cannot_tell(_NO_STEPS)
-    for owner in owned.seen:
-        if owner in shares.missing:
-            return item.cannot_tell(shares.missing[owner])
-    return shares
+        return _NO_STEPS
+    unseen = (one for one in owned.seen if one in shares.missing)
+    return next((shares.missing[one] for one in unseen), None)
 
 
 def judge_shares(
@@ -162,7 +175,8 @@ def owned_finding(
     found = signals.of(account_signals)
     owners, place = owned.owners, owned.place
     own = {
-        "owners": owners,
+        "owners": tuple(one for one in owners if one not in TOPICS),
+        "topics": tuple(one for one in owners if one in TOPICS),
         "place": place,
         "devices": ()
         if isinstance(found, Unavailable)

@@ -1,0 +1,152 @@
+"""`step.outlier`: a few steps are much slower than the others.
+
+Definition: docs/advice/step_outlier.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.slow_steps import evidence, excess, parts, slow_steps
+from stepscope.advice.verdict import judge
+from stepscope.advice.words import OWNER_WORDS, WAITING, Words
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.verdict import Verdict
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_OWNED: Final = Owned(parts={}, host=True, steps=True)
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Look at the slow steps beside a usual one: what they spend more is named "
+        "here, and often has a finding of its own.",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Where nothing in the program differs, look for others on the machine: "
+        "jobs, file systems, clocks.",
+    ),
+)
+#: Owners that are the work of the model itself.
+_WORK: Final = frozenset(
+    {*(one for one in OWNER_WORDS if one.startswith("compute")), "host_compute"}
+)
+_SLOW: Final = (
+    "{slow} of {steps} steps are much slower than the others, the worst takes "
+    "{slowest} times the median: that costs {share_percent} of the time, "
+    "{ms_per_step} a step on average."
+)
+_RARE: Final = (
+    "{slow} of {steps} steps are slow, the worst takes {slowest} times the median; all "
+    "together that costs {share_percent} of the time (a matter from {threshold} on)."
+)
+_WORDS: Final = Words(
+    passed="no step is much slower than the others",
+    lead=(
+        (
+            "{slow} of {steps} steps are much slower than the others: that costs "
+            "{share_percent} of the time."
+        ),
+    ),
+    texts={
+        **WAITING,
+        ("fail", None): ((_SLOW,),),
+        ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
+        ("pass", None): (
+            ("No step is slower than 1.2 times the median, and far from the others.",),
+        ),
+        ("pass", "rare"): ((_RARE,),),
+    },
+    causes=OWNER_WORDS,
+)
+_ITEM: Final = Item(
+    id="step.outlier",
+    stage=9,
+    title="a few steps are much slower than the others",
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+    confirm="Look at the slow steps in the timeline, beside a usual one.",
+    refute="Record again: if other steps are slow, and for another reason, it is the "
+    "machine, not the program.",
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time that slow steps take beyond a usual one."""
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    steps = len(shares.window_ps)
+    if steps < thresholds.outlier_steps.value:
+        return _ITEM.cannot_tell(_few(steps, thresholds))
+    slow = slow_steps(shares, thresholds)
+    series = excess(shares, slow)
+    warn = thresholds.outlier_warn
+    verdict = _tempered(judge(series, warn=warn, critical=warn, thresholds=thresholds))
+    rare = verdict.status == "pass" and bool(slow.any())
+    length = np.array(shares.window_ps)
+    largest = verdict.causes[0].cause if verdict.causes else None
+    return _ITEM.judged(
+        verdict,
+        grade=signals.of(record_grade),
+        threshold=warn,
+        smallest=thresholds.smallest_effect,
+        note="rare" if rare else None,
+        share_percent=None if not slow.any() else verdict.share_percent,
+        devices=present(signals.of(account_signals)).ranked(),
+        parts=parts(shares, slow, largest) if slow.any() else (),
+        facts=(
+            Fact(name="slow", value=int(slow.sum()), unit="count"),
+            Fact(name="steps", value=steps, unit="count"),
+            Fact(
+                name="slowest",
+                value=round(float(length.max() / np.median(length)), 1),
+                unit="ratio",
+            ),
+        ),
+        # The time is that of other findings too, which promise it.
+        saving_ms=None,
+        evidence=evidence(shares, slow),
+        inputs=("windows", "account"),
+    )
+
+
+def _tempered(verdict: Verdict) -> Verdict:
+    """Make it a warning at most; a note where the same work took longer."""
+    if verdict.severity == "info":
+        return verdict
+    same_work = verdict.causes[0].cause in _WORK
+    return msgspec.structs.replace(
+        verdict,
+        severity="info" if same_work else "warn",
+        note="same_work" if same_work else verdict.note,
+    )
+
+
+def _few(steps: int, thresholds: Thresholds) -> Unavailable:
+    return Unavailable(
+        code="NO_STEPS",
+        reason=f"Only {steps} steps were recorded; from "
+        f"{thresholds.outlier_steps.value:g} on it shows which are unusual.",
+        remedy="Record more steps.",
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)

@@ -1,0 +1,72 @@
+"""`gap.gc` over literal accounts and on whole traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import (
+    WATCHED,
+    beside,
+    findings,
+    on_host,
+    paused,
+    together,
+)
+
+from stepscope.advice.rules.waiting.gap_gc import evaluate
+from stepscope.thresholds import THRESHOLDS
+
+GC = "garbage collection"
+
+
+@pytest.mark.parametrize(
+    ("ms", "status", "severity"),
+    [(0.11, "fail", "warn"), (0.09, "pass", "info"), (0.51, "fail", "critical")],
+)
+def test_a_hundredth_of_the_time_is_the_limit(
+    signals_of: Any, shares: Any, ms: float, status: str, severity: str
+) -> None:
+    finding = evaluate(signals_of(shares(garbage=ms)), THRESHOLDS)
+    assert (finding.status, finding.severity) == (status, severity)
+
+
+def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
+    one = shares(missing=["garbage"])
+    assert evaluate(signals_of(one), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+
+
+def test_a_collection_in_each_step_under_an_idle_device_is_found() -> None:
+    finding = findings(paused(GC, 500.0))["gap.gc"]
+    assert (finding.status, finding.severity) == ("fail", "warn")
+    assert finding.share_percent == pytest.approx(100 * 500 / 10_497, abs=0.2)
+    assert finding.parts[0].name == GC
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [together() + WATCHED, beside(GC, 500.0), paused(GC, 500.0, track="loader")],
+    ids=["none", "device busy", "another thread"],
+)
+def test_collections_that_nothing_waits_for_are_none(lines: list[Any]) -> None:
+    found = findings(lines)["gap.gc"]
+    assert (found.status, found.value) == ("pass", 0.0)
+
+
+def test_a_recording_that_keeps_no_collections_cannot_tell() -> None:
+    found = findings(together())["gap.gc"]
+    assert found.status == "cannot_tell"
+    assert "stepscope" in found.unavailable.remedy
+
+
+def test_without_a_device_the_steps_wait_for_collections_too() -> None:
+    found = findings(on_host(pause=GC, pause_us=500.0))["gap.gc"]
+    assert (found.status, found.severity) == ("fail", "warn")
+    assert found.share_percent == pytest.approx(100 * 500 / 10_505, abs=0.1)
+    assert findings(on_host() + WATCHED)["gap.gc"].status == "pass"
+
+
+@pytest.mark.parametrize("table", ["device_activity", "events"])
+def test_without_a_table_it_cannot_tell(table: str) -> None:
+    assert findings(paused(GC, 500.0), without=table)["gap.gc"].status == "cannot_tell"

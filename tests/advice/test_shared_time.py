@@ -1,0 +1,85 @@
+"""Two findings about the same time: one names the other, by what they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepscope.advice.engine import explained
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Item
+from stepscope.advice.judging.shared_time import shared_time
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.shares import AccountSignals
+from stepscope.advice.words import Words
+from stepscope.thresholds import THRESHOLDS
+
+MS = 1_000_000_000
+NARROW, BROAD = "narrow.one", "broad.one"
+
+
+def finding(name: str, share: float, **fields: Any) -> Finding:
+    return Finding(
+        **{
+            "id": name,
+            "title": "",
+            "stage": 2,
+            "status": "fail",
+            "severity": "warn",
+            "share_percent": share,
+            "devices": ("vm:0",),
+            "place": "any",
+            **fields,
+        }
+    )
+
+
+def told(accounted: Any, narrow: Finding, broad: Finding) -> dict[str, str | None]:
+    words = Words(texts={})
+    items = [
+        Item(BROAD, 2, "", words, ()),
+        Item(NARROW, 2, "", words, (), explains=(BROAD,)),
+    ]
+    found = explained(
+        {BROAD: broad, NARROW: narrow},
+        THRESHOLDS,
+        [Rule(item, lambda *_: broad, ()) for item in items],
+        shared=shared_time(accounted),
+    )
+    return {name: one.explained_by for name, one in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("held_ms", "narrow", "broad"),
+    [(6.0, None, NARROW), (5.9, BROAD, None)],
+)
+def test_what_holds_most_of_the_other_explains_it(
+    shares: Any, held_ms: float, narrow: str | None, broad: str | None
+) -> None:
+    held = {("garbage", "between", "between"): round(held_ms * MS * 12)}
+    one = shares(step_ms=100.0, between={"between": 10.0}, fields={"held": held})
+    found = told(
+        AccountSignals((one,)),
+        finding(NARROW, held_ms, topics=("garbage",)),
+        finding(BROAD, 10.0, owners=("between",), place="between"),
+    )
+    assert found == {NARROW: narrow, BROAD: broad}
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [({"devices": ("vm:1",)}, "between"), ({}, "inside")],
+    ids=["another device", "another place"],
+)
+def test_time_that_is_not_shared_explains_nothing(
+    shares: Any, fields: dict[str, Any], place: str
+) -> None:
+    held = {("garbage", "between", "between"): 9 * MS * 12}
+    one = shares(step_ms=100.0, between={"between": 10.0}, fields={"held": held})
+    found = told(
+        AccountSignals((one,)),
+        finding(NARROW, 9.0, topics=("garbage",), **fields),
+        finding(BROAD, 10.0, owners=("between",), place=place),
+    )
+    assert found == {NARROW: None, BROAD: None}

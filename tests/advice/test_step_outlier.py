@@ -1,0 +1,115 @@
+"""`step.outlier` over literal accounts and on whole traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import Recorder, findings, together
+
+from stepscope.advice.rules.running.step_outlier import evaluate
+from stepscope.thresholds import THRESHOLDS
+
+MS = 1_000_000_000
+
+
+def of_lengths(shares: Any, *extra_ms: float, owner: str = "input") -> Any:
+    """Steps of 10 ms, each longer by what one owner takes of it."""
+    one = shares(steps=len(extra_ms), **{owner: list(extra_ms)})
+    window = tuple(round((10 + ms) * MS) for ms in extra_ms)
+    inside = one.inside_ps | {"compute_16": (10 * MS,) * len(extra_ms)}
+    return shares(
+        steps=len(extra_ms), fields={"window_ps": window, "inside_ps": inside}
+    )
+
+
+def test_slow_steps_are_found_with_what_they_spend_more(
+    signals_of: Any, shares: Any
+) -> None:
+    one = of_lengths(shares, *[0.0] * 5, 30.0, 0.0, 0.0, 25.0, *[0.0] * 5)
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", "info")
+    assert finding.share_percent == pytest.approx(100 * 55 / 195)
+    assert [(it.cause, it.share_percent) for it in finding.causes] == [
+        ("input", pytest.approx(100 * 55 / 195))
+    ]
+    facts = {fact.name: fact.value for fact in finding.facts}
+    assert (facts["slow"], facts["steps"], facts["slowest"]) == (2, 14, 4.0)
+    # Its time is that of other findings, which promise it.
+    assert finding.saving_ms is None
+
+
+def test_slow_steps_all_over_the_recording_are_a_warning(
+    signals_of: Any, shares: Any
+) -> None:
+    one = of_lengths(shares, *[0.0, 0.0, 0.0, 0.0, 8.0] * 8)
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", "warn")
+
+
+def test_the_same_work_that_takes_longer_is_a_note(
+    signals_of: Any, shares: Any
+) -> None:
+    one = of_lengths(shares, *[0.0, 0.0, 0.0, 0.0, 8.0] * 8, owner="host_compute")
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", "info")
+    assert finding.note == "same_work"
+
+
+@pytest.mark.parametrize(
+    ("extra", "slow"),
+    [([0.0] * 10, 0), ([0.1, 0.2, 0.3] * 4, 0), ([1.9] + [0.0] * 10, 0)],
+    ids=["alike", "spread", "below 1.2 times"],
+)
+def test_usual_steps_pass(
+    signals_of: Any, shares: Any, extra: list[float], slow: int
+) -> None:
+    finding = evaluate(signals_of(of_lengths(shares, *extra)), THRESHOLDS)
+    assert (finding.status, finding.note) == ("pass", None)
+    assert finding.facts[0].value == slow
+
+
+def test_a_slow_step_that_costs_little_is_told_and_passes(
+    signals_of: Any, shares: Any
+) -> None:
+    one = of_lengths(shares, *[0.0] * 60, 8.0)
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert (finding.status, finding.note) == ("pass", "rare")
+
+
+def test_two_kinds_of_steps_are_no_outliers(signals_of: Any, shares: Any) -> None:
+    one = of_lengths(shares, *[0.0] * 6, *[9.0] * 6)
+    assert evaluate(signals_of(one), THRESHOLDS).note is None
+
+
+def test_too_few_steps_cannot_tell(signals_of: Any, shares: Any) -> None:
+    one = of_lengths(shares, *[0.0] * 6, 30.0)
+    assert evaluate(signals_of(one), THRESHOLDS).status == "cannot_tell"
+    assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
+
+
+def slow_once(extra_us: float) -> list[Any]:
+    """B1s; before its sixth step the program waits for its batch."""
+    made = Recorder()
+    begin = 10_000.0 * 5
+    for track, name, start, dur, *rest in together():
+        late = extra_us if start >= begin else 0.0
+        made.lines.append((track, name, start + late, dur, *rest))
+    fetch = min(line[2] for line in made.lines if line[2] >= begin + extra_us)
+    made.host("IteratorGetNext", fetch - extra_us + 1.0, extra_us - 2.0)
+    return made.lines
+
+
+def test_one_slow_fetch_is_a_note_that_names_it() -> None:
+    finding = findings(slow_once(30_000.0))["step.outlier"]
+    assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
+    assert finding.causes[0].cause == "input"
+    assert finding.parts[0].name == "IteratorGetNext"
+    (slow,) = finding.evidence
+    assert slow.end_ps - slow.start_ps == pytest.approx(40 * MS, rel=0.02)
+
+
+@pytest.mark.parametrize("table", ["events"])
+def test_without_a_table_it_cannot_tell(table: str) -> None:
+    found = findings(slow_once(30_000.0), without=table)["step.outlier"]
+    assert found.status == "cannot_tell"
