@@ -107,6 +107,7 @@ def launch_of(**fields: Any) -> LaunchSignals:
             "median_call_ps": 6 * US,
             "kernels_per_step": 150.0,
             "graph_percent": 0.0,
+            "one_program": False,
             **fields,
         }
     )
