@@ -9,7 +9,7 @@ from stepscope.remedies import REMEDIES
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
-    DETAIL_NAMES,
+    OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
     listed,
@@ -144,7 +144,7 @@ def _bars(
 def _details(summary: Summary, category: str, time: float, width: int) -> list[Line]:
     parts = {
         name: summary.breakdown_detail_ms.get(part)
-        for part, name in DETAIL_NAMES.get(category, {}).items()
+        for part, name in OWNERS_OF[category].items()
     }
     told = {name: part for name, part in parts.items() if part}
     whole = sum(summary.breakdown_ms.values())

@@ -8,8 +8,8 @@ from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 __all__ = [
     "CATEGORY_NAMES",
-    "DETAIL_NAMES",
     "INPUT_CATEGORY_NAMES",
+    "OWNERS_OF",
     "OWNER_WORDS",
     "PART_WORDS",
     "SOURCE_WORDS",
@@ -42,34 +42,39 @@ INPUT_CATEGORY_NAMES: Final = {
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
 }
-#: Owners worth a line of their own under their category.
-DETAIL_NAMES: Final = {
+#: Category → its owners in the account → what their time is; one word for each owner,
+#: wherever it is told.
+OWNERS_OF: Final = {
+    "compilation": {"compile": "compilation"},
     "input": {
-        "input": "waiting for a batch or making it",
-        "copy_in": "copying to the device",
+        "input": "waiting for input",
+        "copy_in": "copying batches to the device",
     },
     "output": {
-        "output": "writing or waiting for results",
-        "copy_out": "copying from the device",
+        "output": "reading results back",
+        "copy_out": "copying results back",
     },
+    "kernel_launch": {"launch": "waiting for launches"},
+    "host_compute": {"host_compute": "host compute"},
     "device_collectives": {
-        "collective": "collectives",
+        "collective": "communication",
         "peer": "waiting for other workers",
     },
-    "device_compute_32": {
-        "compute_32": "32-bit",
-        "compute_tf32": "TF32",
-        "compute_64": "64-bit",
-    },
     "device_to_device": {
-        "copy_within": "copies",
-        "memset": "setting memory",
+        "copy_within": "copying on the device",
+        "memset": "clearing memory",
         "transfer_wait": "waiting for transfers",
+    },
+    "device_compute_16": {"compute_16": "computing in 16 bit"},
+    "device_compute_32": {
+        "compute_32": "computing in 32 bit",
+        "compute_tf32": "computing in TF32",
+        "compute_64": "computing in 64 bit",
     },
     "other": {
         "profiler": "the recording itself",
-        "switch": "switching between kernels",
-        "queued": "queued work that did not run",
+        "switch": "switching between activities",
+        "queued": "idle with launched work waiting",
         "sync": "synchronising",
         "between": "between steps",
         "unexplained": "unexplained",
@@ -77,28 +82,7 @@ DETAIL_NAMES: Final = {
 }
 #: Owner of the account → what its time is.
 OWNER_WORDS: Final = {
-    "compute_16": "computing in 16 bit",
-    "compute_tf32": "computing in TF32",
-    "compute_32": "computing in 32 bit",
-    "compute_64": "computing in 64 bit",
-    "memset": "clearing memory",
-    "collective": "communication",
-    "copy_within": "copying on the device",
-    "copy_out": "copying results back",
-    "copy_in": "copying batches to the device",
-    "transfer_wait": "waiting for transfers",
-    "profiler": "the recording itself",
-    "switch": "switching between activities",
-    "queued": "idle with launched work waiting",
-    "compile": "compilation",
-    "peer": "waiting for other ranks",
-    "input": "waiting for input",
-    "output": "reading results back",
-    "host_compute": "host compute",
-    "launch": "waiting for launches",
-    "sync": "synchronising",
-    "between": "between steps",
-    "unexplained": "unexplained",
+    owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
 }
 #: Kind of a part of the account → what is written before its name.
 PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
