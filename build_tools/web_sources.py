@@ -30,8 +30,8 @@ from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     INPUT_CATEGORY_NAMES,
-    OWNERS_OF,
     OWNER_WORDS,
+    OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
 )

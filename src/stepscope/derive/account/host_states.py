@@ -469,7 +469,10 @@ def _dense(
     found = []
     for track in threads:
         rows = rows_of.of(track)
-        start, end = rows_of.start_ps[rows], rows_of.start_ps[rows] + rows_of.dur_ps[rows]
+        start, end = (
+            rows_of.start_ps[rows],
+            rows_of.start_ps[rows] + rows_of.dur_ps[rows],
+        )
         does = code[rows] != HostCode.NOTHING
         start, end, begins = start[does], end[does], is_begin[code[rows][does]]
         if not begins.any():

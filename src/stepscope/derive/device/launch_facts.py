@@ -159,9 +159,10 @@ def _outlasting_ps(
     end = begin + ints(events, "dur_ps")[rows]
     returned = returned_ps[launch_of[known]]
     order = np.argsort(returned, kind="stable")
-    ended = ints(device_activity, "start_ps")[known] + ints(device_activity, "dur_ps")[
-        known
-    ]
+    ended = (
+        ints(device_activity, "start_ps")[known]
+        + ints(device_activity, "dur_ps")[known]
+    )
     latest = np.maximum.accumulate(ended[order])
     launched = np.searchsorted(returned[order], begin, side="right") - 1
     some = launched >= 0

@@ -19,11 +19,11 @@ from stepscope.report.words.names import (
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
-    from stepscope.analysis.overview_page.page import StepDetection
+    from stepscope.analysis.overview_page.page import HostSummary, StepDetection
     from stepscope.analysis.steps.summary import Step, StepSummary
     from stepscope.report.document import Document
     from stepscope.report.page import Line
@@ -319,28 +319,21 @@ def hosts(document: Document, width: int) -> list[Line]:
     names = document.profile.hosts
     if len(names) < 2 or isinstance(overview, Unavailable):
         return []
-    body = []
-    for name in names:
-        mine = [step for step in overview.steps if step.host == name]
-        body.append(_host_row(name, mine))
+    measured = {host.host: host for host in overview.by_host}
+    body = [_host_row(name, measured.get(name)) for name in names]
     header = ("host", "steps", "mean step", "input", "largest")
     return table(header, body, align=("<", ">", ">", ">", "<"), width=width, stretch=0)
 
 
-def _host_row(name: str, found: Sequence[Step]) -> tuple[str, ...]:
-    closed = [step for step in found if "open_end" not in step.flags] or found
-    whole = sum(step.duration_ms for step in closed)
-    if not whole:
+def _host_row(name: str, host: HostSummary | None) -> tuple[str, ...]:
+    if host is None:
         return name, "0", "–", "–", "–"
-    times: dict[str, float] = defaultdict(float)
-    for step in closed:
-        for category, time in step.breakdown_ms.items():
-            times[category] += time
-    largest = max(times, key=lambda category: times[category])
-    share = _share(times, "input", whole)
-    most = f"{CATEGORY_NAMES[largest]} {percent(100 * times[largest] / whole)}"
-    return name, f"{len(found)}", ms(whole / len(closed)), share, cut(most, 34)
-
-
-def _share(times: Mapping[str, float], category: str, whole: float) -> str:
-    return percent(100 * times[category] / whole) if category in times else "–"
+    found = host.summary
+    mean, shares = found.step_time_ms.mean, found.breakdown_percent
+    told = {each: share for each, share in shares.items() if share is not None}
+    if not mean or not told:
+        return name, "0", "–", "–", "–"
+    largest = max(told, key=lambda category: told[category])
+    most = f"{CATEGORY_NAMES[largest]} {percent(told[largest])}"
+    fetched = percent(told["input"]) if "input" in told else "–"
+    return name, f"{found.step_count}", ms(mean), fetched, cut(most, 34)
