@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from stepscope.xspace.forwarded import forwarded
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
     from pathlib import Path
@@ -134,13 +136,15 @@ def _of_space(plane: Any, keys: dict[int, str], line: Any, event: Any) -> Moment
         for one in event.stats
     }
     kind = "host"
+    name = plane.event_metadata[event.metadata_id].name.decode()
     if plane.name.startswith(b"/device:"):
         details = {"kernel_details": "kernel", "memcpy_details": "copy"}
-        details |= {"memset_details": "memset"}
         kind = next((kind for key, kind in details.items() if key in stats), "other")
+        if name.startswith("Memset"):
+            kind = "memset"
     return Moment(
         thread=(plane.name, line.id),
-        name=plane.event_metadata[event.metadata_id].name.decode(),
+        name=name,
         kind=kind,
         start_ps=line.timestamp_ns * _PS_PER_NS + event.offset_ps,
         dur_ps=event.duration_ps,
@@ -195,6 +199,9 @@ def _of_torch(event: dict[str, Any]) -> Moment:
     args = event.get("args", {})
     name = event["name"]
     _, mark, number = name.partition("ProfilerStep#")
+    # Marks of stepscope's own are packed into their names.
+    ours = forwarded(name)
+    values = {} if ours is None else json.loads(bytes(ours.values))
     return Moment(
         thread=(event["pid"], event["tid"]),
         name=name,
@@ -202,7 +209,7 @@ def _of_torch(event: dict[str, Any]) -> Moment:
         start_ps=int(event["ts"] * _PS_PER_US),
         dur_ps=int(event.get("dur", 0) * _PS_PER_US),
         correlation=args.get("correlation"),
-        step=int(number) if mark else None,
+        step=int(number) if mark else values.get("step_num"),
         source=event,
     )
 
