@@ -141,6 +141,7 @@ def precision_of(**fields: Any) -> PrecisionSignals:
             "eligible_unknown_ps": 0,
             "undecided_ps": 0,
             "undecided_narrow_ps": 0,
+            "undecided_16_ps": 0,
             "wide_per_step_ps": 0,
             "tf32_per_step_ps": 0,
             "step_confidence": 1.0,

@@ -202,10 +202,11 @@ def test_a_slower_host_delays_launches_that_much(
     )
     for was, now, busy, on_way in rows:
         assert 2 * was - on_way <= now <= 2 * (was + busy)
-    shares = []
+    # Pauses of half a millisecond became silence of one, which nobody explains.
+    of_host, shares = (*owners, "unexplained"), []
     for one in (before.closed, after.closed):
         program = one["window_ps"].sum() - summed(one, ["profiler"]).sum()
-        shares.append(summed(one, owners).sum() / program)
+        shares.append(summed(one, of_host).sum() / program)
     assert shares[0] < shares[1]
     for told in (before, after):
         assert told.findings["launch.delay"].status == "fail"
@@ -258,7 +259,7 @@ def test_a_clock_that_is_far_off_is_said_to_be(
     assert "clocks" in (quality.note, *quality.because)
     assert quality.severity == "critical"
     (off,) = (one.value for one in quality.facts if one.name == "clock_error")
-    assert off == pytest.approx(abs(by_ms), abs=0.3)
+    assert off == pytest.approx(1000 * abs(by_ms), abs=300)
     assert after.findings["launch.delay"].status == "cannot_tell"
 
 

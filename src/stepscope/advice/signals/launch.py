@@ -45,8 +45,9 @@ class LaunchSignals(Frozen, frozen=True):
         kernels_per_step: Mean number of kernels in a step; None without steps.
         graph_percent: Share of device time replayed from graphs without a row for
             each of their nodes.
-        one_program: Whether every step calls one compiled program that launches nearly
-            all of its kernels; None where steps or launches are not known.
+        one_program: Whether every step launches all of its kernels by one call, or
+            calls one compiled program that launches nearly all of them; None where
+            steps or launches are not known.
     """
 
     latency_ps: int
@@ -116,7 +117,11 @@ def _is_one_program(profile: ProfileData, host: str) -> bool | None:
     # A read-back has a call of its own, whatever is compiled.
     kernels = activity["kind"].cast(pl.String).is_in(["kernel", "collective"])
     led = found.launch_of_activity[kernels.to_numpy()]
-    held = _holding(calls, start_ps[np.unique(led[led >= 0])])
+    led = np.unique(led[led >= 0])
+    if not len(calls):
+        # Without compiled programs one launch a step is a graph.
+        return 0 < len(led) <= placed.rows.height
+    held = _holding(calls, start_ps[led])
     using = _holding(calls, start_ps[found.activity_count_of_launch > 0])
     if not len(held):
         return None
