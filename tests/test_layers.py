@@ -110,7 +110,9 @@ ROOMS = {
         "demo_programs": "",
     },
     "derive": {
-        "account": ("columns device host intervals names step_time step_windows steps"),
+        "account": (
+            "columns device host inference intervals names step_time step_windows steps"
+        ),
         "collectives": "columns costs device host intervals names",
         "columns": "",
         "costs": "",

@@ -81,6 +81,7 @@ class HostClasses(Frozen, frozen=True):
             thread and disjoint on each.
         unknown: Why it is unknown which host calls launched work; None where it is
             known, and where there is no device to launch on.
+        no_device: Whether the recording lists no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
     """
@@ -92,6 +93,7 @@ class HostClasses(Frozen, frozen=True):
     sync: Spans | Unavailable
     by_thread: Mapping[int, Mapping[int, Spans]]
     unknown: Unavailable | None
+    no_device: bool
     code: NDArray[np.uint8]
     threads: StepThreads
 
@@ -223,6 +225,7 @@ def _collected(
         sync=known(HostCode.SYNC, HostCode.READ_BACK),
         by_thread=sets,
         unknown=None if launching.no_device else unknown,
+        no_device=launching.no_device,
         code=code,
         threads=threads,
     )
