@@ -78,11 +78,10 @@ def between_steps(
     calls = _function_calls(events, event_kinds, host_classes)
     one_each = 0 < len(calls) <= steps.rows.height
     if host_classes.no_device:
-        served = _served(requests)
-        for each in (served, calls if one_each else nothing):
-            if _hold(each, host_classes.host_compute, hull):
-                return hull - each
-        return nothing
+        found = (_served(requests), calls if one_each else nothing)
+        work = host_classes.host_compute
+        held = [hull - each for each in found if _hold(each, work, hull)]
+        return held[0] if held else nothing
     if (
         isinstance(launches, Unavailable)
         or isinstance(correlation, Unavailable)

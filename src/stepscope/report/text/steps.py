@@ -63,7 +63,8 @@ def where_time_went(document: Document, width: int) -> list[Line]:
         found = overview.step_detection
         lines = [_basis(overview, found)]
         lines += _bars(overview, width, account=_only_device(overview.account))
-        return [*lines, *_not_looked_at(overview, width)]
+        lines += _not_looked_at(overview, width)
+        return [*lines, *_unexplained(document, overview, width)]
     lines = []
     for host in overview.by_host[:_MOST_HOSTS]:
         lines += [line(Piece(f"  {host.host}", "title"))]
@@ -217,6 +218,38 @@ def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:
             f"Not looked at: {'; '.join(names)}. {reason}", width, indent=2, role="dim"
         )
     ]
+
+
+def _unexplained(
+    document: Document, overview: OverviewPageResult, width: int
+) -> list[Line]:
+    """Say how time that nobody explains gets a name, where no finding says it."""
+    told = any(
+        action.cause in _NAMING
+        for finding in document.findings
+        if finding.status == "fail"
+        for action in finding.actions
+    )
+    whole = sum(overview.breakdown_ms.values())
+    unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
+    if told or 100 * unknown < _NAMED_PERCENT * whole or not whole:
+        return []
+    functions = any(
+        part.function is not None
+        for entry in overview.account
+        for part in entry.parts or ()
+    )
+    remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
+    return wrapped(f"To name what is unexplained: {remedy}", width, indent=2)
+
+
+#: Causes whose actions are to name the unexplained.
+_NAMING: Final = frozenset({"unexplained", "annotate"})
+_ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
+_RECORD_FUNCTIONS: Final = (
+    "record the program's functions, as stepscope run -- python … does, or annotate "
+    "what the program does then (with ss.Trace('name'):)."
+)
 
 
 def steps(document: Document, width: int) -> list[Line]:

@@ -45,6 +45,27 @@ _ACTIONS: Final = (
         cause="unexplained",
         framework="any",
         text="Record the program's functions too, or annotate what the step does.",
+        code="stepscope run -- python …",
+    ),
+    Action(
+        cause="unexplained",
+        framework="PyTorch",
+        text="With PyTorch's own profiler, record stacks.",
+        code="torch.profiler.profile(with_stack=True)",
+    ),
+    Action(
+        cause="unexplained",
+        framework="JAX",
+        text="With JAX's own profiler, trace Python.",
+        code="options.python_tracer_level = 1; jax.profiler.start_trace(LOGDIR, "
+        "profiler_options=options)",
+    ),
+    Action(
+        cause="unexplained",
+        framework="TensorFlow",
+        text="Put a step that runs op by op into one graph: what lies between its ops "
+        "is then no Python.",
+        code="@tf.function",
     ),
     Action(
         cause="annotate",
