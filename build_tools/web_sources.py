@@ -29,9 +29,9 @@ from stepscope.report.document import Envelope, Headline
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
-    DETAIL_NAMES,
     INPUT_CATEGORY_NAMES,
     OWNER_WORDS,
+    OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
 )
@@ -342,7 +342,8 @@ def _categories() -> str:
         f"  {category}: {{ "
         + ", ".join(f"{name}: {_quoted(title)}" for name, title in parts.items())
         + " },"
-        for category, parts in DETAIL_NAMES.items()
+        for category, parts in OWNERS_OF.items()
+        if len(parts) > 1
     ]
     return "\n".join([*lines, "};", ""])
 

@@ -109,7 +109,9 @@ ROOMS = {
         "demo_programs": "",
     },
     "derive": {
-        "account": ("columns device host intervals names step_time step_windows steps"),
+        "account": (
+            "columns device host inference intervals names step_time step_windows steps"
+        ),
         "collectives": "columns costs device host intervals names",
         "columns": "",
         "costs": "",
@@ -123,7 +125,9 @@ ROOMS = {
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
         "ops": "columns costs device host intervals names step_windows steps",
-        "phases": "columns device host intervals names step_time step_windows",
+        "phases": (
+            "account columns device host intervals names step_time step_windows"
+        ),
         "repetition": "columns names",
         "step_time": "columns device host intervals names step_windows steps",
         "step_windows": "columns device host intervals names repetition steps",

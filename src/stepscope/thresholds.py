@@ -271,6 +271,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     lost_critical: Threshold = _of(
         5, "percent", "ours", "share of the time that hides every verdict"
     )
+    clock_warn: Threshold = _of(
+        5,
+        "percent",
+        "ours",
+        "share of the time of which differing clocks hide what the device waits for",
+    )
+    clock_critical: Threshold = _of(
+        20, "percent", "ours", "share of the time, so hidden, that hides every verdict"
+    )
     without_launch: Threshold = _of(
         5, "percent", "ours", "device work of which no launch call was recorded"
     )

@@ -107,6 +107,7 @@ def launch_of(**fields: Any) -> LaunchSignals:
             "median_call_ps": 6 * US,
             "kernels_per_step": 150.0,
             "graph_percent": 0.0,
+            "one_program": False,
             **fields,
         }
     )
@@ -140,6 +141,7 @@ def precision_of(**fields: Any) -> PrecisionSignals:
             "eligible_unknown_ps": 0,
             "undecided_ps": 0,
             "undecided_narrow_ps": 0,
+            "undecided_16_ps": 0,
             "wide_per_step_ps": 0,
             "tf32_per_step_ps": 0,
             "step_confidence": 1.0,

@@ -10,7 +10,7 @@ from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
-MS = 1_000_000_000
+MS, US = 1_000_000_000, 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,34 @@ def test_a_little_hidden_time_is_none(
     signals_of: Any, shares: Any, owner: str, ms: float
 ) -> None:
     assert evaluate(signals_of(shares(**{owner: ms})), THRESHOLDS).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("error_us", "gaps", "severity"),
+    [
+        # 12 steps of 10 ms: 120 stretches that may be 50 µs off are 5 % of them.
+        (50, 120, "warn"),
+        (200, 120, "critical"),
+        # Without a late launch there may be one in each step.
+        (2_000, 0, "critical"),
+    ],
+)
+def test_clocks_that_differ_are_a_flaw(
+    signals_of: Any, shares: Any, error_us: int, gaps: int, severity: str
+) -> None:
+    clocks = {"clock_error_ps": error_us * US, "gaps": gaps}
+    finding = evaluate(signals_of(shares(fields=clocks)), THRESHOLDS)
+    assert (finding.status, finding.note) == ("fail", "clocks")
+    assert finding.severity == severity
+    assert finding.owners == ()
+    assert finding.actions
+    (fact,) = (one for one in finding.facts if one.name == "clock_error")
+    assert fact.value == error_us
+
+
+def test_clocks_that_differ_by_little_are_none(signals_of: Any, shares: Any) -> None:
+    clocks = {"clock_error_ps": 40 * US, "gaps": 120}
+    assert evaluate(signals_of(shares(fields=clocks)), THRESHOLDS).status == "pass"
 
 
 @pytest.mark.parametrize(

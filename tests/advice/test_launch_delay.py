@@ -43,6 +43,26 @@ def test_starved_kernels_fail_and_small_work_is_named(
     assert facts["median_kernel"] == 15.0
 
 
+@pytest.mark.parametrize(
+    ("one_program", "compiled"), [(True, False), (False, True), (None, True)]
+)
+def test_a_step_that_is_one_program_need_not_be_compiled(
+    signals_of: Any, shares: Any, launch_of: Any, one_program: Any, compiled: Any
+) -> None:
+    launching = launch_of(one_program=one_program)
+    finding = evaluate(signals_of(shares(launch=2.0), launching=launching), THRESHOLDS)
+    for framework, advice in (
+        ("JAX", "Compile the whole step"),
+        ("PyTorch", "Compile the step"),
+        ("TensorFlow", "one graph"),
+    ):
+        advised = [one.text for one in finding.actions if one.framework == framework]
+        assert any(advice in one for one in advised) is compiled
+    ahead = [one for one in finding.actions if one.cause == "one_program"]
+    assert bool(ahead) is not compiled
+    assert ("one_program" in finding.because) is not compiled
+
+
 def test_ops_of_the_host_starve_the_device_too(signals_of: Any, shares: Any) -> None:
     one = shares(launch=2.0, host_compute=1.0, names=[op(12.0)])
     finding = evaluate(signals_of(one), THRESHOLDS)

@@ -6,62 +6,24 @@ share; all are held against the account itself.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pytest
+from tests.support.results.statements import (
+    Statement,
+    accounted,
+    owned,
+    owners_in,
+    read,
+)
 
 from stepscope.advice.headline import by_cost
-from stepscope.cli.progress import Progress
-from stepscope.derive.account.owned_time import account
-from stepscope.derive.account.topics import idle_topics
-from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.owners import (
-    BUSY_OWNERS,
-    IDLE_OWNERS,
-    OWNERS,
-    owners_of,
-)
-from stepscope.derive.step_windows.windows import typical, windows
-from stepscope.report.compose import compose
-from stepscope.session import open_profile
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document
-
-
-class Statement(NamedTuple):
-    """What somebody says of the time of some owners.
-
-    Attributes:
-        by: Who says it.
-        host: Host whose account it is about.
-        device: Ordinal of the device; None for the host's own threads.
-        owners: The owners.
-        topics: Topics, that is parts of other owners' time.
-        place: "inside", "between" or "any".
-        percent: The share that is claimed.
-    """
-
-    by: str
-    host: str
-    device: int | None
-    owners: tuple[str, ...]
-    place: str
-    percent: float
-    topics: tuple[str, ...] = ()
-
-
-@cache
-def read(path: Path) -> tuple[ProfileData, Document]:
-    profile = open_profile(path)
-    return profile, compose(profile, Progress(stages=9))
 
 
 def statements(document: Document) -> list[Statement]:
@@ -73,7 +35,8 @@ def statements(document: Document) -> list[Statement]:
             place = one.place or "any"
             found.append(
                 Statement(
-                    *(one.id, *label, one.owners, place, one.share_percent, one.topics)
+                    *(one.id, *label, one.owners, place, one.share_percent),
+                    topics=one.topics,
                 )
             )
     overview = document.overview
@@ -103,7 +66,12 @@ def pages(document: Document) -> list[Statement]:
     ((host, device),) = places
     found = [
         Statement(
-            "overview_page", host, device, owners_in(category, device), "any", percent
+            "overview_page",
+            host,
+            device,
+            owners_in(category, on_device=device is not None),
+            "any",
+            percent,
         )
         for category, percent in overview.breakdown_percent.items()
         if percent is not None
@@ -118,58 +86,12 @@ def pages(document: Document) -> list[Statement]:
     return found
 
 
-def owners_in(category: str, device: int | None) -> tuple[str, ...]:
-    """The owners of a category; without devices, waiting for others is in the rest."""
-    owners = owners_of(category)
-    return (*owners, "peer") if category == "other" and device is None else owners
-
-
 def placed(label: str, document: Document) -> tuple[str, int | None]:
     """The host and the device of `host:device`; a host's name may hold colons."""
     if label in document.profile.hosts:
         return label, None
     host, _, device = label.rpartition(":")
     return host, int(device)
-
-
-def owned(profile: ProfileData, one: Statement) -> float:
-    """The share of the owners, summed over the account's own rows."""
-    found = profile.derived(one.host, account)
-    assert not isinstance(found, Unavailable)
-    placed_windows = profile.derived(one.host, windows)
-    assert not isinstance(placed_windows, Unavailable)
-    measured = typical(placed_windows.rows.with_row_index("window"))["window"]
-    mine = pl.col("device").eq_missing(pl.lit(one.device, pl.Int32)) & pl.col(
-        "window"
-    ).is_in(measured.to_list())
-    rows, between = found.rows.filter(mine), found.between.filter(mine)
-    total = 0
-    for owner in one.owners:
-        every = rows[f"{owner}_ps"].fill_null(0).sum()
-        out = between[f"{owner}_ps"].fill_null(0).sum() if owner in IDLE_OWNERS else 0
-        total += {"any": every, "between": out, "inside": every - out}[one.place]
-    for spans in topic_spans(profile, one):
-        kept = placed_windows.rows[measured.to_list()]
-        starts, ends = kept["start_ps"].to_numpy(), kept["end_ps"].to_numpy()
-        total += int(spans.within(starts, ends).sum())
-    return 100 * total / rows["window_ps"].sum()
-
-
-def topic_spans(profile: ProfileData, one: Statement) -> list[Spans]:
-    """The instants of a statement's topics, each of which has an owner too."""
-    if not one.topics:
-        return []
-    found, topics = (profile.derived(one.host, it) for it in (account, idle_topics))
-    assert not isinstance(found, Unavailable)
-    assert not isinstance(topics, Unavailable)
-    (whole,) = (it for it in found.devices if it.device == one.device)
-    (mine,) = (it for it in topics.devices if it.device == one.device)
-    spans = [mine.spans[topic] for topic in one.topics]
-    idle = Spans.union_of(whole.idle.values())
-    assert all((it - idle).length_ps == 0 for it in spans)
-    if one.place == "between":
-        return [it & whole.between for it in spans]
-    return [it - whole.between for it in spans] if one.place == "inside" else spans
 
 
 def test_every_share_is_the_accounts(recorded_run: str, shared_profile: Any) -> None:
@@ -212,15 +134,6 @@ def test_the_headline_is_that_of_its_finding_or_of_the_account(
     assert any(
         said.percent == pytest.approx(owned(profile, one), abs=1e-9) for one in claims
     )
-
-
-def accounted(profile: ProfileData) -> list[tuple[str, int | None]]:
-    found = []
-    for host in profile.hosts:
-        mine = profile.derived(host, account)
-        if not isinstance(mine, Unavailable):
-            found += [(host, device) for device in mine.rows["device"].unique()]
-    return found
 
 
 def test_nothing_is_called_well_while_something_fails(

@@ -13,7 +13,8 @@ from tests.support.xspace.proto import values_of_message
 
 import stepscope as ss
 from stepscope.capture.collectors.torch.activities import exported_activities
-from stepscope.capture.collectors.torch.planes import forwarded_name, planes_of
+from stepscope.capture.collectors.torch.planes import planes_of
+from stepscope.xspace.forwarded import forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ import msgspec
 
 from stepscope.advice.finding import Status
 
-__all__ = ["OWNER_WORDS", "WAITING", "Text", "Texts", "Words"]
+__all__ = ["OWNERS_OF", "OWNER_WORDS", "WAITING", "Text", "Texts", "Words"]
 
 #: Sentences, in order. Each is a tuple of alternatives, of which the first one whose
 #: numbers are all known is used; where no alternative fits, the sentence is left out.
@@ -65,28 +65,45 @@ WAITING: Final[Texts] = {
     ("pass", None): ((_IN_TIME,),),
     ("pass", "short"): ((_SHORT,),),
 }
+#: Category → its owners in the account → what their time is; one word for each owner,
+#: wherever it is told.
+OWNERS_OF: Final = {
+    "compilation": {"compile": "compilation"},
+    "input": {
+        "input": "waiting for input",
+        "copy_in": "copying batches to the device",
+    },
+    "output": {
+        "output": "reading results back",
+        "copy_out": "copying results back",
+    },
+    "kernel_launch": {"launch": "waiting for launches"},
+    "host_compute": {"host_compute": "host compute"},
+    "device_collectives": {
+        "collective": "communication",
+        "peer": "waiting for other workers",
+    },
+    "device_to_device": {
+        "copy_within": "copying on the device",
+        "memset": "clearing memory",
+        "transfer_wait": "waiting for transfers",
+    },
+    "device_compute_16": {"compute_16": "computing in 16 bit"},
+    "device_compute_32": {
+        "compute_32": "computing in 32 bit",
+        "compute_tf32": "computing in TF32",
+        "compute_64": "computing in 64 bit",
+    },
+    "other": {
+        "profiler": "the recording itself",
+        "switch": "switching between activities",
+        "queued": "idle with launched work waiting",
+        "sync": "synchronising",
+        "between": "between steps",
+        "unexplained": "unexplained",
+    },
+}
 #: Owner of the account → what its time is.
 OWNER_WORDS: Final = {
-    "compute_16": "computing in 16 bit",
-    "compute_tf32": "computing in TF32",
-    "compute_32": "computing in 32 bit",
-    "compute_64": "computing in 64 bit",
-    "memset": "clearing memory",
-    "collective": "communication",
-    "copy_within": "copying on the device",
-    "copy_out": "copying results back",
-    "copy_in": "copying batches to the device",
-    "transfer_wait": "waiting for transfers",
-    "profiler": "the recording itself",
-    "switch": "switching between activities",
-    "queued": "idle with launched work waiting",
-    "compile": "compilation",
-    "peer": "waiting for other ranks",
-    "input": "waiting for input",
-    "output": "reading results back",
-    "host_compute": "host compute",
-    "launch": "waiting for launches",
-    "sync": "synchronising",
-    "between": "between steps",
-    "unexplained": "unexplained",
+    owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
 }

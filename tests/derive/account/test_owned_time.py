@@ -186,7 +186,7 @@ def test_a_long_silence_is_the_programs_where_something_names_it() -> None:
     assert named == {**busy, "host_compute": 5_000, "unexplained": 900}
 
 
-def test_a_blocking_copy_of_a_batch_is_input_until_it_begins() -> None:
+def test_a_blocking_copy_of_a_batch_is_input_until_its_call_returns() -> None:
     copy = ("gpu:0/8(MemcpyH2D)", "MemcpyH2D", 600, 100, {"correlation_id": 2})
     assert of_lines(
         ("main", "train", 0, 1000, MARK),
@@ -199,9 +199,40 @@ def test_a_blocking_copy_of_a_batch_is_input_until_it_begins() -> None:
     ) == {
         "compute_32": 360,
         "copy_in": 100,
-        "input": 400,
-        "launch": 10 + 100 + 30,
+        # Before the copy, and after it until the call returns.
+        "input": 400 + 10,
+        "launch": 10 + 100 + 20,
     }
+
+
+def test_a_call_that_outlasts_its_copy_to_the_host_is_no_launching() -> None:
+    """Pageable memory: the driver copies from its buffer after the device is done."""
+    assert of_lines(
+        ("main", "train", 0, 1000, MARK),
+        call(1, 0),
+        kernel(1, 10, 90),
+        call(2, 110, 600, "cudaMemcpyAsync"),
+        ("gpu:0/8(MemcpyD2H)", "MemcpyD2H", 150, 100, {"correlation_id": 2}),
+        call(3, 720),
+        kernel(3, 730, 270),
+    ) == {
+        "compute_32": 360,
+        "copy_out": 100,
+        "output": 40 + 460,
+        "launch": 10 + 10 + 20,
+    }
+
+
+def test_what_follows_a_long_wait_is_the_way_to_the_next_launch() -> None:
+    """A wait of 5 ms is no silence of the program: the next op begins 30 µs after."""
+    assert of_lines(
+        ("main", "train", 0, 6_000, MARK),
+        call(1, 0),
+        kernel(1, 10, 90),
+        ("main", "cudaStreamSynchronize", 10, 5_000),
+        call(2, 5_040),
+        kernel(2, 5_050, 950),
+    ) == {"compute_32": 1_040, "launch": 10 + 30 + 10, "sync": 4_910}
 
 
 def test_the_recordings_own_work_comes_before_all() -> None:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
 
 from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
 __all__ = ["LaunchSignals", "launch_signals"]
+
+#: A step is one program if its calls of compiled programs hold this share of the
+#: kernels' launches.
+_HELD: Final = 0.8
 
 
 class LaunchSignals(Frozen, frozen=True):
@@ -32,6 +45,9 @@ class LaunchSignals(Frozen, frozen=True):
         kernels_per_step: Mean number of kernels in a step; None without steps.
         graph_percent: Share of device time replayed from graphs without a row for
             each of their nodes.
+        one_program: Whether every step launches all of its kernels by one call, or
+            calls one compiled program that launches nearly all of them; None where
+            steps or launches are not known.
     """
 
     latency_ps: int
@@ -40,12 +56,13 @@ class LaunchSignals(Frozen, frozen=True):
     median_call_ps: int | None
     kernels_per_step: float | None
     graph_percent: float
+    one_program: bool | None
 
 
-@signal(launch_facts, windows)
+@signal(launch_facts, windows, correlation, event_kinds)
 def launch_signals(profile: ProfileData, _: Thresholds) -> LaunchSignals | Unavailable:
     """Take the launches of the host with most kernels."""
-    facts: list[LaunchFacts] = []
+    facts: list[tuple[LaunchFacts, str]] = []
     reasons: list[Unavailable] = []
     steps = 0
     for host in profile.hosts:
@@ -53,15 +70,15 @@ def launch_signals(profile: ProfileData, _: Thresholds) -> LaunchSignals | Unava
         if isinstance(found, Unavailable):
             reasons.append(found)
             continue
-        facts.append(found)
+        facts.append((found, host))
         placed = profile.derived(host, windows)
         if not isinstance(placed, Unavailable) and placed.has_steps:
             steps += placed.rows.height
-    measured = [one for one in facts if one.median_kernel_ps is not None]
+    measured = [one for one in facts if one[0].median_kernel_ps is not None]
     if not measured:
         return reasons[0] if reasons else NO_KERNELS
-    most = max(measured, key=lambda one: one.kernels)
-    kernels = sum(one.kernels for one in facts)
+    most, host = max(measured, key=lambda one: one[0].kernels)
+    kernels = sum(one.kernels for one, _ in facts)
     return LaunchSignals(
         latency_ps=most.latency_ps,
         latency_samples=most.latency_samples,
@@ -69,4 +86,51 @@ def launch_signals(profile: ProfileData, _: Thresholds) -> LaunchSignals | Unava
         median_call_ps=most.median_call_ps,
         kernels_per_step=kernels / steps if steps else None,
         graph_percent=most.graph_percent or 0.0,
+        one_program=_is_one_program(profile, host),
     )
+
+
+def _is_one_program(profile: ProfileData, host: str) -> bool | None:
+    """Return whether a step launches its work in one call of a compiled program."""
+    placed = profile.derived(host, windows)
+    found = profile.derived(host, correlation)
+    kinds = profile.derived(host, event_kinds)
+    launches = profile.table(host, "launches")
+    activity = profile.table(host, "device_activity")
+    events = profile.table(host, "events")
+    if (
+        isinstance(placed, Unavailable)
+        or isinstance(found, Unavailable)
+        or isinstance(kinds, Unavailable)
+        or isinstance(launches, Unavailable)
+        or isinstance(activity, Unavailable)
+        or isinstance(events, Unavailable)
+        or not placed.has_steps
+    ):
+        return None
+    programs = kinds.has(EventFlag.PJIT | EventFlag.EXECUTABLE)
+    rows = np.flatnonzero(programs[handles(events, "type")])
+    calls = Spans.from_events(
+        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    )
+    start_ps = ints(launches, "start_ps")
+    # A read-back has a call of its own, whatever is compiled.
+    kernels = activity["kind"].cast(pl.String).is_in(["kernel", "collective"])
+    led = found.launch_of_activity[kernels.to_numpy()]
+    led = np.unique(led[led >= 0])
+    if not len(calls):
+        # Without compiled programs one launch a step is a graph.
+        return 0 < len(led) <= placed.rows.height
+    held = _holding(calls, start_ps[led])
+    using = _holding(calls, start_ps[found.activity_count_of_launch > 0])
+    if not len(held):
+        return None
+    used = len(np.unique(using[using >= 0]))
+    return bool((held >= 0).mean() >= _HELD) and used <= placed.rows.height
+
+
+def _holding(calls: Spans, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return by instant the call around it, -1 for none."""
+    call = np.searchsorted(calls.start_ps, at_ps, side="right") - 1
+    inside = at_ps < np.append(calls.end_ps, 0)[call]
+    return np.where((call >= 0) & inside, call, -1)

@@ -76,6 +76,7 @@ class _Kernels(Frozen, frozen=True):
             "eligible_unknown_ps": eligible & ~self.known,
             "undecided_ps": self.undecided,
             "undecided_narrow_ps": self.undecided & (self.narrow | ~self.known),
+            "undecided_16_ps": self.undecided & self.narrow,
         }
         return {name: self.time(rows) for name, rows in chosen.items()}
 
@@ -99,6 +100,7 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         eligible_unknown_ps: Time of eligible kernels of unknown element type.
         undecided_ps: Time of kernels of which it is unknown whether they are eligible.
         undecided_narrow_ps: The part of it that is not known to be wider than 16 bit.
+        undecided_16_ps: The part of it that is known to be 16 bit or narrower.
         wide_per_step_ps: Eligible time in 32 bit per step on the busiest device, TF32
             apart; null without steps.
         tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
@@ -125,6 +127,7 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     eligible_unknown_ps: int
     undecided_ps: int
     undecided_narrow_ps: int
+    undecided_16_ps: int
     wide_per_step_ps: int | None
     tf32_per_step_ps: int | None
     step_confidence: float

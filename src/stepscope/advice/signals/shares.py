@@ -136,6 +136,15 @@ class StepShares(Frozen, frozen=True):
         """Return the length of all judged windows."""
         return sum(self.window_ps)
 
+    @property
+    def clock_doubt_ps(self) -> int:
+        """Return the time that may be somebody else's because clocks differ.
+
+        Each stretch that ends with a late launch may be so much longer or shorter, and
+        where none was found there may be one in each window.
+        """
+        return self.clock_error_ps * max(self.gaps, len(self.window_ps))
+
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
         """Return the time of some owners in each window."""
         found = [0] * len(self.window_ps)
@@ -200,7 +209,7 @@ class StepShares(Frozen, frozen=True):
                 cause: self.times(*found, place=place) for cause, found in parts.items()
             },
             unknown_ps=unknown if blind or dark else 0,
-            doubt_ps=self.clock_error_ps * self.gaps if clocks else 0,
+            doubt_ps=self.clock_doubt_ps if clocks else 0,
             excess_ps=self.lost_ps if lost else 0,
         )
 

@@ -119,11 +119,12 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     """
     run, hosts, matching = measured.run, measured.hosts, measured.matching
     waits = {host.host: _waits(run, host) for host in hosts}
+    asked = {name for name, found in waits.items() if _asks(run, name, found)}
     shares = {
         host.host: share_of_rows(
             measured_rows(host.rows, excluded_flags),
             host.account.missing,
-            unasked=None if _asks(run, host.host, waits[host.host]) else _UNASKED,
+            unasked=None if host.host in asked else _UNASKED,
         )
         for host in hosts
     }
@@ -132,12 +133,17 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         for name, found in waits.items()
         if found is not None and shares[name].wait_ps is not None
     }
+    # Where nothing shows a request for a batch, there may have been waits for one.
+    batches = {name: found for name, found in known.items() if name in asked}
     steps = tuple(
         step
         for host in hosts
         if host.windows.has_steps
         for step in input_steps(
-            host, excluded_flags=excluded_flags, waits=known.get(host.host)
+            host,
+            excluded_flags=excluded_flags,
+            waits=batches.get(host.host),
+            wait_known=host.host in known,
         )
     )
     devices = pl.concat(
@@ -146,7 +152,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     )
     whole = InputShare.together(shares.values())
     waiting, lacks = consumer_wait(
-        [(host, known[host.host]) for host in hosts if host.host in known],
+        [(host, batches[host.host]) for host in hosts if host.host in batches],
         excluded_flags=excluded_flags,
     )
     stats, few = _step_shares(steps, whole)
@@ -159,7 +165,8 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         _NOT_OURS.for_field("compat_verdict"),
     ]
     if waiting is None:
-        missing.append((whole.why_no_wait or _UNSAID).for_field("consumer_wait"))
+        unseen = _UNSAID if asked else _UNASKED
+        missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
     return DeviceSide(
         **_together(shares, matching, summary),
         input_percent_stats=stats,
@@ -288,7 +295,7 @@ def _of_columns(
     no_input = whole.why_no_input or _UNSAID
     of_steps = {
         "input_wait_ms": no_wait,
-        "consumer_wait_ms": no_wait,
+        "consumer_wait_ms": whole.why_no_wait or _UNASKED,
         "input_transfer_ms": no_transfer,
         "input_ms": no_input,
         **{f"input_percent_{kind}": no_input for kind in _RANGE},

@@ -83,10 +83,10 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         total_ms: Time of all waits, on the threads that drive the steps.
         per_step_ms: Mean waiting time of a step.
-        exposed_ms: Part of the waiting time in which the device idled; mean over
-            devices.
-        hidden_ms: Part of the waiting time in which the device worked; null where there
-            is no device.
+        exposed_ms: Part of the waiting time that the steps are charged with as input;
+            mean over devices.
+        hidden_ms: The rest of it, in which a device worked or idled for another
+            reason; null where there is no device.
         waits: Number of uninterrupted stretches of waiting.
         slow_waits: Number of waits longer than 50 µs: the batch was not ready.
         longest_ms: Length of the longest wait.
@@ -125,16 +125,18 @@ def input_steps(
     *,
     excluded_flags: Sequence[str],
     waits: Spans | None,
+    wait_known: bool,
 ) -> tuple[InputStep, ...]:
     """Return every window of a host with its input.
 
     Args:
         host: The host.
         excluded_flags: Windows with one of these flags are not counted.
-        waits: Where its step threads wait for input; None where an absence of
-            waiting does not mean that there was none.
+        waits: Where its step threads wait for batches; None where no request for one
+            was recorded.
+        wait_known: Whether an absence of input means that there was none.
     """
-    parts = _parts(host, host.rows, wait_known=waits is not None)
+    parts = _parts(host, host.rows, wait_known=wait_known)
     share = 100.0 * pl.col("input_ps") / pl.col("window_ps")
     known = pl.when(pl.col("window_ps") > 0).then(share)
     grouped = parts.group_by("window", maintain_order=True).agg(
@@ -253,13 +255,15 @@ def consumer_wait(
     lengths: list[NDArray[np.int64]] = []
     for host, waits in hosts:
         counted = measured_rows(host.rows, excluded_flags)
-        means = counted.group_by("window").agg(pl.col("input_ps").mean())
-        at = means["window"].sort().to_numpy()
+        at = counted["window"].unique().sort().to_numpy()
         starts = ints(host.windows.rows, "start_ps")[at]
         ends = ints(host.windows.rows, "end_ps")[at]
         inside = waits & Spans.from_events(starts, ends - starts)
         total += inside.length_ps
-        exposed += round(means["input_ps"].sum())
+        # Other input of the account (copies that block, functions that fetch) is no
+        # wait for a batch.
+        idle = [(inside & one.idle["input"]).length_ps for one in host.account.devices]
+        exposed += round(sum(idle) / len(idle))
         lengths.append(inside.end_ps - inside.start_ps)
         windows += len(at)
     if not windows:

@@ -11,7 +11,11 @@ import polars as pl
 from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rates
 from stepscope.analysis.ops.rows import device_side, host_side
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.device.precision import PrecisionEvidence, precision
+from stepscope.derive.device.precision import (
+    UNTOLD,
+    PrecisionEvidence,
+    precision,
+)
 from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
@@ -83,25 +87,26 @@ class PrecisionShares(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         compute_16bit_percent: Share of the kernel time that computes in 16 bits or
-            fewer.
+            fewer; null where no kernel is known to and the width of many is unknown.
         compute_32bit_percent: Share of the kernel time that computes in 32 bits or
-            more, TF32 and 64 bits among them.
+            more, TF32 and 64 bits among them; null likewise.
         compute_tf32_percent: The part of `compute_32bit_percent` that cuts its 32-bit
-            operands for Tensor Cores (TF32).
+            operands for Tensor Cores (TF32); null likewise.
         compute_64bit_percent: The part of `compute_32bit_percent` that computes in 64
-            bits.
+            bits; null likewise.
         default_evidence_percent: Share of the kernel time whose width nothing shows and
             that counts as 32 bits.
-        kernels_16bit_count: Number of kernels that compute in 16 bits or fewer.
+        kernels_16bit_count: Number of kernels that compute in 16 bits or fewer; null
+            likewise.
         kernels_total_count: Number of kernels that compute.
     """
 
-    compute_16bit_percent: float
-    compute_32bit_percent: float
-    compute_tf32_percent: float
-    compute_64bit_percent: float
+    compute_16bit_percent: float | None
+    compute_32bit_percent: float | None
+    compute_tf32_percent: float | None
+    compute_64bit_percent: float | None
     default_evidence_percent: float
-    kernels_16bit_count: int
+    kernels_16bit_count: int | None
     kernels_total_count: int
 
 
@@ -302,13 +307,19 @@ def precision_of(
     if not time["all"]:
         return why or _NO_KERNELS
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
+    untold = time["default"] >= UNTOLD * time["all"]
+    # None that is known to be so wide is not none where many are of unknown width.
+    known = {
+        name: None if untold and not share else share for name, share in shares.items()
+    }
+    narrow_share = known["16"]
     return PrecisionShares(
-        compute_16bit_percent=shares["16"],
-        compute_32bit_percent=100.0 - shares["16"],
-        compute_tf32_percent=shares["tf32"],
-        compute_64bit_percent=shares["fp64"],
+        compute_16bit_percent=narrow_share,
+        compute_32bit_percent=None if narrow_share is None else 100.0 - narrow_share,
+        compute_tf32_percent=known["tf32"],
+        compute_64bit_percent=known["fp64"],
         default_evidence_percent=shares["default"],
-        kernels_16bit_count=narrow,
+        kernels_16bit_count=None if narrow_share is None else narrow,
         kernels_total_count=total,
     )
 

@@ -50,6 +50,7 @@ Claims = tuple[tuple[str, Spans], ...]
 #: so many launch latencies, is work of the program itself.
 _LONG_STRETCH_PS: Final = 1 * PS_PER_MS
 _LONG_LATENCIES: Final = 20
+_NEVER: Final = np.iinfo(np.int64).max
 
 _WRAPPERS: Final = (
     EventFlag.EAGER_WRAPPER
@@ -65,13 +66,21 @@ _WRAPPERS: Final = (
 )
 #: A thread with one of these runs the program itself, not tasks of others.
 PROGRAM: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
-_INPUT: Final = (HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR)
+_INPUT: Final = (
+    HostCode.INPUT_WAIT,
+    HostCode.OWN_INPUT,
+    HostCode.ITERATOR,
+    HostCode.COPY_IN,
+)
+_OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
 #: Codes whose begin shows that the thread is on its way from op to op.
 _BEGINS: Final = (
     HostCode.LAUNCH,
     HostCode.DISPATCH,
     HostCode.HOST_COMPUTE,
     HostCode.LAUNCH_OR_COMPUTE,
+    HostCode.COPY_IN,
+    HostCode.COPY_OUT,
 )
 _LAUNCHING: Final = (
     HostCode.LAUNCH,
@@ -82,6 +91,7 @@ _LAUNCHES: Final = (HostCode.LAUNCH, HostCode.LAUNCH_OR_COMPUTE)
 _WAITING: Final = (
     *(HostCode.SYNC, HostCode.READ_BACK),
     *(HostCode.BLOCKED, HostCode.PIPELINE),
+    *(HostCode.COPY_IN, HostCode.COPY_OUT),
 )
 #: A thread that does one of these does not wait for the input of another thread.
 _WORKING: Final = (*_BEGINS, HostCode.COMPILE, HostCode.TRACING)
@@ -261,7 +271,7 @@ class HostStates(Frozen, frozen=True):
             ),
             (
                 "output",
-                state(HostCode.OUTPUT) | state(HostCode.READ_BACK) | told.writing,
+                _union(state, _OUTPUT) | told.writing,
             ),
             ("between", (self.chores | garbage) & self.between),
             (
@@ -449,22 +459,42 @@ def _dense(
     *,
     limit_ps: int,
 ) -> Spans:
-    """Return where each begin of an op or launch is soon followed by the next one."""
+    """Return where a thread is busy with ops, or a begin soon follows what it did.
+
+    What it did is anything with a code: the program is on its way from the end of a
+    wait to the next op as well as from op to op.
+    """
     is_begin = np.zeros(256, np.bool_)
     is_begin[list(_BEGINS)] = True
     found = []
     for track in threads:
         rows = rows_of.of(track)
-        chosen = is_begin[code[rows]]
-        begins, own = rows_of.start_ps[rows][chosen], rows_of.dur_ps[rows][chosen]
-        if not len(begins):
+        start, end = (
+            rows_of.start_ps[rows],
+            rows_of.start_ps[rows] + rows_of.dur_ps[rows],
+        )
+        does = code[rows] != HostCode.NOTHING
+        start, end, begins = start[does], end[does], is_begin[code[rows][does]]
+        if not begins.any():
             continue
         # To the next begin; where that is far away or none, to the event's own end.
-        length = np.append(np.diff(begins), limit_ps + 1)
-        length = np.where(length <= limit_ps, length, own)
-        quick = length <= limit_ps
-        found.append(Spans.from_events(begins[quick], length[quick]))
+        next_begin = _following(np.where(begins, start, _NEVER))
+        length = np.where(next_begin == _NEVER, limit_ps + 1, next_begin - start)
+        length = np.where(length <= limit_ps, length, end - start)
+        quick = begins & (length <= limit_ps)
+        # From the end of all that came before to a begin.
+        reach = np.maximum.accumulate(end)
+        before = np.concatenate(([_NEVER], reach[:-1]))
+        near = begins & (before < start) & (start - before <= limit_ps)
+        found.append(Spans.from_events(start[quick], length[quick]))
+        found.append(Spans.from_events(before[near], (start - before)[near]))
     return Spans.union_of(found)
+
+
+def _following(begins: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each place the least value after it."""
+    least = np.minimum.accumulate(begins[::-1])[::-1]
+    return np.append(least[1:], _NEVER)
 
 
 class _RowsOfTracks:

@@ -60,8 +60,11 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "profiler": (HostCode.PROFILER,),
     "compile": (HostCode.COMPILE, HostCode.TRACING),
     "peer": (HostCode.PEER,),
-    "input": (HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
-    "output": (HostCode.OUTPUT, HostCode.READ_BACK),
+    "input": (
+        *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
+        HostCode.COPY_IN,
+    ),
+    "output": (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT),
     "host_compute": (HostCode.HOST_COMPUTE, HostCode.GARBAGE, HostCode.DISPATCH),
     "launch": (HostCode.LAUNCH, HostCode.DISPATCH, HostCode.LAUNCH_OR_COMPUTE),
     "sync": (HostCode.SYNC, HostCode.READ_BACK),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.inference.requests import Requests
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["between_steps", "marker_names"]
 
 #: A program's call stands for the work of a step if it holds this share of the
-#: launches that led to device work.
+#: launches that led to device work, or of the work of a host without a device.
 _HELD: Final = 0.8
 
 
@@ -38,12 +39,14 @@ def between_steps(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
+    requests: Requests | Unavailable,
 ) -> Spans:
     """Return where no step's own work goes on, within the hull of the windows.
 
     A step's work is what its mark encloses. Without marks it is the program's one call
     per step that launches nearly everything, else what lies from the step's first
-    launch to its last one.
+    launch to its last one. Without a device it is the requests, or that one call, in
+    which nearly all of the host's work is done.
 
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 
@@ -56,6 +59,7 @@ def between_steps(
         launches: The table.
         correlation: The launch of each activity.
         activity_steps: Row of steps per activity, -1 for none.
+        requests: The requests that the program served.
     """
     nothing = Spans.empty()
     if isinstance(steps, Unavailable) or not windows.rows.height:
@@ -71,6 +75,13 @@ def between_steps(
     if steps.source == "marker" and not steps.rows["end_ps"].null_count():
         starts = ints(steps.rows, "start_ps")
         return hull - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
+    calls = _function_calls(events, event_kinds, host_classes)
+    one_each = 0 < len(calls) <= steps.rows.height
+    if host_classes.no_device:
+        found = (_served(requests), calls if one_each else nothing)
+        work = host_classes.host_compute
+        outside = [hull - each for each in found if _hold(each, work, hull)]
+        return outside[0] if outside else nothing
     if (
         isinstance(launches, Unavailable)
         or isinstance(correlation, Unavailable)
@@ -79,8 +90,7 @@ def between_steps(
         return nothing
     used = correlation.activity_count_of_launch > 0
     called = ints(launches, "start_ps")[used]
-    calls = _function_calls(events, event_kinds, host_classes)
-    if len(called) and 0 < len(calls) <= steps.rows.height:
+    if len(called) and one_each:
         held = calls.within(called, called + 1) > 0
         if held.mean() >= _HELD:
             return hull - calls
@@ -94,6 +104,22 @@ def between_steps(
     np.maximum.at(last, activity_steps[known], ends)
     some = first < last
     return hull - Spans.from_events(first[some], (last - first)[some])
+
+
+def _served(requests: Requests | Unavailable) -> Spans:
+    if isinstance(requests, Unavailable):
+        return Spans.empty()
+    return Spans.from_events(
+        ints(requests.rows, "start_ps"), ints(requests.rows, "dur_ps")
+    )
+
+
+def _hold(calls: Spans, work: Spans | Unavailable, hull: Spans) -> bool:
+    """Return whether nearly all work of a host is done within some calls."""
+    if isinstance(work, Unavailable) or not len(calls):
+        return False
+    done = work & hull
+    return (done & calls).length_ps >= _HELD * done.length_ps > 0
 
 
 def _function_calls(

@@ -38,6 +38,9 @@ _LONG_QUANTILE: Final = 95
 _USUAL: Final = 0.5
 #: One row for all the kernels that a replayed graph ran.
 _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
+#: Calls that return when all work of a device, or of a stream, is done.
+_FOR_DEVICE: Final = r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize"
+_FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
@@ -57,8 +60,10 @@ class LaunchFacts(Frozen, frozen=True):
         kernels: Number of kernels on all devices.
         graph_percent: Share of the kernels' time that lies in replayed graphs, in
             percent; None without kernels.
-        clock_error_ps: Time by which activities begin before their own launch call
-            (99th percentile of those that do); 0 where none does.
+        clock_error_ps: How far the clocks of host and device differ at least: the time
+            by which activities begin before their own launch call, or end after a
+            call that waited for them (99th percentile of those that do, the larger of
+            both); 0 where none does.
         lost: Number of launches whose activity must have been dropped while recording.
         lost_ps: Device time that these activities may have taken: of each the 95th
             percentile of the durations that such a call usually leads to.
@@ -101,6 +106,9 @@ def launch_facts(
         latency_ps = int(np.median(samples))
     kernel = codes(device_activity, "kind") == _KERNEL
     early = -waited[waited < 0]
+    outlasting = _outlasting_ps(
+        device_activity, launch_of, called_ps + call_dur_ps, events, event_types
+    )
     used = correlation.activity_count_of_launch > 0
     lost = _lost(launches, _around(launches, events, event_nesting), used)
     return LaunchFacts(
@@ -117,10 +125,50 @@ def launch_facts(
         median_kernel_ps=_median(dur_ps[kernel]),
         kernels=int(kernel.sum()),
         graph_percent=_graph_percent(device_activity, event_types, kernel, dur_ps),
-        clock_error_ps=int(np.percentile(early, _CLOCK_QUANTILE)) if len(early) else 0,
+        clock_error_ps=max(
+            int(np.percentile(beyond, _CLOCK_QUANTILE)) if len(beyond) else 0
+            for beyond in (early, outlasting)
+        ),
         lost=len(lost),
         lost_ps=_priced(lost, handles(launches, "type"), launch_of, dur_ps),
     )
+
+
+def _outlasting_ps(
+    device_activity: pl.DataFrame,
+    launch_of: NDArray[np.int32],
+    returned_ps: NDArray[np.int64],
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+) -> NDArray[np.int64]:
+    """Return by how much work ends after calls that had to wait for it.
+
+    A call that waits for a device waits for all that was launched before; one that
+    waits for a stream does where only one stream was used.
+    """
+    nothing = np.empty(0, np.int64)
+    known = np.flatnonzero(launch_of >= 0)
+    if not len(known) or device_activity["device"].n_unique() > 1:
+        return nothing
+    waits = _FOR_DEVICE
+    if device_activity["track"].n_unique() == 1:
+        waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
+    is_wait = event_types["name"].str.contains(waits).fill_null(value=False).to_numpy()
+    rows = np.flatnonzero(is_wait[handles(events, "type")])
+    begin = ints(events, "start_ps")[rows]
+    end = begin + ints(events, "dur_ps")[rows]
+    returned = returned_ps[launch_of[known]]
+    order = np.argsort(returned, kind="stable")
+    ended = (
+        ints(device_activity, "start_ps")[known]
+        + ints(device_activity, "dur_ps")[known]
+    )
+    latest = np.maximum.accumulate(ended[order])
+    launched = np.searchsorted(returned[order], begin, side="right") - 1
+    some = launched >= 0
+    beyond = latest[launched[some]] - end[some]
+    found: NDArray[np.int64] = beyond[beyond > 0]
+    return found
 
 
 def _lost(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KERNEL_KIND",
+    "UNTOLD",
     "Precision",
     "PrecisionEvidence",
     "precision",
@@ -37,6 +38,9 @@ __all__ = [
     "width_of_shape",
 ]
 
+#: Where kernels of unknown width have at least this share of the time, it is unknown
+#: whether any computes in a width that no kernel is known to have.
+UNTOLD: Final = 0.05
 #: Code of the kind of activity that computes.
 KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 

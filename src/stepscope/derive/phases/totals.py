@@ -19,6 +19,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.op_events import HostOpEvents
@@ -37,7 +38,7 @@ class Phases(Frozen, frozen=True):
     Attributes:
         rows: `window`, `device` (null where the host's ops were looked at) and
             `<phase>_ps`. The times of a device add up to device compute, those of a
-            host to host compute.
+            host to the host compute of its account.
         seen: The phases that at least one op of the profile belongs to; a time of 0 of
             any other phase may mean that its ops were not recognised.
         side: `device` or `host`: whose ops the times are of.
@@ -56,6 +57,7 @@ def phases(
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
     host_classes: HostClasses,
+    account: Account,
     host_op_events: HostOpEvents,
     host_phases: HostPhases,
     launches: pl.DataFrame | Unavailable,
@@ -75,6 +77,7 @@ def phases(
         device_activity: The table; where there is none, the host's ops are looked at.
         activity_ops: The op of each activity.
         host_classes: Where the step threads are in which class.
+        account: Which time of a host without a device is host compute.
         host_op_events: The executions of ops on the host.
         host_phases: The phases of events of the host.
         launches: The table.
@@ -101,12 +104,11 @@ def phases(
         return host_classes.host_compute
     phase = host_phases.of_ops(host_op_events)
     sets = _host_sets(tracks, events, host_classes, host_op_events, phase)
-    sets["unknown"] = host_classes.host_compute
+    (host,) = account.devices
+    work = host.idle["host_compute"]
+    sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
-    waiting = host_classes.input_wait
-    if not isinstance(host_classes.compile, Unavailable):
-        waiting |= host_classes.compile
-    rows = _charged(sets, waiting, starts, ends)
+    rows = _charged(sets, starts, ends)
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
         _seen(phase),
@@ -135,7 +137,7 @@ def _on_devices(
         for code, name in enumerate(PHASES):
             chosen = np.flatnonzero(here == code)
             sets[name] = Spans.from_events(start_ps[chosen], dur_ps[chosen])
-        charged = _charged(sets, Spans.empty(), starts, ends)
+        charged = _charged(sets, starts, ends)
         frames.append(charged.with_columns(device=pl.lit(number, pl.Int32)))
     rows = pl.concat(frames).sort("window", "device")
     return Phases(rows, _seen(of_activity), "device")
@@ -174,7 +176,6 @@ def _host_sets(
 
 def _charged(
     sets: dict[str, Spans],
-    taken: Spans,
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> pl.DataFrame:
@@ -182,7 +183,7 @@ def _charged(
     columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }
-    covered = taken.within(starts, ends)
+    taken, covered = Spans.empty(), np.zeros(len(starts), np.int64)
     for name in PHASES:
         taken |= sets[name]
         now = taken.within(starts, ends)

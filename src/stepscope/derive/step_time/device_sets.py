@@ -8,11 +8,13 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.device.precision import UNTOLD, PrecisionEvidence
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ NO_DEVICE_EVENTS: Final = Unavailable(
     remedy=ALLOW_DEVICE_TRACER,
 )
 
+#: Owners whose time needs a kernel that is known to be so wide.
+_WIDTHS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
 
@@ -45,7 +49,8 @@ class OneDevice(Frozen, frozen=True):
     Attributes:
         device: Its ordinal.
         orders: Each of `BUSY_OWNERS` → where any such activity ran; they may overlap.
-        unknown: Those of `BUSY_OWNERS` that this kind of device does not record.
+        unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
+            widths of compute that no kernel is known to have while many have none.
         covered: Each of `BUSY_OWNERS` → the union of its time and that of all before
             it.
         busy: The union of all activity.
@@ -90,6 +95,7 @@ def device_sets(
         ints(device_activity, "dur_ps"),
     )
     order = owner_places(codes(device_activity, "kind"), precision)
+    untold = _untold_widths(order, dur_ps, precision)
     found = []
     for number, rows in _rows_by_device(handles(device_activity, "device")):
         of_rows, starts, durs = order[rows], start_ps[rows], dur_ps[rows]
@@ -97,7 +103,7 @@ def device_sets(
         for place, name in enumerate(BUSY_OWNERS):
             chosen = of_rows == place
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
-        unknown = _not_recorded(number, orders, devices)
+        unknown = _not_recorded(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
         covered = _covered(orders)
         busy = covered[BUSY_OWNERS[-1]]
@@ -112,6 +118,34 @@ _NO_TRANSFERS: Final = Unavailable(
     reason="The tracer of this kind of device records no transfers to or from hosts.",
     remedy="Judge transfers by the host's own waits.",
 )
+
+
+def _untold_widths(
+    order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
+) -> dict[str, Unavailable]:
+    """Return the widths of which it is unknown whether any kernel has them.
+
+    A kernel of unknown width counts as 32-bit. Where there are many, that no kernel is
+    known to be of another width does not mean that none is.
+    """
+    computes = precision.bits > 0
+    total = int(dur_ps[computes].sum())
+    untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
+    share = int(dur_ps[untold].sum()) / total if total else 0.0
+    if share < UNTOLD:
+        return {}
+    why = Unavailable(
+        code="NOT_RECORDED",
+        reason=f"Nothing tells how wide the kernels compute that take {share:.0%} of "
+        "the compute time; they count as 32-bit.".replace("%", " %"),
+        remedy=RECORD_SHAPES,
+    )
+    present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
+    return {
+        name: why
+        for place, name in enumerate(BUSY_OWNERS)
+        if name in _WIDTHS and place not in present
+    }
 
 
 def _not_recorded(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.pool_tasks import PoolTasks
@@ -80,6 +81,7 @@ class HostClasses(Frozen, frozen=True):
             thread and disjoint on each.
         unknown: Why it is unknown which host calls launched work; None where it is
             known, and where there is no device to launch on.
+        no_device: Whether the recording lists no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
     """
@@ -91,6 +93,7 @@ class HostClasses(Frozen, frozen=True):
     sync: Spans | Unavailable
     by_thread: Mapping[int, Mapping[int, Spans]]
     unknown: Unavailable | None
+    no_device: bool
     code: NDArray[np.uint8]
     threads: StepThreads
 
@@ -108,6 +111,7 @@ def host_classes(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
+    launch_facts: LaunchFacts | Unavailable,
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     windows: Windows,
@@ -126,6 +130,7 @@ def host_classes(
         launches: The table.
         correlation: The launch of each activity.
         device_activity: The table.
+        launch_facts: What a launch usually takes.
         steps: The steps, or why there are none.
         activity_steps: Row of steps per activity, -1 for none.
         windows: The windows of the steps.
@@ -133,7 +138,7 @@ def host_classes(
     if not event_types["known"].any():
         return _NO_NAMES
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(launches, correlation, device_activity)
+    launching = Launching.of(launches, correlation, device_activity, launch_facts)
     code = host.codes(event_nesting, launching)
     groups = host.groups()
     if groups is not None:
@@ -220,6 +225,7 @@ def _collected(
         sync=known(HostCode.SYNC, HostCode.READ_BACK),
         by_thread=sets,
         unknown=None if launching.no_device else unknown,
+        no_device=launching.no_device,
         code=code,
         threads=threads,
     )

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -78,6 +80,10 @@ class HostCode(IntEnum):
     PEER = 16
     #: Handing a result of a device to the program, until it is there.
     READ_BACK = 17
+    #: A call that begins a copy to the host and waits for it.
+    COPY_OUT = 18
+    #: A call that begins a copy from the host and waits for it.
+    COPY_IN = 19
 
 
 #: These keep everything that is nested in them.
@@ -107,6 +113,7 @@ _BY_NAME: Final = {
     HostClass.GARBAGE: HostCode.GARBAGE,
     HostClass.READ_BACK: HostCode.READ_BACK,
 }
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
@@ -128,11 +135,16 @@ class Launching(Frozen, frozen=True):
     Attributes:
         no_device: The capture lists no device at all.
         rows: Rows of `events` that launch work; empty where `why_not` is set.
+        reading: Those of them that copy to the host and last longer than their copy and
+            a launch: they wait for it.
+        feeding: Likewise those that copy from the host.
         why_not: Why it is unknown which events launch work; None where it is known.
     """
 
     no_device: bool
     rows: NDArray[np.int32]
+    reading: NDArray[np.int32]
+    feeding: NDArray[np.int32]
     why_not: Unavailable | None
 
     @classmethod
@@ -141,21 +153,57 @@ class Launching(Frozen, frozen=True):
         launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
+        launch_facts: LaunchFacts | Unavailable,
     ) -> Launching:
         """Collect the launches that some device activity came from."""
-        nothing = np.empty(0, np.int32)
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
-            return cls(no_device, nothing, device_activity)
+            return cls._without(device_activity, no_device=no_device)
         if isinstance(launches, Unavailable):
-            return cls(no_device=False, rows=nothing, why_not=launches)
+            return cls._without(launches)
         if isinstance(correlation, Unavailable):
-            return cls(no_device=False, rows=nothing, why_not=correlation)
+            return cls._without(correlation)
         if not device_activity.height:
-            return cls(no_device=False, rows=nothing, why_not=NO_DEVICE_EVENTS)
-        matched = correlation.activity_count_of_launch > 0
-        rows = handles(launches, "event")[matched]
-        return cls(no_device=False, rows=rows, why_not=None)
+            return cls._without(NO_DEVICE_EVENTS)
+        event = handles(launches, "event")
+        found = {}
+        for kind in ("d2h", "h2d"):
+            waits = _waiting_copies(
+                launches, correlation, device_activity, launch_facts, kind=kind
+            )
+            found[kind] = event[waits]
+        return cls(
+            no_device=False,
+            rows=event[correlation.activity_count_of_launch > 0],
+            reading=found["d2h"],
+            feeding=found["h2d"],
+            why_not=None,
+        )
+
+    @classmethod
+    def _without(cls, why: Unavailable, *, no_device: bool = False) -> Launching:
+        nothing = np.empty(0, np.int32)
+        return cls(no_device, nothing, nothing, nothing, why)
+
+
+def _waiting_copies(
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    device_activity: pl.DataFrame,
+    launch_facts: LaunchFacts | Unavailable,
+    *,
+    kind: str,
+) -> NDArray[np.intp]:
+    """Return rows of launches of copies that last longer than copy and launch."""
+    if isinstance(launch_facts, Unavailable):
+        return np.empty(0, np.intp)
+    copies = np.flatnonzero(codes(device_activity, "kind") == _KINDS.index(kind))
+    launch = correlation.launch_of_activity[copies]
+    copies, launch = copies[launch >= 0], launch[launch >= 0]
+    own = np.zeros(launches.height, np.int64)
+    np.add.at(own, launch, ints(device_activity, "dur_ps")[copies])
+    dur = ints(launches, "dur_ps")
+    return np.flatnonzero((own > 0) & (dur > own + launch_facts.latency_ps))
 
 
 class HostEvents(Frozen, frozen=True):
@@ -247,8 +295,11 @@ class HostEvents(Frozen, frozen=True):
         around = _enclosing(launching.rows, nesting.parent)
         classes = self.kinds.host_class[handles(self.events, "type")[around]]
         is_plain = np.zeros(256, np.bool_)
-        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE]] = True
+        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = True
         for rows, found in (
+            # A call that waits for its own copy is no launching.
+            (launching.reading, HostCode.COPY_OUT),
+            (launching.feeding, HostCode.COPY_IN),
             (launching.rows, HostCode.LAUNCH),
             (around[classes == HostClass.OP], HostCode.DISPATCH),
         ):

@@ -9,7 +9,7 @@ from stepscope.remedies import REMEDIES
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
-    DETAIL_NAMES,
+    OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
     listed,
@@ -19,11 +19,11 @@ from stepscope.report.words.names import (
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
-    from stepscope.analysis.overview_page.page import StepDetection
+    from stepscope.analysis.overview_page.page import HostSummary, StepDetection
     from stepscope.analysis.steps.summary import Step, StepSummary
     from stepscope.report.document import Document
     from stepscope.report.page import Line
@@ -63,7 +63,8 @@ def where_time_went(document: Document, width: int) -> list[Line]:
         found = overview.step_detection
         lines = [_basis(overview, found)]
         lines += _bars(overview, width, account=_only_device(overview.account))
-        return [*lines, *_not_looked_at(overview, width)]
+        lines += _not_looked_at(overview, width)
+        return [*lines, *_unexplained(document, overview, width)]
     lines = []
     for host in overview.by_host[:_MOST_HOSTS]:
         lines += [line(Piece(f"  {host.host}", "title"))]
@@ -144,7 +145,7 @@ def _bars(
 def _details(summary: Summary, category: str, time: float, width: int) -> list[Line]:
     parts = {
         name: summary.breakdown_detail_ms.get(part)
-        for part, name in DETAIL_NAMES.get(category, {}).items()
+        for part, name in OWNERS_OF[category].items()
     }
     told = {name: part for name, part in parts.items() if part}
     whole = sum(summary.breakdown_ms.values())
@@ -217,6 +218,38 @@ def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:
             f"Not looked at: {'; '.join(names)}. {reason}", width, indent=2, role="dim"
         )
     ]
+
+
+def _unexplained(
+    document: Document, overview: OverviewPageResult, width: int
+) -> list[Line]:
+    """Say how time that nobody explains gets a name, where no finding says it."""
+    told = any(
+        action.cause in _NAMING
+        for finding in document.findings
+        if finding.status == "fail"
+        for action in finding.actions
+    )
+    whole = sum(overview.breakdown_ms.values())
+    unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
+    if told or 100 * unknown < _NAMED_PERCENT * whole or not whole:
+        return []
+    functions = any(
+        part.function is not None
+        for entry in overview.account
+        for part in entry.parts or ()
+    )
+    remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
+    return wrapped(f"To name what is unexplained: {remedy}", width, indent=2)
+
+
+#: Causes whose actions are to name the unexplained.
+_NAMING: Final = frozenset({"unexplained", "annotate"})
+_ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
+_RECORD_FUNCTIONS: Final = (
+    "record the program's functions, as stepscope run -- python … does, or annotate "
+    "what the program does then (with ss.Trace('name'):)."
+)
 
 
 def steps(document: Document, width: int) -> list[Line]:
@@ -319,28 +352,21 @@ def hosts(document: Document, width: int) -> list[Line]:
     names = document.profile.hosts
     if len(names) < 2 or isinstance(overview, Unavailable):
         return []
-    body = []
-    for name in names:
-        mine = [step for step in overview.steps if step.host == name]
-        body.append(_host_row(name, mine))
+    measured = {host.host: host for host in overview.by_host}
+    body = [_host_row(name, measured.get(name)) for name in names]
     header = ("host", "steps", "mean step", "input", "largest")
     return table(header, body, align=("<", ">", ">", ">", "<"), width=width, stretch=0)
 
 
-def _host_row(name: str, found: Sequence[Step]) -> tuple[str, ...]:
-    closed = [step for step in found if "open_end" not in step.flags] or found
-    whole = sum(step.duration_ms for step in closed)
-    if not whole:
+def _host_row(name: str, host: HostSummary | None) -> tuple[str, ...]:
+    if host is None:
         return name, "0", "–", "–", "–"
-    times: dict[str, float] = defaultdict(float)
-    for step in closed:
-        for category, time in step.breakdown_ms.items():
-            times[category] += time
-    largest = max(times, key=lambda category: times[category])
-    share = _share(times, "input", whole)
-    most = f"{CATEGORY_NAMES[largest]} {percent(100 * times[largest] / whole)}"
-    return name, f"{len(found)}", ms(whole / len(closed)), share, cut(most, 34)
-
-
-def _share(times: Mapping[str, float], category: str, whole: float) -> str:
-    return percent(100 * times[category] / whole) if category in times else "–"
+    found = host.summary
+    mean, shares = found.step_time_ms.mean, found.breakdown_percent
+    told = {each: share for each, share in shares.items() if share is not None}
+    if not mean or not told:
+        return name, "0", "–", "–", "–"
+    largest = max(told, key=lambda category: told[category])
+    most = f"{CATEGORY_NAMES[largest]} {percent(told[largest])}"
+    fetched = percent(told["input"]) if "input" in told else "–"
+    return name, f"{found.step_count}", ms(mean), fetched, cut(most, 34)

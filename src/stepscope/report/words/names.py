@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 __all__ = [
     "CATEGORY_NAMES",
-    "DETAIL_NAMES",
     "INPUT_CATEGORY_NAMES",
+    "OWNERS_OF",
     "OWNER_WORDS",
     "PART_WORDS",
     "SOURCE_WORDS",
@@ -42,39 +42,6 @@ INPUT_CATEGORY_NAMES: Final = {
     "preprocessing": "Preprocessing",
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
-}
-#: Owners worth a line of their own under their category.
-DETAIL_NAMES: Final = {
-    "input": {
-        "input": "waiting for a batch or making it",
-        "copy_in": "copying to the device",
-    },
-    "output": {
-        "output": "writing or waiting for results",
-        "copy_out": "copying from the device",
-    },
-    "device_collectives": {
-        "collective": "collectives",
-        "peer": "waiting for other workers",
-    },
-    "device_compute_32": {
-        "compute_32": "32-bit",
-        "compute_tf32": "TF32",
-        "compute_64": "64-bit",
-    },
-    "device_to_device": {
-        "copy_within": "copies",
-        "memset": "setting memory",
-        "transfer_wait": "waiting for transfers",
-    },
-    "other": {
-        "profiler": "the recording itself",
-        "switch": "switching between kernels",
-        "queued": "queued work that did not run",
-        "sync": "synchronising",
-        "between": "between steps",
-        "unexplained": "unexplained",
-    },
 }
 #: Kind of a part of the account → what is written before its name.
 PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}

@@ -655,12 +655,12 @@ export interface PodViewerResult {
 }
 
 export interface PrecisionShares {
-  compute_16bit_percent: number;
-  compute_32bit_percent: number;
-  compute_tf32_percent: number;
-  compute_64bit_percent: number;
+  compute_16bit_percent: number | null;
+  compute_32bit_percent: number | null;
+  compute_tf32_percent: number | null;
+  compute_64bit_percent: number | null;
   default_evidence_percent: number;
-  kernels_16bit_count: number;
+  kernels_16bit_count: number | null;
   kernels_total_count: number;
 }
 

@@ -48,7 +48,7 @@ _GRAPH_SHARE: Final = 50.0
 #: What to change, in order: each change launches more work with one call.
 _ACTIONS: Final = (
     Action(
-        cause="any",
+        cause="several_calls",
         framework="TensorFlow",
         text="Put the whole training step into one graph, then let the compiler fuse "
         "its ops.",
@@ -61,13 +61,25 @@ _ACTIONS: Final = (
         env="TF_GPU_THREAD_MODE=gpu_private",
     ),
     Action(
-        cause="any",
+        cause="one_program",
+        framework="any",
+        text="Launch the next step before this one's results are read: read losses and "
+        "metrics back every few steps.",
+    ),
+    Action(
+        cause="one_program",
+        framework="JAX",
+        text="Run several steps in one call of the compiled program.",
+        code="state, losses = jax.lax.scan(train_step, state, batches)",
+    ),
+    Action(
+        cause="several_calls",
         framework="JAX",
         text="Compile the whole step, outermost function first.",
         code="train_step = jax.jit(train_step)",
     ),
     Action(
-        cause="any",
+        cause="several_calls",
         framework="PyTorch",
         text="Compile the step and replay it as one graph.",
         code="torch.compile(model, mode='reduce-overhead')",
@@ -92,6 +104,7 @@ _WORDS: Final = Words(
         "host_ops": "ops that run on the host",
         "slow_host": "each launch call takes the host long",
         "small_work": "kernels are shorter than two launches",
+        "one_program": "each step is one call of a compiled program already",
     },
 )
 _ITEM: Final = Item(
@@ -160,16 +173,17 @@ def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
     tests = (
         ("slow_host", call is not None and call > thresholds.slow_launch_call.value),
         ("small_work", found.median_kernel_ps < 2 * found.latency_ps),
+        ("one_program", found.one_program is True),
     )
     return tuple(name for name, holds in tests if holds)
 
 
 def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
-    return tuple(
-        action
-        for action in _ACTIONS
-        if action.cause == "any" or action.cause in because
-    )
+    """Return what to change; what is compiled need not be compiled once more."""
+    causes = {"any", *because}
+    if "one_program" not in because:
+        causes.add("several_calls")
+    return tuple(action for action in _ACTIONS if action.cause in causes)
 
 
 def _facts(found: LaunchSignals) -> tuple[Fact, ...]:

@@ -172,9 +172,11 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
 
 def _depends_on_undecided(found: PrecisionSignals, thresholds: Thresholds) -> bool:
     """Return whether the kernels that may be eligible could turn the verdict."""
-    narrow, undecided = found.undecided_narrow_ps, found.undecided_ps
+    narrow = found.undecided_narrow_ps
+    # At worst all that is not known to be narrow is wide, at best the other way round.
+    wide = found.undecided_ps - found.undecided_16_ps
     worst = _is_wide(
-        found.eligible_ps + undecided - narrow,
+        found.eligible_ps + wide,
         found.eligible_narrow_ps,
         found.compute_ps,
         thresholds,

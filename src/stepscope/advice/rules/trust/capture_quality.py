@@ -23,7 +23,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.capture import CaptureSignals
@@ -45,6 +45,27 @@ _ACTIONS: Final = (
         cause="unexplained",
         framework="any",
         text="Record the program's functions too, or annotate what the step does.",
+        code="stepscope run -- python …",
+    ),
+    Action(
+        cause="unexplained",
+        framework="PyTorch",
+        text="With PyTorch's own profiler, record stacks.",
+        code="torch.profiler.profile(with_stack=True)",
+    ),
+    Action(
+        cause="unexplained",
+        framework="JAX",
+        text="With JAX's own profiler, trace Python.",
+        code="options.python_tracer_level = 1; jax.profiler.start_trace(LOGDIR, "
+        "profiler_options=options)",
+    ),
+    Action(
+        cause="unexplained",
+        framework="TensorFlow",
+        text="Put a step that runs op by op into one graph: what lies between its ops "
+        "is then no Python.",
+        code="@tf.function",
     ),
     Action(
         cause="annotate",
@@ -61,6 +82,12 @@ _ACTIONS: Final = (
         cause="silent",
         framework="any",
         text="Let the device tracer run, and record again.",
+    ),
+    Action(
+        cause="clocks",
+        framework="any",
+        text="Record host and device with one profiler in one recording, and leave the "
+        "times in its file as they are.",
     ),
     Action(
         cause="lost",
@@ -109,6 +136,15 @@ _WORDS: Final = Words(
         ("fail", "silent"): (
             ("A device was used, and none of its work was recorded.",),
         ),
+        ("fail", "clocks"): (
+            (
+                (
+                    "The clocks of host and device differ by {clock_error} at least: "
+                    "for up to {clock_doubt} of the time it is not known what the "
+                    "device waits for."
+                ),
+            ),
+        ),
         ("fail", "lost"): (
             (
                 (
@@ -138,6 +174,7 @@ _WORDS: Final = Words(
         "unexplained": "time that nobody explains",
         "devices": "most devices without records",
         "silent": "a device without records",
+        "clocks": "clocks that differ",
         "lost": "lost records",
         "dropped": "dropped records",
         "ranks": "one rank of several",
@@ -162,8 +199,8 @@ class _Flaw(NamedTuple):
     owner: str | None = None
 
 
-#: Flaws that hide whole devices: they say more than any time that is explained.
-_WHOLE: Final = frozenset({"silent", "devices"})
+#: Flaws that leave nothing of an account: they say more than any time in it.
+_WHOLE: Final = frozenset({"silent", "devices", "clocks"})
 #: Owners that must be known for time without an owner to be a flaw of the record.
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
@@ -235,6 +272,10 @@ def _counted(
         flaws.append(_Flaw("silent", "critical"))
     if capture.copying and 2 * capture.computing < capture.devices:
         flaws.append(_Flaw("devices", "critical"))
+    clocks = _clock_percent(found)
+    if clocks >= thresholds.clock_warn.value:
+        grave = clocks >= thresholds.clock_critical.value
+        flaws.append(_Flaw("clocks", "critical" if grave else "warn"))
     lost = _lost_percent(found)
     if lost >= thresholds.lost_warn.value:
         grave = lost >= thresholds.lost_critical.value
@@ -247,6 +288,12 @@ def _counted(
     if capture.ranks is not None and capture.hosts < capture.ranks:
         flaws.append(_Flaw("ranks", "info"))
     return flaws
+
+
+def _clock_percent(found: AccountSignals) -> float:
+    shares = found.judged()
+    doubt = 100 * shares.clock_doubt_ps / shares.total_ps if shares.total_ps else 0.0
+    return min(doubt, 100.0)
 
 
 def _lost_percent(found: AccountSignals) -> float:
@@ -287,7 +334,7 @@ def _finding(
             if one.owner is not None
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
-        facts=_facts(capture, _lost_percent(found)),
+        facts=_facts(capture, found),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
@@ -306,7 +353,7 @@ def _remedy(word: str, capture: CaptureSignals) -> str:
     return "lost" if word == "dropped" else word
 
 
-def _facts(capture: CaptureSignals, lost: float) -> tuple[Fact, ...]:
+def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
     counts = (
         ("computing", capture.computing),
         ("listed", capture.devices),
@@ -314,10 +361,16 @@ def _facts(capture: CaptureSignals, lost: float) -> tuple[Fact, ...]:
         ("recorded", capture.hosts),
         ("ranks", capture.ranks),
     )
-    shares = (("lost", lost), ("no_launch", capture.without_launch_percent))
+    shares = (
+        ("lost", _lost_percent(found)),
+        ("no_launch", capture.without_launch_percent),
+        ("clock_doubt", _clock_percent(found)),
+    )
+    clock_error = found.judged().clock_error_ps / PS_PER_US
     return (
         *(Fact(name=name, value=value, unit="count") for name, value in counts),
         *(Fact(name=name, value=value, unit="percent") for name, value in shares),
+        Fact(name="clock_error", value=clock_error, unit="us"),
     )
 
 

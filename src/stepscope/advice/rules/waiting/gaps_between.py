@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 #: Waiting for batches, compiling, and what the recording hides are other findings.
-_OTHERS: Final = frozenset({"input", "compile", "profiler", "queued"})
+_OTHERS: Final = frozenset({"input", "compile", "profiler", "queued", "switch"})
 _OWNED: Final = Owned(
     parts={owner: (owner,) for owner in IDLE_OWNERS if owner not in _OTHERS},
     place="between",

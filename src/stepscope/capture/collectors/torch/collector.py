@@ -33,11 +33,11 @@ from stepscope.capture.collectors.torch.activities import (
 from stepscope.capture.collectors.torch.planes import (
     CALLS,
     ON_STREAM,
-    forwarded_name,
     planes_of,
 )
 from stepscope.capture.ground import annotate
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.forwarded import forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

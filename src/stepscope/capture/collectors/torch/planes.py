@@ -7,16 +7,14 @@ copies, correlation ids, and the op that an activity ran for.
 
 from __future__ import annotations
 
-import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import Raw
 
 from stepscope.capture.collectors.torch.stats import decoded_arguments, stat_columns
+from stepscope.xspace.forwarded import forwarded
 from stepscope.xspace.op_links import BOOKKEEPING, innermost_around, last_with_id
 from stepscope.xspace.operands import operands_text
 from stepscope.xspace.vocabulary import (
@@ -36,11 +34,7 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.torch.stats import Values
     from stepscope.xspace.writing.write import LineBuilder, PlaneBuilder
 
-__all__ = ["CALLS", "ON_STREAM", "forwarded_name", "planes_of"]
-
-#: Names of annotations that we forwarded begin so, then come name and values.
-_FORWARDED: Final = "stepscope."
-_NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
+__all__ = ["CALLS", "ON_STREAM", "planes_of"]
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000
@@ -82,16 +76,6 @@ class _Place(NamedTuple):
     plane: str
     line: int
     name: str
-
-
-def forwarded_name(name: str, stats: Mapping[str, object]) -> str:
-    """Return the name under which PyTorch records our annotation with its values.
-
-    Letters and digits only: of anything else PyTorch's export makes "unknown", or a
-    document that nobody can read (2.11 and 2.13).
-    """
-    both = msgspec.json.encode((name, stats), enc_hook=_plain)
-    return f"{_FORWARDED}{urlsafe_b64encode(both).decode()}"
 
 
 def planes_of(
@@ -217,23 +201,13 @@ def _unwrapped(activities: Activities) -> Activities:
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
     for row, name in enumerate(names):
-        ours = _name_and_values(name) if name.startswith(_FORWARDED) else None
+        ours = forwarded(name)
         if ours is not None:
-            names[row], categories[row] = ours[0], ANNOTATION_CATEGORY
-            arguments[row] = bytes(ours[1])
+            names[row], categories[row] = ours.name, ANNOTATION_CATEGORY
+            arguments[row] = bytes(ours.values)
         elif name in BOOKKEEPING and categories[row] == OP_CATEGORY:
             categories[row] = ANNOTATION_CATEGORY
     return replace(activities, name=names, category=categories, arguments=arguments)
-
-
-def _name_and_values(forwarded: str) -> tuple[str, Raw] | None:
-    """Return what was forwarded; None of a name that only begins like ours."""
-    try:
-        return _NAME_AND_VALUES.decode(
-            urlsafe_b64decode(forwarded.removeprefix(_FORWARDED))
-        )
-    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, ValueError):
-        return None
 
 
 def _by_place(
@@ -404,9 +378,3 @@ def _describe(plane: PlaneBuilder, device: Device, ordinal: int) -> None:
 
 def _device_plane(ordinal: int) -> str:
     return f"/device:GPU:{ordinal}"
-
-
-def _plain(value: object) -> object:
-    """Return a number of a library as a number, anything else as its text."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else str(value)

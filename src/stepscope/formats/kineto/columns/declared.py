@@ -12,6 +12,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from msgspec import Raw
     from numpy.typing import NDArray
 
     from stepscope.trace.reading.texts import Shortening
@@ -24,6 +25,7 @@ __all__ = [
     "LinkColumns",
     "MemoryColumns",
     "OpColumns",
+    "PackedValues",
     "integers",
     "signed",
     "whole_number",
@@ -113,6 +115,18 @@ class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
     start_ns: NDArray[np.int64]
 
 
+class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
+    """Values of annotations that were packed into their names.
+
+    Attributes:
+        place: int64; place in `EventColumns`, ascending.
+        json: By entry, an object of values by name.
+    """
+
+    place: NDArray[np.int64]
+    json: list[Raw]
+
+
 class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     """Everything that was read from the list of events.
 
@@ -125,6 +139,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
         memory: Allocations.
         links: Arrows from ops to their gradients.
         shortening: Cut the texts that are too long.
+        values: Values of annotations that were packed into their names.
         names: Number → name of an event.
         processes, threads: Number → what the file calls a process or thread.
         shapes: Number → (JSON of the shapes, JSON of the types).
@@ -151,6 +166,7 @@ class FileColumns(Frozen, frozen=True, kw_only=True, eq=True):
     memory: MemoryColumns
     links: LinkColumns
     shortening: Shortening
+    values: PackedValues
     names: list[str | None]
     processes: list[int | str | None]
     threads: list[int | str | None]

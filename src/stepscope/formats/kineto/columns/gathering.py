@@ -36,6 +36,7 @@ from stepscope.formats.kineto.columns.declared import (
     LinkColumns,
     MemoryColumns,
     OpColumns,
+    PackedValues,
     whole_number,
 )
 from stepscope.formats.kineto.json.batches import LARGEST_EVENT, batches
@@ -49,6 +50,7 @@ from stepscope.formats.kineto.json.messages import (
 )
 from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
 from stepscope.trace.reading.texts import Shortening
+from stepscope.xspace.forwarded import forwarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.json.batches import AnyEvent, Batch
     from stepscope.formats.kineto.json.document import Document
+    from stepscope.xspace.forwarded import Forwarded
 
 __all__ = ["gather", "paused_collector"]
 
@@ -103,6 +106,8 @@ class _Gathering:
         self._threads: Interned[int | str | None] = Interned()
         self._shapes: Interned[tuple[bytes, bytes]] = Interned()
         self._annotations: set[int] = set()
+        # Number of a name → what is packed into it.
+        self._packed: dict[int, Forwarded] = {}
         self._columns: dict[str, list[NDArray[np.generic]]] = {}
         self._frames: dict[str, list[pl.DataFrame]] = {}
         self._thread_names: dict[tuple[int, int], str] = {}
@@ -142,12 +147,18 @@ class _Gathering:
     def result(self, document: Document) -> FileColumns:
         """Return all batches as one."""
         columns, cut = self._columns, Shortening()
-        names = [None if it is None else cut.text(it) for it in self._names]
+        name = _joined(columns, "name", np.int32)
+        packed = np.flatnonzero(np.isin(name, list(self._packed)))
+        values = PackedValues(
+            place=packed,
+            json=[self._packed[number].values for number in name[packed].tolist()],
+        )
+        names, number = self._shown_names()
         return FileColumns(
             events=EventColumns(
                 ordinal=_joined(columns, "ordinal", np.int64),
                 kind=_joined(columns, "kind", np.uint8),
-                name=_joined(columns, "name", np.int32),
+                name=number[name],
                 process=_joined(columns, "process", np.int32),
                 thread=_joined(columns, "thread", np.int32),
                 start_ns=_joined(columns, "start_ns", np.int64),
@@ -172,7 +183,8 @@ class _Gathering:
                 start_ns=_joined(columns, "link_start_ns", np.int64),
             ),
             shortening=cut,
-            names=names,
+            values=values,
+            names=[None if it is None else cut.text(it) for it in names],
             processes=[
                 cut.text(it) if isinstance(it, str) else it for it in self._processes
             ],
@@ -195,6 +207,20 @@ class _Gathering:
             cut_at=self._cut_at if self._cut_at is not None else document.cut_at,
             total=self._total,
         )
+
+    def _shown_names(self) -> tuple[list[str | None], NDArray[np.int32]]:
+        """Return the names without what is packed into them, and each one's number."""
+        recorded = list(self._names)
+        if not self._packed:
+            return recorded, np.arange(len(recorded), dtype=np.int32)
+        shown: Interned[str | None] = Interned()
+        number = shown.numbers(
+            [
+                self._packed[at].name if at in self._packed else it
+                for at, it in enumerate(recorded)
+            ]
+        )
+        return list(shown), number
 
     def _device_columns(
         self, name: str, schema: dict[str, pl.DataType]
@@ -313,9 +339,14 @@ class _Gathering:
     def _without_annotations(
         self, kind: NDArray[np.uint8], name: NDArray[np.int32], known: int
     ) -> NDArray[np.uint8]:
-        """Ranges that older producers call operators are annotations."""
+        """Ranges that producers call operators are annotations."""
         for value, number in list(self._names.items())[known:]:
-            if value is not None and is_annotation(value):
+            if value is None:
+                continue
+            ours = forwarded(value)
+            if ours is not None:
+                self._packed[number] = ours
+            if ours is not None or is_annotation(value):
                 self._annotations.add(number)
         if not self._annotations:
             return kind

@@ -87,6 +87,11 @@ def read_arguments(recording: Recording) -> Arguments:
                 raws = [arguments[it] for it in chosen]
                 collecting.add(raws, row[of_kind])
             first, at = first + len(arguments), end
+    packed = columns.values
+    kept = row[packed.place] >= 0
+    if kept.any():
+        chosen = np.flatnonzero(kept).tolist()
+        collecting.add([packed.json[it] for it in chosen], row[packed.place[kept]])
     collecting.add_links()
     return collecting.result()
 

@@ -1,0 +1,14 @@
+"""One word for each owner of time, under the category that the account gives it."""
+
+from __future__ import annotations
+
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
+from stepscope.report.words.names import CATEGORY_NAMES, OWNER_WORDS, OWNERS_OF
+
+
+def test_every_owner_has_one_word_under_its_own_category() -> None:
+    assert set(OWNERS_OF) == set(CATEGORIES) == set(CATEGORY_NAMES)
+    for category, words in OWNERS_OF.items():
+        assert set(words) == set(owners_of(category))
+    assert len(OWNER_WORDS) == len(OWNERS)
+    assert len(set(OWNER_WORDS.values())) == len(OWNERS)
