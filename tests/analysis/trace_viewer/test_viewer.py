@@ -7,7 +7,6 @@ import gzip
 import io
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -30,6 +29,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from stepscope.derive.profile_data import ProfileData
 
