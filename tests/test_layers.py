@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.support.programs.statements import statements
 
 import stepscope
 
@@ -178,29 +179,17 @@ def package_of(path: Path) -> str:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def imported_modules(path: Path, *, at_run_time_only: bool = False) -> set[str]:
+def imported_modules(path: Path) -> frozenset[str]:
     """Absolute module names that a file imports, inside functions too."""
-    tree = parsed(path)
-    skipped: set[ast.AST] = set()
-    if at_run_time_only:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                skipped.update(ast.walk(node))
     names: set[str] = set()
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
+    for node in statements(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names.add(node.module or "")
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return names
+    return frozenset(names)
 
 
 MODULES = sorted(
@@ -229,6 +218,7 @@ def room_of(module: str) -> str:
 ALL_ROOMS = {room_of(name) for name in FOLDERS - FOLDERS_OF_ROOMS}
 
 
+@cache
 def arrows() -> dict[str, set[str]]:
     """Module → our modules that it imports, for type checkers too."""
     modules = {name_of(path): imported_modules(path) for path in MODULES}
@@ -239,9 +229,6 @@ def arrows() -> dict[str, set[str]]:
         & modules.keys() - silent - {module}
         for module, imported in modules.items()
     }
-
-
-ARROWS = arrows()
 
 
 def between_rooms(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
@@ -262,7 +249,7 @@ def circle_in(graph: dict[str, set[str]]) -> str:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_a_room_imports_the_rooms_that_are_listed(package: str) -> None:
-    rooms = between_rooms(ARROWS)
+    rooms = between_rooms(arrows())
     found = {
         room.removeprefix(f"{package}."): {
             name.removeprefix(f"{package}.")
@@ -281,11 +268,11 @@ def test_every_room_is_listed() -> None:
 
 
 def test_imports_between_rooms_go_one_way() -> None:
-    assert circle_in(between_rooms(ARROWS)) == ""
+    assert circle_in(between_rooms(arrows())) == ""
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert circle_in(ARROWS) == ""
+    assert circle_in(arrows()) == ""
 
 
 def test_a_folder_holds_no_more_modules_than_one_can_take_in() -> None:
@@ -347,7 +334,7 @@ def test_the_lowest_row_needs_numpy_and_msgspec_only(path: Path) -> None:
 
 def imported_at_once(path: Path) -> set[str]:
     """Top names of the modules that importing a file imports, functions left out."""
-    tree = parsed(path)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     inside: set[ast.AST] = set()
     for node in ast.walk(tree):
         guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -388,7 +375,7 @@ def test_judging_and_analysing_name_no_framework_or_format_in_code(folder: str) 
     words = {*FRAMEWORKS, "xplane", "kineto", "nsys", "pytorch"}
     found = []
     for path in (SOURCE / folder).rglob("*.py"):
-        tree = parsed(path)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare):
                 constants = [

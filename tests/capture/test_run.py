@@ -433,3 +433,31 @@ def test_nothing_is_left_but_the_log_directory(tmp_path: Path) -> None:
     assert [path.suffixes[-2:] for path in recorded.directory.iterdir()] == [
         [".xplane", ".pb"]
     ]
+
+
+LEFT_THREADS = """
+import atexit, sys, threading, time
+def left():
+    names = sorted(it.name for it in threading.enumerate())
+    print([name for name in names if name.startswith("stepscope")])
+atexit.register(left)
+import stepscope as ss
+busy = "import time; end = time.monotonic() + 1\\nwhile time.monotonic() < end: pass"
+with ss.Trace("train", step_num=1, _r=1):
+    # Code in which the main thread is not disturbed, so that it is waited for.
+    exec(busy, {"__name__": "logging.busy"})
+if sys.argv[1:] == ["exception"]:
+    raise ValueError("the program's own")
+"""
+
+
+@pytest.mark.parametrize("wait_s", ["0.5", "20"])
+@pytest.mark.parametrize("how", ["end", "exception"])
+def test_no_thread_of_ours_is_left_when_the_interpreter_ends(
+    folder: Path, how: str, wait_s: str
+) -> None:
+    (folder / "train.py").write_text(LEFT_THREADS, encoding="utf-8")
+    options = ("--wait-s", wait_s, "--no-report")
+    done = run(sys.executable, "train.py", how, options=options)
+    assert done.status == (how == "exception")
+    assert done.out == "[]\n"

@@ -18,6 +18,8 @@ from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.derive.profile_data import ProfileData
+
 START_NS = 1_800_000_000_000_000_000
 #: Events of each fragment: name, begin and duration in ns. The long one began before
 #: what its predecessors hold, as an epoch's annotation does.
@@ -49,7 +51,11 @@ def new_spool(folder: Path, *, max_bytes: int = 2**20) -> Spool:
 
 def events_of(path: Path) -> list[tuple[str, int, int]]:
     """Name, begin and duration in ns of every event, in the order of the table."""
-    (trace,) = (ss.open(path).traces[host] for host in ss.open(path).hosts)
+    return events_in(ss.open(path))
+
+
+def events_in(profile: ProfileData) -> list[tuple[str, int, int]]:
+    (trace,) = profile.traces.values()
     events, types = trace.table("events"), trace.table("event_types")
     names = types["name"].to_list()
     return [
@@ -59,7 +65,10 @@ def events_of(path: Path) -> list[tuple[str, int, int]]:
 
 
 def notes_of(path: Path) -> set[str]:
-    profile = ss.open(path)
+    return notes_in(ss.open(path))
+
+
+def notes_in(profile: ProfileData) -> set[str]:
     (host,) = profile.hosts
     return set(profile.traces[host].table("quality")["kind"])
 
@@ -94,10 +103,11 @@ def test_torn_at_every_byte_of_the_last_fragment_the_others_are_whole(
     torn = tmp_path / "torn.xplane.pb.part"
     for size in range(len(before), len(whole)):
         torn.write_bytes(whole[:size])
-        found = events_of(torn)
+        profile = ss.open(torn)
+        found = events_in(profile)
         assert found == (everything if size >= plane_end else expected), size
         is_torn = size not in {len(before), plane_end}
-        assert ("damaged_file" in notes_of(torn)) == is_torn, size
+        assert ("damaged_file" in notes_in(profile)) == is_torn, size
     assert plane_end - len(before) > 100
 
 

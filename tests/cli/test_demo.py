@@ -22,8 +22,9 @@ from stepscope.cli.main import main
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.unavailable import Unavailable
 
-#: A page of text in a usual terminal, with what `run` says above it.
-MOST_LINES = 50
+#: A page of text in a usual terminal, with what `run` says above it; what other
+#: programs did to the loop meanwhile may take some lines more.
+MOST_LINES, MORE_LINES = 50, 4
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_the_recording_of_the_h100_has_the_fault_that_is_told() -> None:
 
 
 def test_all_of_it_fits_on_a_screen(told: list[str]) -> None:
-    assert len(told) <= MOST_LINES
+    assert len(told) <= MOST_LINES + MORE_LINES
     assert max(map(len, told[: told.index("What next")])) <= 100
 
 

@@ -63,10 +63,16 @@ def end():
     while not list(__import__("pathlib").Path("stepscope-logs").rglob("*.part")):
         time.sleep(0.1)
     time.sleep(4)
+    # A busy machine may need longer for its first steps.
+    last = time.monotonic() + 60
+    while made < 20 and time.monotonic() < last:
+        time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGTERM)
+made = 0
 threading.Thread(target=end, daemon=True).start()
 while True:
     what()
+    made += 1
     time.sleep(0.01)
 """
 WINDOWS = {

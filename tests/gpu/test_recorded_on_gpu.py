@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ WITHOUT_TROUBLE = {
 STEPS = 8
 
 
+@cache
 def opened(scene: str) -> tuple[ProfileData, dict[str, Any]]:
     folder = DATA / scene
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text("utf-8"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,7 +63,7 @@ def test_slow_requests_are_ended(logdir: Path) -> None:
             drained(slow)
             stopped.set()
             thread.join()
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
         assert site.lives
 
 
@@ -91,7 +92,7 @@ def test_silent_connections_are_ended(logdir: Path, sent: bytes) -> None:
     with running(logdir, limits=Limits(request_s=0.5)) as site:
         begun = time.monotonic()
         site.raw(sent)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
         assert site.lives
 
 
@@ -137,7 +138,7 @@ def test_seventy_clients_that_do_nothing_keep_nobody_out(
                 clients[-1].sendall(b"GET /data/runs HTTP/1.1\r\nHost: loc")
         begun = time.monotonic()
         assert all(site.get("data/runs").status == 200 for _ in range(10))
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
         # Nor were they dropped: there is room for all.
         for client in clients:
             client.settimeout(0)
@@ -207,12 +208,15 @@ def test_requests_beyond_those_that_may_wait_are_turned_away(logdir: Path) -> No
         for client in clients:
             client.sendall(b"GET /data/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
         # Which of them are answered depends on who is read first: only how many counts.
-        threading.Timer(1.0, go_on.set).start()
-        begins = [drained(client)[:20] for client in clients]
+        with ThreadPoolExecutor(len(clients)) as pool:
+            answers = as_completed(pool.submit(drained, it) for it in clients)
+            refused = [next(answers).result()[:20] for _ in range(10)]
+            go_on.set()
+            answered = [each.result()[:20] for each in answers]
         for client in clients:
             client.close()
-        assert sum(b" 503 " in begin for begin in begins) == 10
-        assert sum(b" 200 " in begin for begin in begins) == 5
+        assert all(b" 503 " in begin for begin in refused)
+        assert [b" 200 " in begin for begin in answered] == [True] * 5
 
 
 def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) -> None:
@@ -260,7 +264,8 @@ def test_ctrl_c_ends_the_server_at_once_whatever_runs(logdir: Path) -> None:
             begun = time.monotonic()
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 0
-            assert time.monotonic() - begun < 1
+            # What runs lasts a minute.
+            assert time.monotonic() - begun < 10
             for client in clients:
                 client.close()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -296,10 +297,10 @@ def layered(begin: float, number: int) -> list[dict[str, Any]]:
     return events
 
 
-@pytest.fixture
-def layers(tmp_path: Path) -> TraceData:
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> TraceData:
     events = [*layered(0, 0), *layered(200, 1), op("my::op", 400, 5, 99)]
-    path = tmp_path / "layers.pt.trace.json"
+    path = tmp_path_factory.mktemp("layers") / "layers.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
     return read_file(path)
 
@@ -487,19 +488,23 @@ def test_replicas_of_a_model_are_one_model(layers: TraceData) -> None:
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
 
 
+@cache
+def whole_of(trace: TraceData) -> tuple[ProfileData, ModelViewsResult]:
+    profile = blueprint.profile(trace)
+    return profile, analysed(profile)
+
+
 @pytest.mark.parametrize("table", sorted(set(TABLES) - {"quality"}))
 @pytest.mark.parametrize("which", ["layers", "a1", "a2"])
 def test_without_a_table_nothing_turns_into_a_zero(
     table: str, which: str, layers: TraceData
 ) -> None:
-    traces = {"layers": layers, "a1": blueprint.a1(), "a2": blueprint.a2()}
-    profile = blueprint.profile(traces[which])
-    whole = model_views.analyse(profile, Options())
+    trace = layers if which == "layers" else getattr(blueprint, which)()
+    profile, whole = whole_of(trace)
     result = model_views.analyse(profile.without(table, WHY), Options())
     if isinstance(result, Unavailable):
         assert result.reason
         return
-    assert isinstance(whole, ModelViewsResult)
     every_null_is_explained(result)
     for view in VIEWS:
         before, after = (roots(getattr(one, view)) for one in (whole, result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from stepscope.derive.profile_data import ProfileData
 
 
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
@@ -51,11 +54,23 @@ def check_without(whole: TfDataBottleneckAnalysisResult, without: object) -> Non
                 assert row[f"{column}_right"] == 0
 
 
+@cache
+def whole_blueprint() -> tuple[ProfileData, TfDataBottleneckAnalysisResult]:
+    profile = blueprint.profile(blueprint.trace(steps_with_call(call=400, work=600)))
+    return profile, analysed(profile)
+
+
+@cache
+def whole_profile(path: Path) -> tuple[ProfileData, TfDataBottleneckAnalysisResult]:
+    profile = ss.open(path)
+    return profile, analysed(profile)
+
+
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_a_blueprint_without_a_table(table: str) -> None:
-    profile = blueprint.profile(blueprint.trace(steps_with_call(call=400, work=600)))
+    profile, whole = whole_blueprint()
     without = tool.analyse(profile.without(table, WHY), Options())
-    check_without(analysed(profile), without)
+    check_without(whole, without)
     if table in {"iterators", "events", "event_types", "stats", "tracks"}:
         assert without == WHY
 
@@ -65,6 +80,5 @@ def test_a_blueprint_without_a_table(table: str) -> None:
 def test_a_real_profile_without_a_table(
     shared_profile: Callable[[str], Path], item: str, table: str
 ) -> None:
-    profile = ss.open(shared_profile(item))
-    whole = analysed(profile)
+    profile, whole = whole_profile(shared_profile(item))
     check_without(whole, tool.analyse(profile.without(table, WHY), Options()))

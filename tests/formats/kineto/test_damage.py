@@ -39,9 +39,9 @@ SHAPE = {"grid": [1, 2, 3], "block": [32, 1, 1], "registers per thread": 9}
 
 
 def program() -> list[dict[str, Any]]:
-    """Four steps; each event's name repeats its argument `Ev Idx`."""
+    """Two steps; each event's name repeats its argument `Ev Idx`."""
     events: list[dict[str, Any]] = []
-    for step in range(4):
+    for step in range(2):
         begin = 1000 * step
         events += [
             complete("step", begin, 900, cat="user_annotation"),

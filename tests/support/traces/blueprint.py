@@ -24,7 +24,7 @@ times are microseconds (fractions are allowed). A track is
 * `"/plane/name|line name"`: anything else, spelled out.
 
 Stats are ints, floats or texts. `a1()` … `a7()` are the acceptance vectors of the same
-number.
+number, each made once: a trace never changes.
 
 Definition: docs/tools/overview_page.md#where-the-time-goes.
 """
@@ -139,6 +139,7 @@ def substitute(original: TraceData, **tables: pl.DataFrame | Unavailable) -> Tra
     )
 
 
+@cache
 def a1(*, sgemm_us: int = 100, host: str = "vm") -> TraceData:
     """A.1: eight steps of one GPU with two streams."""
     lines: list[Line] = []
@@ -174,6 +175,7 @@ def a1(*, sgemm_us: int = 100, host: str = "vm") -> TraceData:
     return trace(lines + device, host=host, devices={0: A100})
 
 
+@cache
 def a2() -> TraceData:
     """A.2: three steps of a CPU-only program with tf.data workers."""
     lines: list[Line] = []
@@ -200,6 +202,7 @@ def a5_host_b() -> TraceData:
     return a1(sgemm_us=110, host="b")
 
 
+@cache
 def a6() -> TraceData:
     """A.6: overlapping device work and host classes in one window [0, 500) µs."""
     return trace(
@@ -224,6 +227,7 @@ def a6() -> TraceData:
     )
 
 
+@cache
 def a7() -> TraceData:
     """A.7: two GPUs in one window of 1000 µs; GPU 0 works 600, GPU 1 works 200."""
     return trace(

@@ -91,6 +91,8 @@ class Leaving:
     def _at_exit(self) -> None:
         if self._end is not None:
             self._end()
+        # Another thread that ended the recording could not; its listener goes now.
+        self._give_signal_back()
 
     def _in_child(self) -> None:
         forked = self._forked

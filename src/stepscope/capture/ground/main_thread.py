@@ -63,13 +63,19 @@ def in_main_thread(call: Callable[[], object]) -> None:
         _given.remove(pending)
 
 
-def at_safe_point(call: Callable[[], object], *, within_s: float) -> bool:
+def at_safe_point(
+    call: Callable[[], object],
+    *,
+    within_s: float,
+    over: threading.Event | None = None,
+) -> bool:
     """Have the main thread make a call where that disturbs nothing, and wait for it.
 
     Args:
         call: What is to be done. It handles its own errors.
         within_s: How long to wait for the main thread to come back to Python; it is
             asked again while it is there but at no such point, ten times as long.
+        over: Once it is set, the main thread is not waited for any more.
 
     Returns:
         Whether the call was made; where it was not, it will not be.
@@ -81,7 +87,7 @@ def at_safe_point(call: Callable[[], object], *, within_s: float) -> bool:
     last = time.monotonic() + _PATIENCE * within_s
     while True:
         in_main_thread(turn.take)
-        came = turn.looked.wait(within_s)
+        came = _first_of(turn.looked, over, within_s=within_s)
         if turn.taken.is_set():
             turn.made.wait()
             return True
@@ -89,6 +95,19 @@ def at_safe_point(call: Callable[[], object], *, within_s: float) -> bool:
             return turn.withdraw()
         turn.looked.clear()
         time.sleep(_AGAIN_S)
+
+
+def _first_of(
+    looked: threading.Event, over: threading.Event | None, *, within_s: float
+) -> bool:
+    """Wait for the first event until the second is set; whether the first came."""
+    if over is None:
+        return looked.wait(within_s)
+    deadline = time.monotonic() + within_s
+    while not over.is_set() and time.monotonic() < deadline:
+        if looked.wait(_AGAIN_S):
+            return True
+    return looked.is_set() and not over.is_set()
 
 
 class _Pending:

@@ -38,6 +38,8 @@ _WATCH_AFTER_S: Final = 0.2
 _SERVANT: Final = "from multiprocessing.resource_tracker"
 #: One that becomes the program's children by forking, and is none itself.
 _FORKS: Final = "from multiprocessing.forkserver"
+#: How long the end waits for our thread, which has nothing left to do then.
+_ENDS_WITHIN_S: Final = 1.0
 
 
 def arm() -> None:
@@ -84,6 +86,7 @@ class Armed:
         self._counter: StepCounter = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []
         self._ends = threading.Event()
+        self._watcher: threading.Thread | None = None
         self._steps_only = steps_only
         guard = harmless(self._window.abandon)
         self._ended = guard(self._ended_)
@@ -100,9 +103,10 @@ class Armed:
         atexit.register(self._ended)
         os.register_at_fork(after_in_child=self._guard(self._forked))
         if not self._steps_only:
-            threading.Thread(
+            self._watcher = threading.Thread(
                 target=self._by_time, name="stepscope-run", daemon=True
-            ).start()
+            )
+            self._watcher.start()
 
     def _listener(self, name: str) -> Callable[[], None]:
         @self._guard
@@ -162,7 +166,9 @@ class Armed:
             at_safe_point,
         )
 
-        if not at_safe_point(self._guard(call), within_s=MAIN_THREAD_S):
+        made = at_safe_point(self._guard(call), within_s=MAIN_THREAD_S, over=self._ends)
+        # Whoever set the end closes the window itself.
+        if not made and not self._ends.is_set():
             call()
 
     def _ended_(self) -> None:
@@ -172,6 +178,9 @@ class Armed:
             self._window.leave()
         else:
             self._window.close()
+        # No thread of ours is left when the interpreter ends.
+        if self._watcher not in (None, threading.current_thread()):
+            self._watcher.join(_ENDS_WITHIN_S)
 
     def _left(self) -> None:
         self._ended()
@@ -185,6 +194,7 @@ class Armed:
     def _forked(self) -> None:
         self._steps_only = True
         self._ends = threading.Event()
+        self._watcher = None
         self._window.forked()
         self._counter.forked()
         # Children of multiprocessing leave without the handlers of `atexit`.

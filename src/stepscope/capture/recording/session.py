@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Session", "chosen", "current"]
 
 _log: Final = logging.getLogger("stepscope")
+#: How long an end waits for a beginning that was put off, and is called off.
+_ENDS_WITHIN_S: Final = 1.0
 #: Our own frames are not the program's.
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
@@ -150,7 +152,11 @@ class Session:
                     self._free_slot()
                 for warning in self._left.warnings:
                     _log.warning("stepscope: %s", warning)
-            return self._left
+            left = self._left
+        # Out of the lock, for which the one that would have begun may be waiting.
+        if self._delay not in (None, threading.current_thread()):
+            self._delay.join(_ENDS_WITHIN_S)
+        return left
 
     def _take_slot(self, collectors: Sequence[Collector]) -> None:
         with leaving.undisturbed():
@@ -186,7 +192,8 @@ class Session:
 
     def _begin_later(self, collectors: Sequence[Collector]) -> None:
         begin = functools.partial(self._begin, collectors)
-        if not at_safe_point(begin, within_s=MAIN_THREAD_S):
+        over = None if self._delay is None else self._delay.finished
+        if not at_safe_point(begin, within_s=MAIN_THREAD_S, over=over):
             begin()
 
     def _begin(self, collectors: Sequence[Collector]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -480,6 +481,7 @@ def _annotations(
     return np.where(found, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
 
 
+@cache
 def _category() -> pl.Expr:
     """Return the category of the first rule that matches; copies come before ops.
 
@@ -531,6 +533,7 @@ def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
     return pl.coalesce(*codes, pl.lit(0, pl.UInt8))
 
 
+@cache
 def _op_texts() -> tuple[pl.Expr, pl.Expr]:
     """Return name and type of the op, meaningful where the category is an op's."""
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
@@ -558,6 +561,7 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
     return op_name.alias("op_name"), op_type.alias("op_type")
 
 
+@cache
 def _host_class() -> pl.Expr:
     name = pl.col("name")
     return _first_match(
@@ -565,6 +569,7 @@ def _host_class() -> pl.Expr:
     ).alias("host_class")
 
 
+@cache
 def _flags() -> pl.Expr:
     name = pl.col("name")
     bits = [
