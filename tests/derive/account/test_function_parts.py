@@ -70,4 +70,61 @@ def test_what_runs_around_steps_is_their_loop() -> None:
             ("main", f"{LIBRARY}/numpy/core.py(7): sort", 100, 90),
         ],
         [(0, 100), (100, 200)],
-    ) == [("sort", None, 180), ("train", None, 20)]
+    ) == [("train", "sort", 180), ("train", None, 20)]
+
+
+def test_time_in_a_library_is_that_of_the_function_that_called_it() -> None:
+    """Samples that all find one function of a library join the steps around it."""
+    logging = "/usr/lib/python3.12/logging/__init__.py"
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 300),
+            ("main", "app/train.py(30): write_logs", 0, 290),
+            ("main", f"{logging}(1500): Logger.info", 0, 290),
+            ("main", f"{logging}(1087): StreamHandler.flush", 0, 290),
+        ],
+        [(0, 100), (100, 200), (200, 300)],
+    ) == [("write_logs", "StreamHandler.flush", 290), ("train", None, 10)]
+
+
+def test_a_function_that_a_library_calls_back_has_its_own_time() -> None:
+    keras = f"{LIBRARY}/keras/trainer.py"
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 200),
+            ("main", f"{keras}(10): fit", 0, 200),
+            ("main", f"{keras}(50): on_batch_end", 50, 50),
+            ("main", "app/train.py(9): log_metrics", 52, 40),
+            ("main", f"{keras}(50): on_batch_end", 150, 50),
+            ("main", "app/train.py(9): log_metrics", 152, 40),
+        ],
+        [(0, 100), (100, 200)],
+    ) == [
+        ("train", "fit", 100),
+        ("log_metrics", None, 80),
+        ("train", "on_batch_end", 20),
+    ]
+
+
+def test_a_function_gives_way_to_another_through_a_library() -> None:
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 300),
+            ("main", "app/data.py(5): load", 10, 100),
+            ("main", f"{LIBRARY}/pandas/core.py(7): apply", 10, 100),
+            ("main", "app/data.py(20): parse", 10, 90),
+        ],
+        [(0, 100), (100, 200), (200, 300)],
+    ) == [("train", None, 200), ("parse", None, 90), ("load", "apply", 10)]
+
+
+def test_without_any_file_of_the_program_libraries_are_told() -> None:
+    keras = f"{LIBRARY}/keras/trainer.py"
+    assert found(
+        [
+            ("main", f"{keras}(10): fit", 0, 200),
+            ("main", f"{keras}(50): train_step", 0, 90),
+            ("main", f"{keras}(50): train_step", 100, 90),
+        ],
+        [(0, 100), (100, 200)],
+    ) == [("train_step", None, 180), ("fit", None, 20)]

@@ -36,6 +36,18 @@ def update(weights: Any, rows: Any) -> Any:
 train_step = jax.jit(update)
 
 
+def transform(rows: np.ndarray) -> np.ndarray:
+    """A transform that sorts each batch several times."""
+    for _ in range(24):
+        rows = np.sort(rows, axis=1) - np.sort(rows, axis=0)
+    return rows
+
+
+def read_norms(weights: Any) -> list[float]:
+    """Fetches every weight in every step, and has it there again."""
+    return [float(np.square(np.asarray(it * 1.0)).sum()) for it in weights * 12]
+
+
 def log_metrics() -> None:
     time.sleep(0.06)
 
@@ -52,8 +64,13 @@ def main(fault: str) -> None:
         rows = INPUTS
         if fault == "recompile":
             rows = np.resize(rows, (ROWS + step, FEATURES))
-        weights, loss = train_step(weights, rows)
+        if fault == "slow_transform":
+            rows = transform(rows)
+        step_of = update if fault == "eager" else train_step
+        weights, loss = step_of(weights, rows)
         loss.block_until_ready()
+        if fault == "read_back":
+            read_norms(weights)
         if fault == "callback":
             log_metrics()
         if fault == "checkpoint" and step % 2:

@@ -6,6 +6,9 @@ tensorflow_program.py FAULT
 from __future__ import annotations
 
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -13,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 STEPS, ROWS, FEATURES = 24, 128, 512
+FOLDER = Path(tempfile.mkdtemp())
 
 
 def decode(row: Any) -> Any:
@@ -22,19 +26,73 @@ def decode(row: Any) -> Any:
     return row
 
 
+def parse_by_hand(row: np.ndarray) -> np.ndarray:
+    """A map in Python."""
+    return np.array([float(str(it)) for it in row.tolist()], "float32")
+
+
+def parse(row: Any) -> Any:
+    return tf.ensure_shape(tf.numpy_function(parse_by_hand, [row], tf.float32), FEATURES)
+
+
+class Callback(keras.callbacks.Callback):
+    """Work after each batch."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.fault == "callback":
+            log_metrics()
+        if self.fault == "checkpoint":
+            save_checkpoint(self.model)
+
+
+def log_metrics() -> None:
+    time.sleep(0.2)
+
+
+def save_checkpoint(model: Any) -> None:
+    model.save_weights(FOLDER / "one.weights.h5")
+
+
+def train_by_hand(model: Any, data: Any) -> None:
+    """A loop of its own, whose step is compiled for each number of rows."""
+
+    @tf.function
+    def train_step(rows: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(rows) - labels) ** 2)
+        slopes = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply_gradients(
+            zip(slopes, model.trainable_variables, strict=True)
+        )
+        return loss
+
+    for step, (rows, labels) in enumerate(data):
+        train_step(rows[step:], labels[step:])
+
+
 def dataset(fault: str) -> Any:
     rows = np.random.default_rng(0).normal(size=(ROWS * STEPS, FEATURES))
     data = tf.data.Dataset.from_tensor_slices(rows.astype("float32"))
     if fault == "sequential_map":
         data = data.map(decode)
+    if fault == "numpy_function":
+        data = data.map(parse)
     return data.map(lambda row: (row, row[:1])).batch(ROWS)
 
 
 def main(fault: str) -> None:
     layers = [keras.layers.Dense(FEATURES, activation="relu") for _ in range(8)]
     model = keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    model.fit(dataset(fault), verbose=0)
+    model.compile("sgd", "mse", run_eagerly=fault == "eager")
+    data = dataset(fault)
+    if fault == "retrace":
+        train_by_hand(model, data)
+    else:
+        model.fit(data, verbose=0, callbacks=[Callback(fault)])
 
 
 if __name__ == "__main__":

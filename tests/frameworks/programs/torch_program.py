@@ -5,7 +5,11 @@ torch_program.py FAULT
 
 from __future__ import annotations
 
+import gc
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 STEPS, ROWS, FEATURES = 24, 128, 512
+FOLDER = Path(tempfile.mkdtemp())
 
 
 def slow_collate(examples: list[Any]) -> Any:
@@ -24,6 +29,25 @@ def normalize_by_hand(rows: torch.Tensor) -> torch.Tensor:
     for _ in range(8):
         rows = torch.tensor([[it / 2 for it in row] for row in rows.tolist()])
     return rows
+
+
+def read_losses(rows: torch.Tensor) -> list[float]:
+    """Reads each value by itself."""
+    return [value.item() for value in rows.flatten()]
+
+
+def log_metrics() -> None:
+    time.sleep(0.2)
+
+
+def save_checkpoint(model: nn.Module) -> None:
+    for at in range(12):
+        torch.save(model.state_dict(), FOLDER / f"{at}.pt")
+
+
+class Node:
+    def __init__(self) -> None:
+        self.me = self
 
 
 class Model(nn.Module):
@@ -48,12 +72,21 @@ def main(fault: str) -> None:
     collate = slow_collate if fault == "slow_collate" else None
     rows = torch.randn(ROWS * STEPS, FEATURES)
     examples = TensorDataset(rows, rows[:, :1])
+    nodes = [Node() for _ in range(500_000)] if fault == "collect" else []
     for batch, labels in DataLoader(examples, batch_size=ROWS, collate_fn=collate):
         inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
         loss = nn.functional.mse_loss(model(inputs), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if fault == "read_back":
+            read_losses(batch)
+        if fault == "callback":
+            log_metrics()
+        if fault == "checkpoint":
+            save_checkpoint(model)
+        if fault == "collect":
+            gc.collect()
 
 
 if __name__ == "__main__":

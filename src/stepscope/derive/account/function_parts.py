@@ -1,10 +1,12 @@
 """Which functions a stretch of one thread's time goes to.
 
-Time is divided along the tree of calls. A function that runs around steps is the loop
-itself: its time is that of the functions it calls. Within a step a function that only
-calls another gives way to it, and one that calls several in turn is divided among them;
-any other keeps its time, with the function to which most of it goes told beside. The
-program's own functions do not give way to those of libraries.
+Time belongs to the program's own function that is innermost at the instant; functions of
+libraries that it calls are told beside. Time is divided along the tree of calls of the
+program's own functions. One that runs around steps is the loop itself: its time is that
+of the functions it calls. Within a step a function that only calls another gives way to
+it, and one that calls several in turn is divided among them; any other keeps its time,
+with the library's function to which most of it goes told beside. Where none of the
+functions is known to be the program's own, those of libraries are told by the same rules.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -41,7 +45,7 @@ class FunctionPart(NamedTuple):
 
     Attributes:
         type: Function, as in `FunctionFrames.type`; -1 where none ran.
-        detail: Function of a library to which most of the time goes; -1 for none.
+        detail: Function that it calls to which most of the time goes; -1 for none.
         time_ps: The time.
     """
 
@@ -55,6 +59,7 @@ class _Node(NamedTuple):
 
     type: int
     time_ps: int
+    is_own: bool
     is_loop: bool
     calls: tuple[int, ...]
 
@@ -64,8 +69,8 @@ class FunctionParts(NamedTuple):
 
     Attributes:
         parts: Most time first.
-        caller: The deepest function from which nearly all of it is called, with the
-            time inside it; None where there is none.
+        caller: The program's own deepest function within a step from which most of it
+            is called, with the time inside it; None where there is none.
     """
 
     parts: tuple[FunctionPart, ...]
@@ -97,7 +102,7 @@ def function_parts(
     tree = _Tree.of(frames, spans, rows, windows)
     parts: dict[tuple[int, int], int] = {}
     whole = spans.length_ps
-    for part in tree.parts(frames, whole=whole):
+    for part in tree.parts(whole=whole):
         key = (part.type, part.detail)
         parts[key] = parts.get(key, 0) + part.time_ps
     rest = whole - sum(parts.values())
@@ -139,68 +144,114 @@ class _Tree(NamedTuple):
         for number, above in enumerate(parent_path.tolist()):
             (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
-            _Node(int(types[at]), int(total[at]), bool(is_loop[at]), tuple(calls[at]))
+            _Node(
+                int(types[at]),
+                int(total[at]),
+                _is_own(frames, int(types[at])),
+                bool(is_loop[at]),
+                tuple(calls[at]),
+            )
             for at in range(count)
         )
         return cls(nodes, tuple(roots))
 
-    def parts(self, frames: FunctionFrames, *, whole: int) -> list[FunctionPart]:
+    def parts(self, *, whole: int) -> list[FunctionPart]:
         """Return the parts of all paths; they add up to the time of the roots."""
         least = _TOLD * whole
-        found = []
-        waiting = list(self.roots)
+        found: list[FunctionPart] = []
+        # Each with the program's own function that it is called from.
+        waiting = [(root, _NONE) for root in self.roots]
         while waiting:
-            at = waiting.pop()
+            at, owner = waiting.pop()
             node = self.nodes[at]
-            calls = [call for call in node.calls if self.nodes[call].time_ps >= least]
-            if not node.is_loop:
-                calls = self._gives_way(at, calls, frames)
+            owner = node.type if node.is_own else owner
+            calls = self._told_apart(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
-            detail = _NONE if calls else self._deepest(at, least)
-            found.append(FunctionPart(node.type, detail, left))
-            waiting += calls
+            detail = self._deepest(at, calls, left, least)
+            name = node.type if owner == _NONE else owner
+            found.append(FunctionPart(name, _NONE if detail == name else detail, left))
+            waiting += [(call, owner) for call in calls]
         return found
 
-    def _gives_way(
-        self, at: int, calls: list[int], frames: FunctionFrames
-    ) -> list[int]:
-        """Return the calls that have parts of their own within a step."""
+    def _told_apart(self, at: int, owner: int, least: float) -> list[int]:
+        """Return the calls below a path, at any depth, that have parts of their own."""
+        node = self.nodes[at]
+        if node.is_loop:
+            return self._large(node.calls, least)
+        if owner == _NONE:
+            return self._gives_way(at, self._large(node.calls, least))
+        own = self._own_calls(at, least)
+        # What a library calls back is the program's own again.
+        return self._gives_way(at, own) if node.is_own else own
+
+    def _large(self, calls: Iterable[int], least: float) -> list[int]:
+        return [call for call in calls if self.nodes[call].time_ps >= least]
+
+    def _own_calls(self, at: int, least: float) -> list[int]:
+        """Return the program's next own functions below a path, through libraries."""
+        found: list[int] = []
+        waiting = self._large(self.nodes[at].calls, least)
+        while waiting:
+            call = waiting.pop()
+            if self.nodes[call].is_own:
+                found.append(call)
+            else:
+                waiting += self._large(self.nodes[call].calls, least)
+        return found
+
+    def _gives_way(self, at: int, calls: list[int]) -> list[int]:
+        """Return those of some calls among which a function's time is divided."""
         whole = self.nodes[at].time_ps
         shares = {call: self.nodes[call].time_ps / whole for call in calls}
         pieces = [call for call in calls if shares[call] >= _PIECE]
         only = max(shares.values(), default=0.0) >= _ALL
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
-        if not only and not several:
-            return []
-        if self._is_library(at, frames):
-            return pieces
-        return [call for call in pieces if not self._is_library(call, frames)]
+        return pieces if only or several else []
 
     def common_caller(self, whole: int) -> FunctionPart | None:
-        """Return the deepest function from which nearly all of the time is called."""
-        found, calls = None, self.roots
-        while calls:
-            at = max(calls, key=lambda call: self.nodes[call].time_ps)
+        """Return the program's deepest own function that calls most of the time."""
+        found = None
+        calls: Iterable[int] = self.roots
+        while True:
+            at = max(calls, key=lambda call: self.nodes[call].time_ps, default=None)
+            if at is None or self.nodes[at].time_ps < _MOST * whole:
+                return found
             node = self.nodes[at]
-            if node.time_ps < _ALL * whole:
-                break
-            found, calls = FunctionPart(node.type, _NONE, node.time_ps), node.calls
-        return found
+            if node.is_own and not node.is_loop:
+                found = FunctionPart(node.type, _NONE, node.time_ps)
+            calls = node.calls
 
-    def _is_library(self, at: int, frames: FunctionFrames) -> bool:
-        name = frames.names[self.nodes[at].type]
-        return name.library is True or name.file is None
+    def _deepest(self, at: int, apart: list[int], left: int, least: float) -> int:
+        """Return the deepest function that takes most of what a path keeps."""
+        most = max(_MOST * left, least)
+        without = set(apart)
+        while True:
+            calls = (
+                call
+                for call in self.nodes[at].calls
+                if call not in without and self._kept(call, without) >= most
+            )
+            inner = next(calls, None)
+            if inner is None:
+                return self.nodes[at].type
+            at = inner
 
-    def _deepest(self, at: int, least: float) -> int:
-        """Return the deepest function that takes most of a part; -1 for itself."""
-        top = self.nodes[at]
-        most = max(_MOST * top.time_ps, least)
-        node: _Node | None = top
-        while node is not None:
-            found = node.type
-            calls = (self.nodes[call] for call in node.calls)
-            node = next((call for call in calls if call.time_ps >= most), None)
-        return _NONE if found == top.type else found
+    def _kept(self, at: int, apart: set[int]) -> int:
+        """Return the time of a path without what is told apart."""
+        time, waiting = self.nodes[at].time_ps, [at]
+        while apart and waiting:
+            for call in self.nodes[waiting.pop()].calls:
+                if call in apart:
+                    time -= self.nodes[call].time_ps
+                else:
+                    waiting.append(call)
+        return time
+
+
+def _is_own(frames: FunctionFrames, kind: int) -> bool:
+    """Return whether a function may be the program's own: in a file of no library."""
+    name = frames.names[kind]
+    return name.library is not True and name.file is not None
 
 
 def _encloses_steps(
