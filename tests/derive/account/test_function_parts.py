@@ -27,7 +27,7 @@ def found(
         Spans.from_events(start, end - start),
         track=int(frames.track[0]),
         windows=(start, end),
-    ).parts
+    )
     return [
         (
             frames.function(part.type),

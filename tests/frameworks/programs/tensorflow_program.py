@@ -32,7 +32,8 @@ def parse_by_hand(row: np.ndarray) -> np.ndarray:
 
 
 def parse(row: Any) -> Any:
-    return tf.ensure_shape(tf.numpy_function(parse_by_hand, [row], tf.float32), FEATURES)
+    parsed = tf.numpy_function(parse_by_hand, [row], tf.float32)
+    return tf.ensure_shape(parsed, FEATURES)
 
 
 class Callback(keras.callbacks.Callback):
@@ -42,7 +43,7 @@ class Callback(keras.callbacks.Callback):
         super().__init__()
         self.fault = fault
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, *_: object) -> None:
         if self.fault == "callback":
             log_metrics()
         if self.fault == "checkpoint":

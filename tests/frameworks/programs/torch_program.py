@@ -50,6 +50,9 @@ class Node:
         self.me = self
 
 
+NODES: list[Node] = []
+
+
 class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +75,8 @@ def main(fault: str) -> None:
     collate = slow_collate if fault == "slow_collate" else None
     rows = torch.randn(ROWS * STEPS, FEATURES)
     examples = TensorDataset(rows, rows[:, :1])
-    nodes = [Node() for _ in range(500_000)] if fault == "collect" else []
+    if fault == "collect":
+        NODES.extend(Node() for _ in range(500_000))
     for batch, labels in DataLoader(examples, batch_size=ROWS, collate_fn=collate):
         inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
         loss = nn.functional.mse_loss(model(inputs), labels)

@@ -1,12 +1,12 @@
 """Which functions a stretch of one thread's time goes to.
 
-Time belongs to the program's own function that is innermost at the instant; functions of
-libraries that it calls are told beside. Time is divided along the tree of calls of the
-program's own functions. One that runs around steps is the loop itself: its time is that
-of the functions it calls. Within a step a function that only calls another gives way to
-it, and one that calls several in turn is divided among them; any other keeps its time,
-with the library's function to which most of it goes told beside. Where none of the
-functions is known to be the program's own, those of libraries are told by the same rules.
+Time in a library is that of the program's own function that called it, with the
+library's function told beside. Time is divided along the tree of calls. A function that
+runs around steps is the loop itself: its time is that of the functions it calls. Within
+a step a function that only calls another gives way to it, and one that calls several in
+turn is divided among them; any other keeps its time, with the function to which most of
+it goes told beside. Where no function is the program's own, libraries are told by the
+same rules.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
     from stepscope.derive.intervals.spans import Spans
 
-__all__ = ["FunctionPart", "FunctionParts", "function_parts"]
+__all__ = ["FunctionPart", "calling_function", "function_parts"]
 
 #: A caller that spends this share of its time in one function gives way to it.
 _ALL: Final = 0.9
@@ -38,6 +38,7 @@ _MOST: Final = 0.5
 #: Functions below this share of the whole are told as their caller's.
 _TOLD: Final = 0.02
 _NONE: Final = -1
+_COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 class FunctionPart(NamedTuple):
@@ -46,11 +47,13 @@ class FunctionPart(NamedTuple):
     Attributes:
         type: Function, as in `FunctionFrames.type`; -1 where none ran.
         detail: Function that it calls to which most of the time goes; -1 for none.
+        is_loop: Whether it runs around steps, so that it is none of their work.
         time_ps: The time.
     """
 
     type: int
     detail: int
+    is_loop: bool
     time_ps: int
 
 
@@ -64,26 +67,13 @@ class _Node(NamedTuple):
     calls: tuple[int, ...]
 
 
-class FunctionParts(NamedTuple):
-    """Time divided among functions.
-
-    Attributes:
-        parts: Most time first.
-        caller: The program's own deepest function within a step from which most of it
-            is called, with the time inside it; None where there is none.
-    """
-
-    parts: tuple[FunctionPart, ...]
-    caller: FunctionPart | None
-
-
 def function_parts(
     frames: FunctionFrames,
     spans: Spans,
     *,
     track: int,
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> FunctionParts:
+) -> tuple[FunctionPart, ...]:
     """Divide the time of a set on one thread among functions.
 
     Args:
@@ -94,25 +84,49 @@ def function_parts(
             of their loop.
 
     Returns:
-        Parts that add up to the length of `spans`.
+        Parts that add up to the length of `spans`, most time first.
     """
     rows = np.flatnonzero(frames.track == track)
     if not len(rows) or not len(spans):
-        return FunctionParts((), None)
+        return ()
     tree = _Tree.of(frames, spans, rows, windows)
-    parts: dict[tuple[int, int], int] = {}
+    parts: dict[tuple[int, int, bool], int] = {}
     whole = spans.length_ps
     for part in tree.parts(whole=whole):
-        key = (part.type, part.detail)
+        key = (part.type, part.detail, part.is_loop)
         parts[key] = parts.get(key, 0) + part.time_ps
     rest = whole - sum(parts.values())
     if rest > 0:
-        parts[_NONE, _NONE] = rest
+        parts[_NONE, _NONE, False] = rest
     ranked = sorted(parts.items(), key=lambda one: -one[1])
-    return FunctionParts(
-        tuple(FunctionPart(*key, time) for key, time in ranked if time > 0),
-        tree.common_caller(whole),
-    )
+    return tuple(FunctionPart(*key, time) for key, time in ranked if time > 0)
+
+
+def calling_function(
+    frames: FunctionFrames,
+    spans: Spans,
+    *,
+    track: int,
+    windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> FunctionPart | None:
+    """Return the program's own deepest function that calls most of a set.
+
+    Functions around steps are left out: all time is called from the loop.
+
+    Args:
+        frames: The functions that ran.
+        spans: The instants that were called.
+        track: Row of tracks of the thread.
+        windows: Starts and ends of the steps, in order.
+
+    Returns:
+        The function with the time inside it; None where no such function ran.
+    """
+    rows = np.flatnonzero(frames.track == track)
+    if not len(rows) or not len(spans):
+        return None
+    tree = _Tree.of(frames, spans, rows, windows)
+    return tree.calling_function(spans.length_ps)
 
 
 class _Tree(NamedTuple):
@@ -147,7 +161,7 @@ class _Tree(NamedTuple):
             _Node(
                 int(types[at]),
                 int(total[at]),
-                _is_own(frames, int(types[at])),
+                _is_own(frames.names[int(types[at])]),
                 bool(is_loop[at]),
                 tuple(calls[at]),
             )
@@ -159,17 +173,18 @@ class _Tree(NamedTuple):
         """Return the parts of all paths; they add up to the time of the roots."""
         least = _TOLD * whole
         found: list[FunctionPart] = []
-        # Each with the program's own function that it is called from.
+        # Each with the path of the program's own function that it is called from.
         waiting = [(root, _NONE) for root in self.roots]
         while waiting:
             at, owner = waiting.pop()
             node = self.nodes[at]
-            owner = node.type if node.is_own else owner
+            owner = at if node.is_own else owner
             calls = self._told_apart(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
+            named = self.nodes[at if owner == _NONE else owner]
             detail = self._deepest(at, calls, left, least)
-            name = node.type if owner == _NONE else owner
-            found.append(FunctionPart(name, _NONE if detail == name else detail, left))
+            detail = _NONE if detail == named.type else detail
+            found.append(FunctionPart(named.type, detail, named.is_loop, left))
             waiting += [(call, owner) for call in calls]
         return found
 
@@ -208,7 +223,7 @@ class _Tree(NamedTuple):
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
         return pieces if only or several else []
 
-    def common_caller(self, whole: int) -> FunctionPart | None:
+    def calling_function(self, whole: int) -> FunctionPart | None:
         """Return the program's deepest own function that calls most of the time."""
         found = None
         calls: Iterable[int] = self.roots
@@ -218,7 +233,7 @@ class _Tree(NamedTuple):
                 return found
             node = self.nodes[at]
             if node.is_own and not node.is_loop:
-                found = FunctionPart(node.type, _NONE, node.time_ps)
+                found = FunctionPart(node.type, _NONE, node.is_loop, node.time_ps)
             calls = node.calls
 
     def _deepest(self, at: int, apart: list[int], left: int, least: float) -> int:
@@ -248,9 +263,13 @@ class _Tree(NamedTuple):
         return time
 
 
-def _is_own(frames: FunctionFrames, kind: int) -> bool:
-    """Return whether a function may be the program's own: in a file of no library."""
-    name = frames.names[kind]
+def _is_own(name: FunctionName) -> bool:
+    """Return whether a function may be the program's own: in a file of no library.
+
+    A comprehension is a part of the function that it stands in.
+    """
+    if name.function.endswith(_COMPREHENSIONS):
+        return False
     return name.library is not True and name.file is not None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.account.host_states import PROGRAM
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles, ints
@@ -48,11 +48,14 @@ PART_ROWS: Final[dict[str, pl.DataType]] = {
     "function": pl.String(),  # null where the name is no function
     "file": pl.String(),
     "line": pl.Int64(),
+    "loop": pl.Boolean(),  # whether the function runs around steps: none of their work
     "time_ps": pl.Int64(),
 }
 #: Columns of `AccountParts.callers`.
 CALLER_ROWS: Final[dict[str, pl.DataType]] = {
-    name: kind for name, kind in PART_ROWS.items() if name not in ("name", "detail")
+    name: kind
+    for name, kind in PART_ROWS.items()
+    if name not in ("name", "detail", "loop")
 }
 _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "profiler": (HostCode.PROFILER,),
@@ -75,8 +78,12 @@ class _Name(NamedTuple):
     function: str | None = None
     file: str | None = None
     line: int | None = None
+    loop: bool = False
 
 
+_NO_DETAIL: Final = -1
+#: What takes less than this share of the windows need not be called by anybody.
+_CALLED: Final = 0.02
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 
@@ -92,8 +99,9 @@ class AccountParts(Frozen, frozen=True):
     Attributes:
         rows: Columns `PART_ROWS`, most time first. The parts of one (device, owner,
             place) add up to the owner's time there.
-        callers: Columns `CALLER_ROWS`: of a (device, owner, place) that functions name,
-            the deepest function from which nearly all of that time is called.
+        callers: Columns `CALLER_ROWS`: of a (device, owner, place) the program's own
+            deepest function within a step from which most of that time is called, with
+            the time inside it. What takes next to nothing of the windows has none.
         window_ps: Sum of the measured windows.
         windows: Number of measured windows.
     """
@@ -150,13 +158,16 @@ def account_parts(
     for device in account.devices:
         for owner in (one for one in IDLE_OWNERS if one not in account.missing):
             for place, spans in _places(device, owner, judged):
-                told = _parts(namer, device, owner, spans)
                 key = (device.device, owner, place)
-                found += [(*key, *name, time) for name, time in told.parts]
-                callers += [
-                    (*key, name.function, name.file, name.line, time)
-                    for name, time in told.callers
+                found += [
+                    (*key, *name, time)
+                    for name, time in _parts(namer, device, owner, spans)
                 ]
+                if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
+                    callers += [
+                        (*key, name.function, name.file, name.line, time)
+                        for name, time in namer.callers(spans)
+                    ]
     rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
     grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
         pl.col("time_ps").sum()
@@ -167,13 +178,6 @@ def account_parts(
         int((ends - starts).sum()),
         len(starts),
     )
-
-
-class _Told(NamedTuple):
-    """The names of a set, and the functions that it is called from."""
-
-    parts: list[tuple[_Name, int]]
-    callers: list[tuple[_Name, int]]
 
 
 def _places(
@@ -189,11 +193,10 @@ def _places(
 
 def _parts(
     namer: _Namer | None, device: DeviceAccount, owner: str, spans: Spans
-) -> _Told:
+) -> list[tuple[_Name, int]]:
     if namer is None or owner not in _CODES:
-        return _Told([(_UNNAMED, spans.length_ps)], [])
+        return [(_UNNAMED, spans.length_ps)]
     found: list[tuple[_Name, int]] = []
-    callers: list[tuple[_Name, int]] = []
     left = spans
     if owner == "launch":
         way = left & device.latency
@@ -211,19 +214,17 @@ def _parts(
             break
         named = namer.by_functions(track, left)
         found += named.parts
-        callers += named.callers
         left = left - named.spans
     if len(left):
         found += namer.rest(owner, left, on_device=device.device is not None)
-    return _Told(found, callers[:1])
+    return found
 
 
 class _Named(NamedTuple):
-    """Parts of a set, the instants that they are, and what they are called from."""
+    """Parts of a set, and the instants that they are."""
 
     parts: list[tuple[_Name, int]]
     spans: Spans
-    callers: list[tuple[_Name, int]]
 
 
 class _Namer:
@@ -277,7 +278,7 @@ class _Namer:
         wanted = [code for code in _CODES[owner] if code in sets]
         covered = spans & Spans.union_of(sets[code] for code in wanted)
         if not len(covered):
-            return _Named([], covered, [])
+            return _Named([], covered)
         rows = slice(int(self._begins[track]), int(self._ends[track]))
         code = self._classes.code[rows]
         at = np.flatnonzero(np.isin(code, wanted)) + rows.start
@@ -293,7 +294,7 @@ class _Namer:
         rest = covered.length_ps - sum(time for _, time in parts)
         if rest > 0:
             parts.append((_UNNAMED, rest))
-        return _Named(parts, covered, [])
+        return _Named(parts, covered)
 
     def _launching(
         self, track: int, at: NDArray[np.intp], spans: Spans
@@ -341,19 +342,32 @@ class _Namer:
         """Name a set by the functions that ran on one thread."""
         frames = self._frames
         if frames is None:
-            return _Named([], Spans.empty(), [])
+            return _Named([], Spans.empty())
         mine = frames.track == track
         start = frames.start_ps[mine]
         covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
         found = function_parts(frames, covered, track=track, windows=self._windows)
-        parts, callers = (
-            [
-                (self._function(frames, part.type, part.detail), part.time_ps)
-                for part in chosen
-            ]
-            for chosen in (found.parts, (found.caller,) if found.caller else ())
-        )
-        return _Named(parts, covered, callers)
+        parts = [
+            (
+                self._function(frames, part.type, part.detail)._replace(
+                    loop=part.is_loop
+                ),
+                part.time_ps,
+            )
+            for part in found
+        ]
+        return _Named(parts, covered)
+
+    def callers(self, spans: Spans) -> list[tuple[_Name, int]]:
+        """Return the function of the program that calls most of a set, if one does."""
+        frames = self._frames
+        if frames is None:
+            return []
+        for track in self.function_tracks:
+            found = calling_function(frames, spans, track=track, windows=self._windows)
+            if found is not None:
+                return [(self._function(frames, found.type, _NO_DETAIL), found.time_ps)]
+        return []
 
     def _function(self, frames: FunctionFrames, kind: int, detail: int) -> _Name:
         if kind < 0:

@@ -55,7 +55,7 @@ _IN_NO_FILE: Final = (
 _LIBRARY: Final = re.compile(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
     r"|Python\d+[\\/]Lib)[\\/]"
-    r"|^<(?!stdin>|string>|ipython-input-)"
+    r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
 )
 
 

@@ -1,7 +1,7 @@
 """`function_purposes`: what functions are called for.
 
-Functions of known libraries that write checkpoints or summaries, fetch a batch or compile
-have that purpose with all that they call.
+Functions of known libraries that write checkpoints or summaries, fetch a batch or
+compile have that purpose with all that they call.
 """
 
 from __future__ import annotations

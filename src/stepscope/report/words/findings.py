@@ -142,6 +142,9 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
+        "function": part_words(finding.parts[0])
+        if finding.parts and finding.parts[0].function is not None
+        else None,
     }
     return {
         **{
@@ -177,10 +180,12 @@ def bursts(spread: Pattern) -> str:
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else part.name
-    if part.file is None:
-        return name
-    place = part.file.replace("\\", "/").rpartition("/")[2]
-    return f"{name} ({place})" if part.line is None else f"{name} ({place}:{part.line})"
+    if part.file is not None:
+        place = part.file.replace("\\", "/").rpartition("/")[2]
+        name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
+    if part.function is not None and part.detail is not None:
+        name += f", most of it in `{part.detail}`"
+    return name
 
 
 def reasons(finding: Finding) -> str | None:

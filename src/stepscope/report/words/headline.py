@@ -11,7 +11,7 @@ from stepscope.report.words.names import OWNER_WORDS, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Finding, Part
     from stepscope.advice.headline import Lead
 
 __all__ = ["first_sentence"]
@@ -42,10 +42,19 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
 def _names(lead: Lead) -> str:
     if not lead.parts:
         return ""
-    largest = lead.parts[0]
+    largest, caller = lead.parts[0], lead.caller
     name = _NUMBER.sub("", largest.name.rpartition("/")[2])
     if largest.function is not None:
         name = part_words(largest)
+    size = percent(largest.share_percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
-        return f", mostly {name}"
-    return f", the largest part of it {name} ({percent(largest.share_percent)})"
+        # An op is what a function of the program called.
+        within = "" if caller is None or largest.function else _within(caller)
+        return f", mostly {name}{within}"
+    if caller is not None:
+        return f", mostly in {part_words(caller)}: the largest part is {name} ({size})"
+    return f", the largest part of it {name} ({size})"
+
+
+def _within(caller: Part) -> str:
+    return f" in {part_words(caller)}"
