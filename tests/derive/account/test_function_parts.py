@@ -62,6 +62,24 @@ def test_a_function_that_samples_join_across_steps_keeps_its_time() -> None:
     ) == [("train", None, 150), ("scale", "sort", 150)]
 
 
+def test_a_function_that_samples_join_across_many_steps_keeps_its_time() -> None:
+    """Looks find nothing else in two steps, and then again in three."""
+    steps = [(at, at + 100) for at in range(0, 1000, 100)]
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 1000),
+            ("main", "app/train.py(5): update", 5, 5),
+            ("main", "app/train.py(9): log_metrics", 10, 290),
+            ("main", "app/train.py(9): log_metrics", 310, 90),
+            ("main", "app/train.py(9): log_metrics", 410, 390),
+            ("main", "/usr/lib/python3.12/logging/__init__.py(7): flush", 410, 390),
+            ("main", "app/train.py(9): log_metrics", 810, 90),
+            ("main", "app/train.py(9): log_metrics", 910, 90),
+        ],
+        steps,
+    ) == [("log_metrics", None, 950), ("train", None, 50)]
+
+
 def test_what_runs_around_steps_is_their_loop() -> None:
     assert found(
         [

@@ -13,9 +13,12 @@ Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+
+from stepscope.derive.intervals.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
-    from stepscope.derive.intervals.spans import Spans
 
 __all__ = ["FunctionPart", "calling_function", "function_parts"]
 
@@ -37,6 +39,8 @@ _PIECE: Final = 0.1
 _MOST: Final = 0.5
 #: Functions below this share of the whole are told as their caller's.
 _TOLD: Final = 0.02
+#: A loop is around this share of the steps that it has to do with.
+_AROUND: Final = 0.9
 _NONE: Final = -1
 _COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
@@ -93,7 +97,9 @@ def function_parts(
     parts: dict[tuple[int, int, bool], int] = {}
     whole = spans.length_ps
     for part in tree.parts(whole=whole):
-        key = (part.type, part.detail, part.is_loop)
+        inner = frames.names.get(part.detail)
+        inside = inner is not None and inner.function.endswith(_COMPREHENSIONS)
+        key = (part.type, _NONE if inside else part.detail, part.is_loop)
         parts[key] = parts.get(key, 0) + part.time_ps
     rest = whole - sum(parts.values())
     if rest > 0:
@@ -111,7 +117,8 @@ def calling_function(
 ) -> FunctionPart | None:
     """Return the program's own deepest function that calls most of a set.
 
-    Functions around steps are left out: all time is called from the loop.
+    A function around steps is no answer, unless it does little else: all that the loop
+    does is called from it.
 
     Args:
         frames: The functions that ran.
@@ -120,13 +127,33 @@ def calling_function(
         windows: Starts and ends of the steps, in order.
 
     Returns:
-        The function with the time inside it; None where no such function ran.
+        The function with the time inside it; None where no such function ran, or none
+        is known to be the program's own.
     """
     rows = np.flatnonzero(frames.track == track)
     if not len(rows) or not len(spans):
         return None
     tree = _Tree.of(frames, spans, rows, windows)
-    return tree.calling_function(spans.length_ps)
+    found, calls = None, tree.roots
+    while True:
+        at = max(calls, key=lambda call: tree.nodes[call].time_ps, default=None)
+        if at is None or tree.nodes[at].time_ps < _MOST * spans.length_ps:
+            break
+        node = tree.nodes[at]
+        calls = node.calls
+        if node.is_own and _is_in_its_place(frames.names[node.type]):
+            found = node
+    if found is None:
+        return None
+    if found.is_loop:
+        # Functions that call themselves are rare: one path is most of a function.
+        mine = rows[frames.type[rows] == found.type]
+        start, end = frames.start_ps[mine], frames.end_ps[mine]
+        runs = Spans.from_events(start, end - start)
+        steps = Spans.from_events(windows[0], windows[1] - windows[0])
+        if found.time_ps < _ALL * (runs & steps).length_ps:
+            return None
+    return FunctionPart(found.type, _NONE, found.is_loop, found.time_ps)
 
 
 class _Tree(NamedTuple):
@@ -147,12 +174,10 @@ class _Tree(NamedTuple):
         time = spans.within(start, end)
         kept = time > 0
         rows, time = rows[kept], time[kept]
-        loops = _encloses_steps(start[kept], end[kept], windows)
         path, parent_path, types = _paths(frames, rows)
         count = len(types)
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
-        is_loop = np.zeros(count, np.bool_)
-        np.logical_or.at(is_loop, path, loops)
+        is_loop = _loops(path, count, (start[kept], end[kept]), windows)
         calls: list[list[int]] = [[] for _ in range(count)]
         roots: list[int] = []
         for number, above in enumerate(parent_path.tolist()):
@@ -223,19 +248,6 @@ class _Tree(NamedTuple):
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
         return pieces if only or several else []
 
-    def calling_function(self, whole: int) -> FunctionPart | None:
-        """Return the program's deepest own function that calls most of the time."""
-        found = None
-        calls: Iterable[int] = self.roots
-        while True:
-            at = max(calls, key=lambda call: self.nodes[call].time_ps, default=None)
-            if at is None or self.nodes[at].time_ps < _MOST * whole:
-                return found
-            node = self.nodes[at]
-            if node.is_own and not node.is_loop:
-                found = FunctionPart(node.type, _NONE, node.is_loop, node.time_ps)
-            calls = node.calls
-
     def _deepest(self, at: int, apart: list[int], left: int, least: float) -> int:
         """Return the deepest function that takes most of what a path keeps."""
         most = max(_MOST * left, least)
@@ -263,6 +275,11 @@ class _Tree(NamedTuple):
         return time
 
 
+def _is_in_its_place(name: FunctionName) -> bool:
+    """Return whether a function is known to be in no library, by its whole path."""
+    return name.library is False and PurePath(name.file or "").is_absolute()
+
+
 def _is_own(name: FunctionName) -> bool:
     """Return whether a function may be the program's own: in a file of no library.
 
@@ -273,20 +290,31 @@ def _is_own(name: FunctionName) -> bool:
     return name.library is not True and name.file is not None
 
 
-def _encloses_steps(
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
+def _loops(
+    path: NDArray[np.int64],
+    count: int,
+    runs: tuple[NDArray[np.int64], NDArray[np.int64]],
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.bool_]:
-    """Return which runs are around two whole steps, or around the only one.
+    """Return which paths have runs around two whole steps, or around the only one.
 
-    Length alone does not say it: what only some steps run is longer than a typical one,
-    and samples join runs in steps that follow each other.
+    Length alone does not say it: what only some steps run is longer than a typical one.
+    And samples join what runs in steps that follow each other, as long as no look finds
+    anything else. Sooner or later one does: a loop is around nearly all of the steps
+    that it has to do with.
     """
     starts, ends = windows
-    first = np.searchsorted(starts, start_ps, side="left")
-    last = np.searchsorted(ends, end_ps, side="right")
-    return last - first >= min(2, len(starts))
+    around = np.searchsorted(ends, runs[1], side="right")
+    around -= np.searchsorted(starts, runs[0], side="left")
+    touched = np.searchsorted(starts, runs[1], side="left")
+    touched -= np.searchsorted(ends, runs[0], side="right")
+    found = np.zeros(count, np.bool_)
+    np.logical_or.at(found, path, around >= min(2, len(starts)))
+    whole = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
+    partly = np.bincount(path, weights=touched, minlength=count)
+    # The recording may begin and end within a step.
+    nearly: NDArray[np.bool_] = whole >= _AROUND * (partly - 2)
+    return found & nearly
 
 
 def _paths(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.report.words.names import listed, ms, percent, range_ms, us
@@ -142,9 +144,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
-        "function": part_words(finding.parts[0])
-        if finding.parts and finding.parts[0].function is not None
-        else None,
+        "function": _function(finding.parts),
     }
     return {
         **{
@@ -175,6 +175,13 @@ def bursts(spread: Pattern) -> str:
     shortest = spread.longest_ms if spread.shortest_ms is None else spread.shortest_ms
     long = range_ms(shortest, spread.longest_ms)
     return f"{spread.steps_hit} of {spread.steps} steps wait {long}"
+
+
+def _function(parts: tuple[Part, ...]) -> str | None:
+    """Write the largest part where it is a function that the steps call."""
+    if not parts or parts[0].function is None or parts[0].loop:
+        return None
+    return part_words(msgspec.structs.replace(parts[0], detail=None))
 
 
 def part_words(part: Part) -> str:

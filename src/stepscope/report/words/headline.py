@@ -11,7 +11,7 @@ from stepscope.report.words.names import OWNER_WORDS, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.finding import Finding, Part
+    from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
 
 __all__ = ["first_sentence"]
@@ -49,12 +49,9 @@ def _names(lead: Lead) -> str:
     size = percent(largest.share_percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
         # An op is what a function of the program called.
-        within = "" if caller is None or largest.function else _within(caller)
-        return f", mostly {name}{within}"
-    if caller is not None:
+        if caller is not None and largest.function is None:
+            name += f" in {part_words(caller)}"
+        return f", mostly {name}"
+    if caller is not None and caller.function != largest.function:
         return f", mostly in {part_words(caller)}: the largest part is {name} ({size})"
     return f", the largest part of it {name} ({size})"
-
-
-def _within(caller: Part) -> str:
-    return f" in {part_words(caller)}"
