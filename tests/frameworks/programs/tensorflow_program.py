@@ -15,6 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import stepscope as ss
+
 STEPS, ROWS, FEATURES = 24, 128, 512
 FOLDER = Path(tempfile.mkdtemp())
 
@@ -43,7 +45,7 @@ class Callback(keras.callbacks.Callback):
         super().__init__()
         self.fault = fault
 
-    def on_train_batch_end(self, *_: object) -> None:
+    def on_train_batch_end(self, *_: object, **__: object) -> None:
         if self.fault == "callback":
             log_metrics()
         if self.fault == "checkpoint":
@@ -74,7 +76,7 @@ def train_by_hand(model: Any, data: Any, fault: str) -> None:
     for step, (rows, labels) in enumerate(data):
         # A new number of rows is a new signature.
         first = step if fault == "retrace" else 0
-        with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
+        with ss.StepTrace(step):
             train_step(rows[first:], labels[first:])
 
 
