@@ -10,7 +10,9 @@ Definition: docs/definitions/host-time.md#functions.
 from __future__ import annotations
 
 import platform
+import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -51,6 +53,8 @@ _STORE_NS: Final = 1_000_000_000
 _MOST_FRAMES: Final = 128
 #: Who starts, stores and stops a recording within the program's threads.
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
+#: Threads that Python began begin with it, also before they are known.
+_PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no other name for it
 #: Looks come up to a quarter of a period early or late, so that they do not keep time
 #: with the program; by the golden ratio the shifts are spread evenly.
 _SHIFT: Final = 0.618_033_988_749_895
@@ -70,6 +74,10 @@ class PythonSamplesCollector:
         self._looks: deque[Look] = deque(maxlen=_RING_LOOKS)
         #: The threads that are looked at: Python's id, and the system's.
         self._threads: Sequence[tuple[int, int]] = ()
+        #: All threads that Python began or knows of, by its id.
+        self._known: set[int | None] = set()
+        #: Other threads that ran a function at the last look, likewise.
+        self._visiting: dict[int, int] = {}
         self._frames = SampledFrames()
         self._names = ThreadNames()
         self._functions = FunctionNames()
@@ -135,13 +143,26 @@ class PythonSamplesCollector:
         self._names.refresh()
         wanted = annotating()
         main = threading.main_thread()
+        threads = threading.enumerate()
+        self._known = {thread.ident for thread in threads}
         self._threads = [
             (thread.ident, thread.native_id)
-            for thread in threading.enumerate()
+            for thread in threads
             if thread.ident is not None
             and thread.native_id is not None
             and (thread is main or thread.native_id in wanted)
         ]
+
+    def _visitors(self) -> dict[int, int]:
+        """Return threads that are not Python's own and run a function of it just now.
+
+        A framework's pool does so for a step of an input pipeline that is written in
+        Python, and leaves no trace of it afterwards.
+        """
+        # Only their ids are taken: a frame must not be held.
+        running = sys._current_frames().keys() - self._known  # noqa: SLF001 - Python's way
+        known = ((ident, _native_id(ident)) for ident in running)
+        return {ident: native for ident, native in known if native is not None}
 
     def _run(self) -> None:
         try:
@@ -165,10 +186,16 @@ class PythonSamplesCollector:
             shift = (shift + _SHIFT) % 1.0
 
     def _look(self, due_ns: int) -> None:
-        threads = self._threads
+        visitors = self._visitors()
+        # Those that left are looked at once more, so that their functions end.
+        threads = (*self._threads, *(self._visiting | visitors).items())
+        self._visiting = visitors
+        chosen = {thread for _, thread in self._threads}
         stacks = recorder.stacks_of([ident for ident, _ in threads])
         at_ns = recorder.now()
         for (_, thread), stack in zip(threads, stacks, strict=True):
+            if stack and stack[0] is _PYTHONS_OWN and thread not in chosen:
+                continue
             outer = stack[:_MOST_FRAMES]
             self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
 
@@ -205,3 +232,13 @@ class PythonSamplesCollector:
         name, path = self._functions.of(code), code.co_filename
         known = self._types.setdefault((name, path), len(self._types) + 1)
         return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
+
+
+def _native_id(ident: int) -> int | None:
+    """Return the system's id of a thread that is alive; None where it tells none.
+
+    On Linux the clock of a thread is numbered by it: `~id << 3 | 6`.
+    """
+    if sys.platform != "linux":
+        return None
+    return ~(time.pthread_getcpuclockid(ident) >> 3)

@@ -21,7 +21,7 @@ import numpy as np
 from stepscope.derive.intervals.spans import Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -112,7 +112,7 @@ def calling_function(
     frames: FunctionFrames,
     spans: Spans,
     *,
-    track: int,
+    tracks: Sequence[int],
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> FunctionPart | None:
     """Return the program's own deepest function that calls most of a set.
@@ -123,14 +123,14 @@ def calling_function(
     Args:
         frames: The functions that ran.
         spans: The instants that were called.
-        track: Row of tracks of the thread.
+        tracks: Rows of tracks of the threads that may have called them.
         windows: Starts and ends of the steps, in order.
 
     Returns:
         The function with the time inside it; None where no such function ran, or none
         is known to be the program's own.
     """
-    rows = np.flatnonzero(frames.track == track)
+    rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
         return None
     tree = _Tree.of(frames, spans, rows, windows)

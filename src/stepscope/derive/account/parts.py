@@ -166,7 +166,7 @@ def account_parts(
                 if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
                     callers += [
                         (*key, name.function, name.file, name.line, time)
-                        for name, time in namer.callers(spans)
+                        for name, time in namer.callers(owner, spans)
                     ]
     rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
     grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
@@ -269,7 +269,10 @@ class _Namer:
         if frames is not None:
             seen = np.unique(frames.track).tolist()
             self.function_tracks = tuple(
-                sorted(seen, key=lambda track: (track not in driving, track))
+                sorted(
+                    seen,
+                    key=lambda it: (it != self._program, it not in driving, it),
+                )
             )
 
     def by_events(self, track: int, owner: str, spans: Spans) -> _Named:
@@ -358,13 +361,19 @@ class _Namer:
         ]
         return _Named(parts, covered)
 
-    def callers(self, spans: Spans) -> list[tuple[_Name, int]]:
-        """Return the function of the program that calls most of a set, if one does."""
+    def callers(self, owner: str, spans: Spans) -> list[tuple[_Name, int]]:
+        """Return the function of the program that calls most of a set, if one does.
+
+        Only batches are made on other threads than the program's first one.
+        """
         frames = self._frames
         if frames is None:
             return []
-        for track in self.function_tracks:
-            found = calling_function(frames, spans, track=track, windows=self._windows)
+        first, others = self.function_tracks[:1], self.function_tracks[1:]
+        for tracks in (first, others) if owner == "input" else (first,):
+            found = calling_function(
+                frames, spans, tracks=tracks, windows=self._windows
+            )
             if found is not None:
                 return [(self._function(frames, found.type, _NO_DETAIL), found.time_ps)]
         return []
