@@ -79,9 +79,9 @@ def count_words() -> int:
 
 def validate() -> None:
     """What only some steps do, for as long as many of them take."""
-    end = time.perf_counter() + 0.3
+    end, total = time.perf_counter() + 0.5, 0.0
     while time.perf_counter() < end:
-        forward(INPUTS)
+        total += sum(WEIGHTS[0])
 
 
 def save_checkpoint() -> None:

@@ -78,6 +78,8 @@ class PythonSamplesCollector:
         self._known: set[int | None] = set()
         #: Other threads that ran a function at the last look, likewise.
         self._visiting: dict[int, int] = {}
+        #: When threads were last looked at; 0 for not yet.
+        self._looked_ns = 0
         self._frames = SampledFrames()
         self._names = ThreadNames()
         self._functions = FunctionNames()
@@ -186,13 +188,20 @@ class PythonSamplesCollector:
             shift = (shift + _SHIFT) % 1.0
 
     def _look(self, due_ns: int) -> None:
-        visitors = self._visitors()
+        visitors, before_ns = self._visitors(), self._looked_ns
+        if before_ns:
+            # Nothing ran there when the others were looked at last.
+            self._looks.extend(
+                Look(thread, before_ns, before_ns, ())
+                for ident, thread in visitors.items()
+                if ident not in self._visiting
+            )
         # Those that left are looked at once more, so that their functions end.
         threads = (*self._threads, *(self._visiting | visitors).items())
         self._visiting = visitors
         chosen = {thread for _, thread in self._threads}
         stacks = recorder.stacks_of([ident for ident, _ in threads])
-        at_ns = recorder.now()
+        at_ns = self._looked_ns = recorder.now()
         for (_, thread), stack in zip(threads, stacks, strict=True):
             if stack and stack[0] is _PYTHONS_OWN and thread not in chosen:
                 continue

@@ -370,13 +370,21 @@ class _Namer:
         if frames is None:
             return []
         first, others = self.function_tracks[:1], self.function_tracks[1:]
-        for tracks in (first, others) if owner == "input" else (first,):
-            found = calling_function(
-                frames, spans, tracks=tracks, windows=self._windows
+        found = [
+            called
+            for tracks in ((first, others) if owner == "input" else (first,))
+            if (
+                called := calling_function(
+                    frames, spans, tracks=tracks, windows=self._windows
+                )
             )
-            if found is not None:
-                return [(self._function(frames, found.type, _NO_DETAIL), found.time_ps)]
-        return []
+        ]
+        # The loop is told where nothing else is.
+        found.sort(key=lambda called: called.is_loop)
+        return [
+            (self._function(frames, called.type, _NO_DETAIL), called.time_ps)
+            for called in found[:1]
+        ]
 
     def _function(self, frames: FunctionFrames, kind: int, detail: int) -> _Name:
         if kind < 0:
