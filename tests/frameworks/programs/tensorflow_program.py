@@ -28,16 +28,17 @@ def decode(row: Any) -> Any:
     return row
 
 
-def parse_by_hand(row: np.ndarray) -> np.ndarray:
+def parse_by_hand(rows: np.ndarray) -> np.ndarray:
     """A map in Python."""
-    for _ in range(6):
-        row = np.array([float(str(it)) for it in row.tolist()], "float32")
-    return row
+    for _ in range(4):
+        values = [float(str(it)) for it in rows.ravel().tolist()]
+        rows = np.array(values, "float32").reshape(rows.shape)
+    return rows
 
 
-def parse(row: Any) -> Any:
-    parsed = tf.numpy_function(parse_by_hand, [row], tf.float32)
-    return tf.ensure_shape(parsed, FEATURES)
+def parse(rows: Any, labels: Any) -> Any:
+    parsed = tf.numpy_function(parse_by_hand, [rows], tf.float32)
+    return tf.ensure_shape(parsed, (None, FEATURES)), labels
 
 
 class Callback(keras.callbacks.Callback):
@@ -87,9 +88,8 @@ def dataset(fault: str) -> Any:
     data = tf.data.Dataset.from_tensor_slices(rows.astype("float32"))
     if fault == "sequential_map":
         data = data.map(decode)
-    if fault == "numpy_function":
-        data = data.map(parse)
-    return data.map(lambda row: (row, row[:1])).batch(ROWS)
+    data = data.map(lambda row: (row, row[:1])).batch(ROWS)
+    return data.map(parse) if fault == "numpy_function" else data
 
 
 def main(fault: str) -> None:

@@ -10,9 +10,7 @@ Definition: docs/definitions/host-time.md#functions.
 from __future__ import annotations
 
 import platform
-import sys
 import threading
-import time
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,7 +30,7 @@ from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import CodeType
 
     from stepscope.capture.collectors.sampled_frames import Frame
@@ -75,9 +73,9 @@ class PythonSamplesCollector:
         #: The threads that are looked at: Python's id, and the system's.
         self._threads: Sequence[tuple[int, int]] = ()
         #: All threads that Python began or knows of, by its id.
-        self._known: set[int | None] = set()
-        #: Other threads that ran a function at the last look, likewise.
-        self._visiting: dict[int, int] = {}
+        self._known: set[int] = set()
+        #: Other threads that ran a function at the last look, by the system's id.
+        self._visiting: set[int] = set()
         #: When threads were last looked at; 0 for not yet.
         self._looked_ns = 0
         self._frames = SampledFrames()
@@ -146,7 +144,7 @@ class PythonSamplesCollector:
         wanted = annotating()
         main = threading.main_thread()
         threads = threading.enumerate()
-        self._known = {thread.ident for thread in threads}
+        self._known = {thread.ident for thread in threads if thread.ident is not None}
         self._threads = [
             (thread.ident, thread.native_id)
             for thread in threads
@@ -154,17 +152,6 @@ class PythonSamplesCollector:
             and thread.native_id is not None
             and (thread is main or thread.native_id in wanted)
         ]
-
-    def _visitors(self) -> dict[int, int]:
-        """Return threads that are not Python's own and run a function of it just now.
-
-        A framework's pool does so for a step of an input pipeline that is written in
-        Python, and leaves no trace of it afterwards.
-        """
-        # Only their ids are taken: a frame must not be held.
-        running = sys._current_frames().keys() - self._known  # noqa: SLF001 - Python's way
-        known = ((ident, _native_id(ident)) for ident in running)
-        return {ident: native for ident, native in known if native is not None}
 
     def _run(self) -> None:
         try:
@@ -188,25 +175,39 @@ class PythonSamplesCollector:
             shift = (shift + _SHIFT) % 1.0
 
     def _look(self, due_ns: int) -> None:
-        visitors, before_ns = self._visitors(), self._looked_ns
-        if before_ns:
-            # Nothing ran there when the others were looked at last.
-            self._looks.extend(
-                Look(thread, before_ns, before_ns, ())
-                for ident, thread in visitors.items()
-                if ident not in self._visiting
-            )
-        # Those that left are looked at once more, so that their functions end.
-        threads = (*self._threads, *(self._visiting | visitors).items())
-        self._visiting = visitors
-        chosen = {thread for _, thread in self._threads}
-        stacks = recorder.stacks_of([ident for ident, _ in threads])
-        at_ns = self._looked_ns = recorder.now()
-        for (_, thread), stack in zip(threads, stacks, strict=True):
-            if stack and stack[0] is _PYTHONS_OWN and thread not in chosen:
+        stacks = recorder.stacks_of([ident for ident, _ in self._threads])
+        beside = recorder.stacks_beside(self._known)
+        at_ns = recorder.now()
+        for (_, thread), stack in zip(self._threads, stacks, strict=True):
+            self._keep(thread, due_ns, at_ns, stack)
+        self._look_at_visitors(beside, due_ns, at_ns)
+        self._looked_ns = at_ns
+
+    def _look_at_visitors(
+        self, stacks: Mapping[int, list[CodeType]], due_ns: int, at_ns: int
+    ) -> None:
+        """Keep what threads run that are not Python's own.
+
+        A framework's pool runs a function for a step of an input pipeline that is
+        written in Python, and leaves no trace of it afterwards.
+        """
+        before, self._visiting = self._visiting, set()
+        for thread, stack in stacks.items():
+            if not stack or stack[0] is _PYTHONS_OWN:
                 continue
-            outer = stack[:_MOST_FRAMES]
-            self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
+            self._visiting.add(thread)
+            if thread not in before and self._looked_ns:
+                # Nothing ran there at the last look.
+                self._keep(thread, self._looked_ns, self._looked_ns, [])
+            self._keep(thread, due_ns, at_ns, stack)
+        for thread in before - self._visiting:
+            self._keep(thread, due_ns, at_ns, [])
+
+    def _keep(
+        self, thread: int, due_ns: int, at_ns: int, stack: list[CodeType]
+    ) -> None:
+        outer = stack[:_MOST_FRAMES]
+        self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
 
     def _programs_part(self, stack: Sequence[CodeType]) -> list[CodeType]:
         """Leave out our own functions, and all that a recording calls for itself."""
@@ -241,13 +242,3 @@ class PythonSamplesCollector:
         name, path = self._functions.of(code), code.co_filename
         known = self._types.setdefault((name, path), len(self._types) + 1)
         return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
-
-
-def _native_id(ident: int) -> int | None:
-    """Return the system's id of a thread that is alive; None where it tells none.
-
-    On Linux the clock of a thread is numbered by it: `~id << 3 | 6`.
-    """
-    if sys.platform != "linux":
-        return None
-    return ~(time.pthread_getcpuclockid(ident) >> 3)
