@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.unavailable import Unavailable
@@ -146,3 +146,48 @@ def test_without_any_file_of_the_program_libraries_are_told() -> None:
         ],
         [(0, 100), (100, 200)],
     ) == [("train_step", None, 180), ("fit", None, 20)]
+
+
+def calling(
+    lines: list[blueprint.Line], spans: list[tuple[int, int]]
+) -> tuple[str, int] | None:
+    """The function that calls most of some spans in ten steps, and its time in µs."""
+    profile = blueprint.profile(blueprint.trace(lines))
+    frames = profile.derived("vm", function_frames)
+    assert not isinstance(frames, Unavailable)
+    start, end = np.array(spans, np.int64).T * PS_PER_US
+    steps = np.arange(0, 1000, 100) * PS_PER_US
+    found = calling_function(
+        frames,
+        Spans.from_events(start, end - start),
+        tracks=[int(frames.track[0])],
+        windows=(steps, steps + 100 * PS_PER_US),
+    )
+    return found and (frames.function(found.type), found.time_ps // PS_PER_US)
+
+
+FETCHING = [(at, at + 40) for at in range(0, 1000, 100)]
+
+
+def test_the_deepest_function_of_the_program_calls_what_a_library_does() -> None:
+    lines: list[blueprint.Line] = [("main", "/app/train.py(1): train", 0, 1000)]
+    for at in range(0, 1000, 100):
+        torch = f"{LIBRARY}/torch/utils/data"
+        lines += [
+            ("main", f"{torch}/dataloader.py(7): __next__", at, 40),
+            ("main", "/app/data.py(9): collate", at, 30),
+            ("main", f"{LIBRARY}/numpy/core.py(7): sort", at, 30),
+        ]
+    assert calling(lines, FETCHING) == ("collate", 300)
+
+
+def test_the_loop_calls_nothing_but_what_it_does_nearly_all_the_time() -> None:
+    loop: list[blueprint.Line] = [("main", "/app/train.py(1): train", 0, 1000)]
+    assert calling(loop, FETCHING) is None
+    assert calling(loop, [(0, 950)]) == ("train", 950)
+
+
+def test_a_function_whose_place_is_unknown_is_not_said_to_be_the_programs() -> None:
+    """`compiler.py` may be anybody's, and PyTorch leaves out where packages lie."""
+    for name in ("$compiler.py:7 compile", "torch/serialization.py(9): save"):
+        assert calling([("main", name, 0, 40)], [(0, 40)]) is None
