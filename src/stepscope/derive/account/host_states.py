@@ -347,6 +347,9 @@ def host_states(
             told = rows_of.spans(rows, telling[mine] & plain[rows])
             named[track] = told | functions.get(track, _NO_FUNCTIONS).all
         sets = host_classes.by_thread.get(track, {})
+        if HostCode.PIPELINE in sets and track in named:
+            # What an input pipeline calls is its work, ahead of the step.
+            named[track] = named[track] - sets[HostCode.PIPELINE]
         doing[track] = Spans.union_of(
             [
                 named.get(track, Spans.empty()),
