@@ -29,7 +29,7 @@ from stepscope.advice.rules.launches import (
     launch_small,
 )
 from stepscope.advice.rules.loading import input_bound
-from stepscope.advice.rules.placement import copy_exposed
+from stepscope.advice.rules.placement import copy_exposed, place_host, place_override
 from stepscope.advice.rules.precision import (
     amp_cast,
     amp_fallback,
@@ -74,6 +74,8 @@ RULES: Final[tuple[Rule, ...]] = (
     launch_eager.RULE,
     gpu_worth.RULE,
     kernel_fill.RULE,
+    place_host.RULE,
+    place_override.RULE,
     copy_exposed.RULE,
     tc_unused.RULE,
     tc_dims.RULE,
