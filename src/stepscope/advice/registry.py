@@ -41,6 +41,7 @@ from stepscope.advice.rules.trust import (
     capture_quality,
     capture_steps,
     capture_window,
+    env_libs,
     recording_cost,
 )
 from stepscope.advice.rules.waiting import (
@@ -62,6 +63,7 @@ RULES: Final[tuple[Rule, ...]] = (
     capture_steps.RULE,
     capture_window.RULE,
     recording_cost.RULE,
+    env_libs.RULE,
     input_bound.RULE,
     gaps_between.RULE,
     host_work.RULE,

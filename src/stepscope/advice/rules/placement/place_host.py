@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.step_series import StepSeries
@@ -17,6 +17,7 @@ from stepscope.advice.signals.work.host_placed import placement_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +145,15 @@ def judge_placed(
             for one in mine[:_SHOWN]
             if shares.total_ps
         ),
-        facts=(Fact(name="ops", value=len(mine), unit="count"),),
+        facts=(
+            Fact(name="ops", value=len(mine), unit="count"),
+            Fact(name="effect", value=effect * PS_PER_MS / PS_PER_US, unit="us"),
+            Fact(
+                name="smallest_effect",
+                value=thresholds.smallest_effect.value / PS_PER_US,
+                unit="us",
+            ),
+        ),
         evidence=shares.evidence("host_compute"),
         inputs=("account_parts", "host_op_events", "device_ops"),
         saving_ms=Saving(low=effect / 2, high=effect) if failed and stepped else None,
