@@ -43,6 +43,7 @@ from stepscope.advice.rules.trust import (
     capture_window,
     env_libs,
     recording_cost,
+    score_card,
 )
 from stepscope.advice.rules.waiting import (
     gap_callbacks,
@@ -64,6 +65,7 @@ RULES: Final[tuple[Rule, ...]] = (
     capture_window.RULE,
     recording_cost.RULE,
     env_libs.RULE,
+    score_card.RULE,
     input_bound.RULE,
     gaps_between.RULE,
     host_work.RULE,
