@@ -343,6 +343,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     pinned_rate: Threshold = _of(
         6e9, "ratio", "ours", "bytes a second that copies from pinned memory exceed"
     )
+    placed_warn: Threshold = _of(
+        2, "percent", "ours", "share of the step that waits for an op on the host"
+    )
+    placed_critical: Threshold = _of(
+        10,
+        "percent",
+        "ours",
+        "share of the step that waits for an op on the host: high",
+    )
     eager_warn: Threshold = _of(
         10, "percent", "xprof", "share of the ops' own time that runs outside graphs"
     )

@@ -24,14 +24,23 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.cli.demo import RECORDED
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import present
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
+    from stepscope.trace.model import TraceData
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.item.id)
+
+
+def noted(trace: TraceData) -> TraceData:
+    """The same recording, by a producer that notes the versions of libraries."""
+    environment = present(trace.table("environment"))
+    versions = environment.with_columns(cuda_runtime=12040, cuda_driver=12040)
+    return blueprint.substitute(trace, environment=versions)
 
 
 @pytest.fixture(name="bases", scope="module")
@@ -40,8 +49,10 @@ def _bases() -> list[Signals]:
     convolutions = [("cudnn_fprop", 50.0, "a/Conv2D:Conv2D"), *KERNELS]
     traces = (
         blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100)),
-        blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100}),
         blueprint.trace(on_host() + WATCHED),
+        noted(
+            blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100})
+        ),
     )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [

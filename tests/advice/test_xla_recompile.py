@@ -104,14 +104,14 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> N
 def test_a_fiftieth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str
 ) -> None:
-    signals = signals_of(shares(device=None, compile=ms), {compile_signals: {}})
+    signals = signals_of(shares(compile=ms), {compile_signals: {}})
     assert evaluate(signals, THRESHOLDS).status == status
 
 
 def test_too_few_steps_cannot_tell_whether_it_comes_back(
     signals_of: Any, shares: Any
 ) -> None:
-    one = shares(steps=2, device=None, compile=5.0)
+    one = shares(steps=2, compile=5.0)
     finding = evaluate(signals_of(one, {compile_signals: {}}), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert finding.unavailable is not None
@@ -122,7 +122,7 @@ def test_a_reason_that_is_no_shape_is_told_as_it_is(
     signals_of: Any, shares: Any
 ) -> None:
     function = CompiledFunction("step", 9, 9_000, reason="len(L['xs']) == 2")
-    one = shares(device=None, compile=2.0)
+    one = shares(compile=2.0)
     given = {compile_signals: {"vm": (function,)}}
     finding = evaluate(signals_of(one, given), THRESHOLDS)
     assert finding.because == ("repeats",)

@@ -29,7 +29,7 @@ from stepscope.advice.rules.launches import (
     launch_small,
 )
 from stepscope.advice.rules.loading import input_bound
-from stepscope.advice.rules.placement import copy_exposed
+from stepscope.advice.rules.placement import copy_exposed, place_host, place_override
 from stepscope.advice.rules.precision import (
     amp_cast,
     amp_fallback,
@@ -41,7 +41,9 @@ from stepscope.advice.rules.trust import (
     capture_quality,
     capture_steps,
     capture_window,
+    env_libs,
     recording_cost,
+    score_card,
 )
 from stepscope.advice.rules.waiting import (
     gap_callbacks,
@@ -62,6 +64,8 @@ RULES: Final[tuple[Rule, ...]] = (
     capture_steps.RULE,
     capture_window.RULE,
     recording_cost.RULE,
+    env_libs.RULE,
+    score_card.RULE,
     input_bound.RULE,
     gaps_between.RULE,
     host_work.RULE,
@@ -74,6 +78,8 @@ RULES: Final[tuple[Rule, ...]] = (
     launch_eager.RULE,
     gpu_worth.RULE,
     kernel_fill.RULE,
+    place_host.RULE,
+    place_override.RULE,
     copy_exposed.RULE,
     tc_unused.RULE,
     tc_dims.RULE,

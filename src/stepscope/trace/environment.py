@@ -77,6 +77,20 @@ ENVIRONMENT: Final = TableSchema(
             "Number of this process among them, from 0 on.",
         ),
         Column(
+            "cuda_runtime",
+            pl.Int64(),
+            "",
+            _LEVEL,
+            "Version of the CUDA runtime: 1000 x major + 10 x minor.",
+        ),
+        Column(
+            "cuda_driver",
+            pl.Int64(),
+            "",
+            _LEVEL,
+            "Newest CUDA version that the driver supports, in the same way.",
+        ),
+        Column(
             "grouped",
             pl.Boolean(),
             "",

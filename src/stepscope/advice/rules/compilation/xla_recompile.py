@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
-_OWNED: Final = Owned(parts={"compile": ("compile",)}, seen=("compile",))
+_OWNED: Final = Owned(parts={"compile": ("compile",)}, host=True, seen=("compile",))
 _SHAPES: Final = re.compile(r"(?i)\bsizes?\b|shape|stride|\bdim")
 _ACTIONS: Final = (
     Action(

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(
-    parts={"profiler": ("profiler",)}, seen=("profiler",), unknown=False
+    parts={"profiler": ("profiler",)},
+    host=True,
+    seen=("profiler",),
+    unknown=False,
 )
 _ACTIONS: Final = (
     Action(

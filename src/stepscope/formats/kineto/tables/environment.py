@@ -68,11 +68,19 @@ def environment(recording: Recording) -> pl.DataFrame:
         "python_tracer_level": None,
         "processes": recording.distributed.world_size,
         "rank": recording.distributed.rank,
+        "cuda_runtime": _version(recording, "cuda_runtime_version"),
+        "cuda_driver": _version(recording, "cuda_driver_version"),
         "grouped": False,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
     return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+
+
+def _version(recording: Recording, name: str) -> int | None:
+    """Return a version; None where the field is not there, or is no version."""
+    found = recording.field(name)
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def work_tracks(recording: Recording) -> list[int]:

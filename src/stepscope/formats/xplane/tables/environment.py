@@ -90,6 +90,8 @@ def environment(recording: Recording) -> pl.DataFrame:
         "python_tracer_level": python,
         "processes": None,
         "rank": None,
+        "cuda_runtime": None,
+        "cuda_driver": None,
         "grouped": recording.handle("group_id") >= 0,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],

@@ -1,0 +1,190 @@
+"""`place.host`: work that a device is made for runs on the host.
+
+Definition: docs/advice/place_host.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.item import Item
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.step_series import StepSeries
+from stepscope.advice.signals.work.host_placed import placement_signals
+from stepscope.advice.verdict import judge
+from stepscope.advice.words import WAITING, Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals.work.host_placed import HostPlaced
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["PLACED_READS", "RULE", "evaluate", "judge_placed"]
+
+_KINDS: Final = {"products": "heavy", "callbacks": "callback"}
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Take the op out of `tf.device('/CPU')`, and replace Python functions in "
+        "the graph by ops.",
+        code="strategy = tf.distribute.OneDeviceStrategy('/gpu:0')",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Keep it inside `jit`, without callbacks, on arrays that are on the "
+        "device.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Keep tensors on the device in the forward pass: no `.cpu()`, no "
+        "`.numpy()`.",
+    ),
+)
+_FOUND: Final = (
+    (
+        "The device waits for ops that run on the host: {share_percent} of the time, "
+        "{ms_per_step} a step, most of it {named}."
+    ),
+    "The device waits for ops that run on the host: {share_percent} of the time.",
+)
+_WORDS: Final = Words(
+    passed="what a device is made for runs on it",
+    texts={**WAITING, ("fail", None): (_FOUND, ("{pattern}",))},
+    causes={
+        "products": "products, convolutions and norms on the host",
+        "callbacks": "Python functions and texts in the graph",
+    },
+)
+_ITEM: Final = Item(
+    id="place.host",
+    stage=4,
+    title="work that a device is made for runs on the host",
+    words=_WORDS,
+    pages=("framework_op_stats", "trace_viewer"),
+    confirm="Look at the ranges: the named op runs on a thread of the host, and the "
+    "device has nothing to do.",
+    refute="Run the op on the device: if the step takes as long, the device did not "
+    "wait for it.",
+    floors=("the op's own time on the device: not estimated",),
+    actions=_ACTIONS,
+    explains=("launch.delay",),
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time that a device waits for products, and for Python in the graph."""
+    return judge_placed(_ITEM, _KINDS, signals, thresholds)
+
+
+#: The signals that rules about ops on the host ask for.
+PLACED_READS: Final[tuple[Signal[Any], ...]] = (*OWNED_READS, placement_signals)
+_OWNED: Final = Owned(
+    parts={"host_ops": ("host_compute",)}, device=True, seen=("host_compute",)
+)
+#: Ops that are named.
+_SHOWN: Final = 3
+
+
+def judge_placed(
+    item: Item, kinds: Mapping[str, str], signals: Signals, thresholds: Thresholds
+) -> Finding:
+    """Judge the time that a device waits for the host's ops of some kinds.
+
+    Args:
+        item: The item of the checklist.
+        kinds: Cause → kind of its ops.
+        signals: The signals.
+        thresholds: The thresholds.
+    """
+    shares = shares_of(item, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    devices = signals.of(placement_signals)
+    if isinstance(devices, Unavailable):
+        return item.cannot_tell(devices)
+    placed = devices.get(shares.label, ())
+    dark = thresholds.unexplained_warn.value
+    series = _series(shares, placed, kinds, unknown_from=dark)
+    warn = thresholds.placed_warn
+    verdict = judge(
+        series, warn=warn, critical=thresholds.placed_critical, thresholds=thresholds
+    )
+    if verdict.status == "cannot_tell":
+        why = verdict.unavailable
+        return item.finding("cannot_tell", unavailable=why)
+    effect, stepped = verdict.effect_ms, shares.step_source is not None
+    failed = verdict.status == "fail"
+    mine = [one for one in placed if one.kind in kinds.values()]
+    return item.finding(
+        verdict.status,
+        severity=verdict.severity,
+        note=verdict.note,
+        confidence=min(verdict.confidence, signals.of(record_grade)),
+        value=verdict.share_percent,
+        # A part of what the host's own work has: the account names no such owner.
+        share_percent=verdict.share_percent,
+        threshold=warn,
+        devices=(shares.label,),
+        causes=verdict.causes,
+        pattern=verdict.pattern if failed and stepped else None,
+        ms_per_step=effect if stepped else None,
+        steps_clean=len(shares.window_ps) if stepped else None,
+        parts=tuple(
+            Part(name=one.name, share_percent=100 * one.time_ps / shares.total_ps)
+            for one in mine[:_SHOWN]
+            if shares.total_ps
+        ),
+        facts=(
+            Fact(name="ops", value=len(mine), unit="count"),
+            Fact(name="effect", value=effect * PS_PER_MS / PS_PER_US, unit="us"),
+            Fact(
+                name="smallest_effect",
+                value=thresholds.smallest_effect.value / PS_PER_US,
+                unit="us",
+            ),
+        ),
+        evidence=shares.evidence("host_compute"),
+        inputs=("account_parts", "host_op_events", "device_ops"),
+        saving_ms=Saving(low=effect / 2, high=effect) if failed and stepped else None,
+    )
+
+
+def _series(
+    shares: StepShares,
+    placed: tuple[HostPlaced, ...],
+    kinds: Mapping[str, str],
+    *,
+    unknown_from: float,
+) -> StepSeries:
+    """Divide the host's work in each step as its parts by name are in all of them."""
+    work = shares.times("host_compute")
+    total = max(sum(work), 1)
+    whole = shares.series(_OWNED.parts, unknown_from=unknown_from)
+    return StepSeries(
+        step_source=whole.step_source,
+        step_confidence=whole.step_confidence,
+        closed=whole.closed,
+        window_ps=whole.window_ps,
+        parts_ps={
+            cause: tuple(
+                time * sum(one.time_ps for one in placed if one.kind == kind) // total
+                for time in work
+            )
+            for cause, kind in kinds.items()
+        },
+        unknown_ps=whole.unknown_ps,
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, PLACED_READS)

@@ -1,0 +1,109 @@
+"""`env.libs`: an old runtime on a new device, a fitting one, and what says neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.training import findings, on_host, together
+
+from stepscope.advice.engine import evaluate as evaluate_all
+from stepscope.advice.engine import signals_of as signals_of_profile
+from stepscope.advice.rules.trust.env_libs import evaluate
+from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.work.versions import HostVersions, version_signals
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import present
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RULE = "env.libs"
+
+
+def versions(**fields: Any) -> HostVersions:
+    usual: dict[str, Any] = {
+        "runtime": 12040,
+        "driver": 12040,
+        "newest": (9, 0),
+        "device": "NVIDIA H100",
+        "vendors": frozenset({"Nvidia"}),
+    }
+    return HostVersions(**(usual | fields))
+
+
+def recorded(runtime: int | None) -> Any:
+    """B1s on an A100, by a producer that notes the version of its runtime."""
+    trace = blueprint.trace(together(), devices={0: blueprint.A100})
+    environment = present(trace.table("environment")).with_columns(
+        cuda_runtime=runtime, cuda_driver=runtime
+    )
+    profile = blueprint.profile(blueprint.substitute(trace, environment=environment))
+    found = evaluate_all(signals_of_profile(profile))
+    return next(one for one in found if one.id == RULE)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "status"), [(10020, "fail"), (11000, "pass"), (None, "cannot_tell")]
+)
+def test_an_old_runtime_of_a_whole_recording_is_a_note(
+    runtime: int | None, status: str
+) -> None:
+    found = recorded(runtime)
+    assert (found.status, found.severity) == (status, "info")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "note"),
+    [
+        ({}, "pass", None),
+        ({"runtime": 11080}, "fail", None),
+        ({"runtime": 11080, "newest": (8, 9)}, "pass", None),
+        ({"runtime": 12040, "newest": (10, 0)}, "fail", None),
+        ({"driver": 12020}, "fail", "driver"),
+        ({"driver": None}, "pass", None),
+        ({"newest": (6, 1), "runtime": 8000, "driver": 8000}, "pass", None),
+        ({"newest": None}, "cannot_tell", None),
+        ({"runtime": None}, "cannot_tell", None),
+    ],
+)
+def test_generation_and_driver_decide(
+    signals_of: Any, fields: Any, status: str, note: str | None
+) -> None:
+    given = {version_signals: {"vm": versions(**fields)}}
+    finding = evaluate(signals_of(given), THRESHOLDS)
+    assert (finding.status, finding.severity, finding.note) == (status, "info", note)
+    assert (finding.unavailable is not None) == (status == "cannot_tell")
+
+
+def test_the_action_names_the_one_library_to_move(signals_of: Any) -> None:
+    given = {version_signals: {"vm": versions(runtime=11000, driver=10000)}}
+    finding = evaluate(signals_of(given), THRESHOLDS)
+    assert [action.cause for action in finding.actions] == ["runtime"]
+    said = {fact.name: fact.value for fact in finding.facts}
+    assert said == {"runtime": 11.0, "driver": 10.0, "wanted": 12.0}
+
+
+def test_without_the_tables_it_cannot_tell() -> None:
+    for table in ("devices", "environment"):
+        assert findings(together(), without=table)[RULE].status == "cannot_tell"
+
+
+def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:
+    assert findings(on_host(), devices=None)[RULE].status == "not_applicable"
+    device = DeviceSignals(recorded="host_only")
+    signals = signals_of({version_signals: {}}, device=device)
+    assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+
+
+def test_the_versions_that_pytorch_notes_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "worker0.1.pt.trace.json"
+    path.write_text(
+        '{"schemaVersion": 1, "cuda_runtime_version": 12040, '
+        '"cuda_driver_version": "new", "traceEvents": [{"ph": "X", "cat": "cpu_op", '
+        '"name": "aten::mul", "pid": 1, "tid": 1, "ts": 1, "dur": 5}]}',
+        encoding="utf-8",
+    )
+    row = present(blueprint.read(path).table("environment")).row(0, named=True)
+    assert (row["cuda_runtime"], row["cuda_driver"]) == (12040, None)
