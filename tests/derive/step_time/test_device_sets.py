@@ -64,7 +64,7 @@ def test_a_core_without_streams_says_nothing_about_transfers() -> None:
     assert found.busy == us((0, 10))
 
 
-def test_widths_that_no_kernel_is_known_to_have_are_unknown_among_unknown_ones() -> (
+def test_widths_of_no_known_kernel_are_unknown_among_unknown_ones() -> (
     None
 ):
     told = device_of((STREAM, "sgemm", 0, 96), (STREAM, "fusion", 96, 4))
