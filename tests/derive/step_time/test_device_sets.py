@@ -51,7 +51,7 @@ def test_devices_are_in_order_and_those_without_activity_are_left_out() -> None:
 
 
 def test_a_core_without_streams_says_nothing_about_transfers() -> None:
-    trace = blueprint.trace([(STREAM, "fusion", 0, 10)])
+    trace = blueprint.trace([(STREAM, "sgemm", 0, 10)])
     devices = trace.table("devices")
     assert isinstance(devices, pl.DataFrame)
     core = blueprint.substitute(trace, devices=devices.with_columns(type=pl.lit("TPU")))
@@ -62,3 +62,18 @@ def test_a_core_without_streams_says_nothing_about_transfers() -> None:
     }
     assert "copy_in" not in found.orders
     assert found.busy == us((0, 10))
+
+
+def test_widths_of_no_known_kernel_are_unknown_among_unknown_ones() -> (
+    None
+):
+    told = device_of((STREAM, "sgemm", 0, 96), (STREAM, "fusion", 96, 4))
+    assert told.unknown == {}
+    untold = device_of((STREAM, "sgemm", 0, 90), (STREAM, "fusion", 90, 10))
+    assert {name: why.code for name, why in untold.unknown.items()} == dict.fromkeys(
+        ("compute_16", "compute_tf32", "compute_64"), "NOT_RECORDED"
+    )
+    # What is unknown counts as 32 bit, so that nothing of the time is lost.
+    assert untold.orders["compute_32"] == us((0, 100))
+    narrow = device_of((STREAM, "hgemm_fp16", 0, 90), (STREAM, "fusion", 90, 10))
+    assert "compute_16" not in narrow.unknown

@@ -39,7 +39,7 @@ class Phases(Frozen, frozen=True):
         rows: `window`, `device` (null where the host's ops were looked at) and
             `<phase>_ps`. The times of a device add up to device compute, those of a
             host to the host compute of its account.
-        seen: The phases that at least one op of the profile belongs to; a time of 0 of
+        seen: The phases that an op or a range of the profile belongs to; a time of 0 of
             any other phase may mean that its ops were not recognised.
         side: `device` or `host`: whose ops the times are of.
     """
@@ -103,15 +103,19 @@ def phases(
     if isinstance(host_classes.host_compute, Unavailable):
         return host_classes.host_compute
     phase = host_phases.of_ops(host_op_events)
-    sets = _host_sets(tracks, events, host_classes, host_op_events, phase)
+    sets = _host_sets(
+        tracks, events, host_classes, host_op_events, phase, within=host_phases.firm
+    )
     (host,) = account.devices
     work = host.idle["host_compute"]
     sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     rows = _charged(sets, starts, ends)
+    # A range shows its phase as well as an op does.
+    spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
-        _seen(phase),
+        _seen(phase) | spent,
         "host",
     )
 
@@ -149,10 +153,13 @@ def _host_sets(
     host: HostClasses,
     host_ops: HostOpEvents,
     phase: NDArray[np.uint8],
+    *,
+    within: NDArray[np.uint8],
 ) -> dict[str, Spans]:
     """Return where step threads run ops of each phase; the innermost op decides.
 
-    Host compute outside of named ops has the unknown phase.
+    Host compute outside of named ops has the phase of the range around it, which is the
+    unknown one where there is none.
     """
     # Codes 1 to 5 are phases; what keeps its contents in `host_classes` does here too.
     elsewhere = len(PHASES) + 1
@@ -161,6 +168,8 @@ def _host_sets(
     of_code[[HostCode.SYNC, HostCode.BLOCKED]] = elsewhere + 1
     of_code[list(STICKY)] = elsewhere
     code = of_code[host.code]
+    ranges = (host.code == HostCode.NOTHING) & (within != UNKNOWN_PHASE)
+    code[ranges] = within[ranges] + 1
     works = host.code[host_ops.event] == HostCode.HOST_COMPUTE
     code[host_ops.event[works]] = phase[works] + 1
     sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
