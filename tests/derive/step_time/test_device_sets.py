@@ -64,9 +64,7 @@ def test_a_core_without_streams_says_nothing_about_transfers() -> None:
     assert found.busy == us((0, 10))
 
 
-def test_widths_of_no_known_kernel_are_unknown_among_unknown_ones() -> (
-    None
-):
+def test_widths_of_no_known_kernel_are_unknown_among_unknown_ones() -> None:
     told = device_of((STREAM, "sgemm", 0, 96), (STREAM, "fusion", 96, 4))
     assert told.unknown == {}
     untold = device_of((STREAM, "sgemm", 0, 90), (STREAM, "fusion", 90, 10))

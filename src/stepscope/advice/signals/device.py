@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["NO_KERNELS", "DeviceSignals", "Recorded", "device_signals"]
+__all__ = ["HOST_ONLY", "NO_KERNELS", "DeviceSignals", "Recorded", "device_signals"]
 
 #: What a profile says about accelerators, in this order: their work was recorded; the
 #: program used one but its work was not recorded; nothing points at one and ops ran on
@@ -49,6 +49,14 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
     sign: str | None = None
     compute_capability: tuple[tuple[int, int] | None, ...] = ()
     reason: Unavailable | None = None
+
+
+#: Why what is about devices does not apply to a run on the host.
+HOST_ONLY: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Every op ran on the host.",
+    remedy="Nothing to do.",
+)
 
 
 @signal(account)

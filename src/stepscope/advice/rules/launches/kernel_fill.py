@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.work.fill import fill_signals
@@ -91,7 +91,7 @@ _ITEM: Final = Item(
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time of kernels with few blocks in that of all steps."""
     if signals.of(device_signals).recorded == "host_only":
-        return _ITEM.not_applicable(_NO_DEVICE)
+        return _ITEM.not_applicable(HOST_ONLY)
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
         return _ITEM.cannot_tell(account)
@@ -157,11 +157,6 @@ def _is_long(effect_ms: float, thresholds: Thresholds) -> bool:
 
 
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host.",
-    remedy="Nothing to do.",
-)
 _NO_GRIDS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="The grids of most kernels were not recorded.",

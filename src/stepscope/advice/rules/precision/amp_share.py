@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
@@ -121,13 +121,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     device = signals.of(device_signals)
     if device.recorded == "host_only":
-        return _ITEM.not_applicable(
-            Unavailable(
-                code="NO_DEVICE_PLANE",
-                reason="Every op ran on the host.",
-                remedy="Nothing to do.",
-            ),
-        )
+        return _ITEM.not_applicable(HOST_ONLY)
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.work.versions import version_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
@@ -81,7 +81,7 @@ _ITEM: Final = Item(
 def evaluate(signals: Signals, _: Thresholds) -> Finding:
     """Compare the version of CUDA with the first one that knows the newest device."""
     if signals.of(device_signals).recorded == "host_only":
-        return _ITEM.not_applicable(_NO_DEVICE)
+        return _ITEM.not_applicable(HOST_ONLY)
     hosts = signals.of(version_signals)
     if isinstance(hosts, Unavailable):
         return _ITEM.cannot_tell(hosts)
@@ -142,11 +142,6 @@ def _number(version: int) -> float:
     return float(f"{version // 1000}.{minor}")
 
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host.",
-    remedy="Nothing to do.",
-)
 _NO_VERSIONS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The recording does not say which versions of its libraries the program "
