@@ -71,6 +71,7 @@ def shares(
             "missing": dict.fromkeys(missing, NOT_RECORDED),
             "working_ps": round(working_ms * MS) * steps,
             "names": tuple(names),
+            "callers": (),
             "gaps": 0,
             "clock_error_ps": 0,
             "lost_ps": 0,

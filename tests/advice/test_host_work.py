@@ -93,6 +93,24 @@ def test_a_function_that_holds_a_fifth_of_a_step_on_the_host_is_found(
     assert finding.saving_ms == Saving(low=1.25, high=2.5)
 
 
+def test_what_the_loop_itself_takes_is_the_step(signals_of: Any, shares: Any) -> None:
+    loop = NamedTime(
+        owner="host_compute",
+        place="inside",
+        name="main",
+        function="main",
+        loop=True,
+        time_ps=30 * 1_000_000_000,
+    )
+    one = shares(device=None, names=[op(90.0), loop])
+    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    assert (finding.status, finding.note) == ("pass", "ops")
+    one = shares(device=None, names=[op(50.0), loop, function(28.0)])
+    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    assert finding.status == "fail"
+    assert finding.parts[0].name == "augment"
+
+
 def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
     fault = {"host_compute": 5.7, "names": [function(60.0)]}
     for signals in (

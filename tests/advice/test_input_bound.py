@@ -9,6 +9,8 @@ import pytest
 from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.shares import NamedTime
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -191,3 +193,34 @@ def test_the_order_of_devices_changes_nothing(signals_of: Any, shares: Any) -> N
     two = shares(input=1.0, device=1, working_ms=1.0)
     forward = evaluate(signals_of(one, two), THRESHOLDS)
     assert forward == evaluate(signals_of(two, one), THRESHOLDS)
+
+
+def test_the_function_that_makes_batches_is_named_first(
+    signals_of: Any, shares: Any
+) -> None:
+    waiting = NamedTime(
+        owner="input", place="inside", name="IteratorGetNext", time_ps=36 * MS
+    )
+    making = NamedTime(
+        owner="input",
+        place="inside",
+        name="decode",
+        function="decode",
+        file="/app/data.py",
+        line=31,
+        time_ps=19 * MS,
+    )
+    one = shares(input=3.0, names=[waiting], fields={"callers": (making,)})
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert [part.name for part in finding.parts] == ["decode", "IteratorGetNext"]
+    assert lead_sentence(finding).endswith("most of it in `decode` (data.py:31).")
+
+
+def test_a_function_that_makes_less_than_half_of_the_batches_is_not_named(
+    signals_of: Any, shares: Any
+) -> None:
+    making = NamedTime(
+        owner="input", place="inside", name="f", function="f", time_ps=17 * MS
+    )
+    one = shares(input=3.0, fields={"callers": (making,)})
+    assert evaluate(signals_of(one), THRESHOLDS).parts == ()

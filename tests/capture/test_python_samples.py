@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 import threading
@@ -232,3 +233,27 @@ def test_looks_begin_at_once(tmp_path: Path) -> None:
     collector.start(ss.ProfilerOptions(), ClockPair.now())
     time.sleep(0.03)
     assert collector.stop().xspace
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the thread")
+def test_functions_that_threads_of_others_call_are_found(tmp_path: Path) -> None:
+    """A framework's pool calls Python as ctypes does here: from a thread of its own."""
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    def called(_: object) -> None:
+        pause(0.3)
+
+    libc = ctypes.CDLL(None)
+    thread = ctypes.c_ulong()
+    with ss.Profile(tmp_path, OPTIONS) as run, ss.Trace("all"):
+        libc.pthread_create(ctypes.byref(thread), None, called, None)
+        pause(0.6)
+        libc.pthread_join(thread, None)
+    found, tracks = frames_of(run)
+    theirs = [
+        function
+        for track, kind in zip(found.track.tolist(), found.type.tolist(), strict=True)
+        if tracks[track] != "MainThread" and (function := found.function(kind))
+    ]
+    assert {name.rpartition(".")[2] for name in theirs} == {"called", "pause"}
+    assert 0.6 < seconds_in(found, "pause") < 2.0

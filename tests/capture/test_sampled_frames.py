@@ -61,10 +61,10 @@ def test_a_look_that_was_due_before_the_last_was_taken_divides_nothing() -> None
     ]
 
 
-def test_a_thread_that_is_gone_is_in_nothing() -> None:
+def test_a_thread_that_runs_nothing_is_in_nothing() -> None:
     assert frames((0, 0, [LOAD]), (10, 10, []), (20, 20, [LOAD]), (30, 30, [])) == [
         ("load", 0, 5),
-        ("load", 20, 25),
+        ("load", 15, 25),
     ]
 
 

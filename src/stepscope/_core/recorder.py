@@ -5,7 +5,7 @@ An annotation that ended is kept as the object itself, so that only a place in t
 is taken while the program runs. One process has one ring. It never holds more
 than its capacity: the oldest annotation gives way and is counted. `drain` may run in
 another thread at any time; while recording is off an annotation touches nothing.
-`stacks_of` looks at what threads run at one moment.
+`stacks_of` and `stacks_beside` look at what threads run at one moment.
 
 Times are nanoseconds of the monotonic clock (`now`), threads the ids of the system.
 """
@@ -35,7 +35,7 @@ if cython.compiled:
     from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from types import CodeType, FrameType
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "mark_step",
     "now",
     "set_forward",
+    "stacks_beside",
     "stacks_of",
     "thread_id",
 ]
@@ -440,13 +441,48 @@ def stacks_of(threads: Sequence[int]) -> list[list[CodeType]]:
 def _stacks(threads: Sequence[int]) -> list[list[CodeType]]:
     # Frames are let go of before the next collection may begin.
     frames = sys._current_frames()  # noqa: SLF001 - the way that Python has for it
-    found = []
-    for thread in threads:
-        frame: FrameType | None = frames.get(thread)
-        stack = []
-        while frame is not None:
-            stack.append(frame.f_code)
-            frame = frame.f_back
-        stack.reverse()
-        found.append(stack)
+    return [_stack(frames.get(thread)) for thread in threads]
+
+
+@cython.cfunc
+def _stack(innermost: FrameType | None) -> list[CodeType]:
+    frame: FrameType | None = innermost
+    stack = []
+    while frame is not None:
+        stack.append(frame.f_code)
+        frame = frame.f_back
+    stack.reverse()
+    return stack
+
+
+def stacks_beside(threads: Collection[int]) -> dict[int, list[CodeType]]:
+    """Return what other threads run that run Python now, by the system's ids.
+
+    Only Linux tells the system's id of another thread; elsewhere none is found.
+
+    Args:
+        threads: The threads to leave out, as `threading.get_ident` numbers them.
+    """
+    if sys.platform != "linux":
+        return {}
+    collects: cython.bint = gc.isenabled()
+    if collects:
+        gc.disable()
+    try:
+        found: dict[int, list[CodeType]] = _beside(threads)
+        return found
+    finally:
+        if collects:
+            gc.enable()
+
+
+@cython.cfunc
+def _beside(threads: Collection[int]) -> dict[int, list[CodeType]]:
+    frames = sys._current_frames()  # noqa: SLF001 - as above
+    found = {}
+    for thread, frame in frames.items():
+        if thread not in threads:
+            # The clock of a thread is numbered `~id << 3 | 6`. The thread cannot end
+            # meanwhile: it is in Python, and needs the lock to leave.
+            found[~(time.pthread_getcpuclockid(thread) >> 3)] = _stack(frame)
     return found

@@ -98,6 +98,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         function: The function, where the name is one.
         file: Its file; null where it was not recorded.
         line: Its line; null where it was not recorded.
+        loop: Whether the function runs around steps: it is none of their work.
         share_percent: Its share of all judged steps' time.
     """
 
@@ -106,6 +107,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     function: str | None = None
     file: str | None = None
     line: int | None = None
+    loop: bool = False
     share_percent: float
 
 

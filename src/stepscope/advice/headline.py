@@ -49,6 +49,8 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         host: Host of the account; null where no time is spoken of.
         device: Ordinal of the device; null for a host without one.
         parts: The time by name, largest first.
+        caller: The program's function that calls most of that time; null where there
+            is none, and for findings.
         unavailable: Why there is nothing to say; null where there is.
     """
 
@@ -60,6 +62,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     device: int | None = None
     parts: tuple[Part, ...] = ()
+    caller: Part | None = None
     unavailable: Unavailable | None = None
 
 
@@ -219,4 +222,5 @@ def _of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
         host=shares.host,
         device=shares.device,
         parts=shares.parts(owner),
+        caller=shares.caller(owner),
     )

@@ -5,6 +5,7 @@ title, the threshold, any fact by its name, and
 
 - `{passed}`: what is true when the rule passes;
 - `{named}`: the largest part by name, with file and line;
+- `{function}`: the same, known where it is a function that the steps call;
 - `{pattern}`: how a failing effect is spread over the steps, as a sentence;
 - `{bursts}`: the steps that wait, and how long each; known where the effect comes in
   bursts;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.unavailable import Unavailable
@@ -27,7 +27,7 @@ def found(
         Spans.from_events(start, end - start),
         track=int(frames.track[0]),
         windows=(start, end),
-    ).parts
+    )
     return [
         (
             frames.function(part.type),
@@ -62,6 +62,24 @@ def test_a_function_that_samples_join_across_steps_keeps_its_time() -> None:
     ) == [("train", None, 150), ("scale", "sort", 150)]
 
 
+def test_a_function_that_samples_join_across_many_steps_keeps_its_time() -> None:
+    """Looks find nothing else in two steps, and then again in three."""
+    steps = [(at, at + 100) for at in range(0, 1000, 100)]
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 1000),
+            ("main", "app/train.py(5): update", 5, 5),
+            ("main", "app/train.py(9): log_metrics", 10, 290),
+            ("main", "app/train.py(9): log_metrics", 310, 90),
+            ("main", "app/train.py(9): log_metrics", 410, 390),
+            ("main", "/usr/lib/python3.12/logging/__init__.py(7): flush", 410, 390),
+            ("main", "app/train.py(9): log_metrics", 810, 90),
+            ("main", "app/train.py(9): log_metrics", 910, 90),
+        ],
+        steps,
+    ) == [("log_metrics", None, 950), ("train", None, 50)]
+
+
 def test_what_runs_around_steps_is_their_loop() -> None:
     assert found(
         [
@@ -70,4 +88,106 @@ def test_what_runs_around_steps_is_their_loop() -> None:
             ("main", f"{LIBRARY}/numpy/core.py(7): sort", 100, 90),
         ],
         [(0, 100), (100, 200)],
-    ) == [("sort", None, 180), ("train", None, 20)]
+    ) == [("train", "sort", 180), ("train", None, 20)]
+
+
+def test_time_in_a_library_is_that_of_the_function_that_called_it() -> None:
+    """Samples that all find one function of a library join the steps around it."""
+    logging = "/usr/lib/python3.12/logging/__init__.py"
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 300),
+            ("main", "app/train.py(30): write_logs", 0, 290),
+            ("main", f"{logging}(1500): Logger.info", 0, 290),
+            ("main", f"{logging}(1087): StreamHandler.flush", 0, 290),
+        ],
+        [(0, 100), (100, 200), (200, 300)],
+    ) == [("write_logs", "StreamHandler.flush", 290), ("train", None, 10)]
+
+
+def test_a_function_that_a_library_calls_back_has_its_own_time() -> None:
+    keras = f"{LIBRARY}/keras/trainer.py"
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 200),
+            ("main", f"{keras}(10): fit", 0, 200),
+            ("main", f"{keras}(50): on_batch_end", 50, 50),
+            ("main", "app/train.py(9): log_metrics", 52, 40),
+            ("main", f"{keras}(50): on_batch_end", 150, 50),
+            ("main", "app/train.py(9): log_metrics", 152, 40),
+        ],
+        [(0, 100), (100, 200)],
+    ) == [
+        ("train", "fit", 100),
+        ("log_metrics", None, 80),
+        ("train", "on_batch_end", 20),
+    ]
+
+
+def test_a_function_gives_way_to_another_through_a_library() -> None:
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 300),
+            ("main", "app/data.py(5): load", 10, 100),
+            ("main", f"{LIBRARY}/pandas/core.py(7): apply", 10, 100),
+            ("main", "app/data.py(20): parse", 10, 90),
+        ],
+        [(0, 100), (100, 200), (200, 300)],
+    ) == [("train", None, 200), ("parse", None, 90), ("load", "apply", 10)]
+
+
+def test_without_any_file_of_the_program_libraries_are_told() -> None:
+    keras = f"{LIBRARY}/keras/trainer.py"
+    assert found(
+        [
+            ("main", f"{keras}(10): fit", 0, 200),
+            ("main", f"{keras}(50): train_step", 0, 90),
+            ("main", f"{keras}(50): train_step", 100, 90),
+        ],
+        [(0, 100), (100, 200)],
+    ) == [("train_step", None, 180), ("fit", None, 20)]
+
+
+def calling(
+    lines: list[blueprint.Line], spans: list[tuple[int, int]]
+) -> tuple[str, int] | None:
+    """The function that calls most of some spans in ten steps, and its time in µs."""
+    profile = blueprint.profile(blueprint.trace(lines))
+    frames = profile.derived("vm", function_frames)
+    assert not isinstance(frames, Unavailable)
+    start, end = np.array(spans, np.int64).T * PS_PER_US
+    steps = np.arange(0, 1000, 100) * PS_PER_US
+    found = calling_function(
+        frames,
+        Spans.from_events(start, end - start),
+        tracks=[int(frames.track[0])],
+        windows=(steps, steps + 100 * PS_PER_US),
+    )
+    return found and (frames.function(found.type), found.time_ps // PS_PER_US)
+
+
+FETCHING = [(at, at + 40) for at in range(0, 1000, 100)]
+
+
+def test_the_deepest_function_of_the_program_calls_what_a_library_does() -> None:
+    lines: list[blueprint.Line] = [("main", "/app/train.py(1): train", 0, 1000)]
+    for at in range(0, 1000, 100):
+        torch = f"{LIBRARY}/torch/utils/data"
+        lines += [
+            ("main", f"{torch}/dataloader.py(7): __next__", at, 40),
+            ("main", "/app/data.py(9): collate", at, 30),
+            ("main", f"{LIBRARY}/numpy/core.py(7): sort", at, 30),
+        ]
+    assert calling(lines, FETCHING) == ("collate", 300)
+
+
+def test_the_loop_calls_nothing_but_what_it_does_nearly_all_the_time() -> None:
+    loop: list[blueprint.Line] = [("main", "/app/train.py(1): train", 0, 1000)]
+    assert calling(loop, FETCHING) is None
+    assert calling(loop, [(0, 950)]) == ("train", 950)
+
+
+def test_a_function_whose_place_is_unknown_is_not_said_to_be_the_programs() -> None:
+    """`compiler.py` may be anybody's, and PyTorch leaves out where packages lie."""
+    for name in ("$compiler.py:7 compile", "torch/serialization.py(9): save"):
+        assert calling([("main", name, 0, 40)], [(0, 40)]) is None

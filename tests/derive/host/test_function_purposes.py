@@ -1,4 +1,4 @@
-"""What functions are for, and which of the program's called them."""
+"""What functions are called for."""
 
 from __future__ import annotations
 
@@ -12,27 +12,22 @@ from stepscope.unavailable import Unavailable
 LIBRARY = "/v/lib/python3.12/site-packages"
 
 
-def found(lines: list[blueprint.Line]) -> list[tuple[str, str, str | None]]:
-    """Function, its purpose and the program's function that it belongs to."""
+def found(lines: list[blueprint.Line]) -> list[tuple[str, str]]:
+    """Function, and its purpose."""
     profile = blueprint.profile(blueprint.trace(lines))
     frames = profile.derived("vm", function_frames)
     purposes = profile.derived("vm", function_purposes)
     assert not isinstance(frames, Unavailable)
     assert not isinstance(purposes, Unavailable)
-    names = [frames.function(kind) for kind in frames.type.tolist()]
     return [
-        (
-            name,
-            FunctionPurpose(purpose).name,
-            None if owner < 0 else names[owner],
-        )
-        for name, purpose, owner in zip(
-            names, purposes.purpose.tolist(), purposes.owner.tolist(), strict=True
+        (frames.function(kind), FunctionPurpose(purpose).name)
+        for kind, purpose in zip(
+            frames.type.tolist(), purposes.purpose.tolist(), strict=True
         )
     ]
 
 
-def test_what_a_checkpoint_calls_is_part_of_it_and_of_its_caller() -> None:
+def test_what_a_checkpoint_calls_is_part_of_it() -> None:
     assert found(
         [
             ("main", "app/train.py(1): train", 0, 100),
@@ -42,11 +37,11 @@ def test_what_a_checkpoint_calls_is_part_of_it_and_of_its_caller() -> None:
             ("main", "/usr/lib/python3.12/random.py(3): choice", 70, 10),
         ]
     ) == [
-        ("train", "UNKNOWN", "train"),
-        ("keep", "UNKNOWN", "keep"),
-        ("save", "CHECKPOINT", "keep"),
-        ("write", "CHECKPOINT", "keep"),
-        ("choice", "UNKNOWN", "train"),
+        ("train", "UNKNOWN"),
+        ("keep", "UNKNOWN"),
+        ("save", "CHECKPOINT"),
+        ("write", "CHECKPOINT"),
+        ("choice", "UNKNOWN"),
     ]
 
 
@@ -59,11 +54,7 @@ def test_the_outermost_purpose_counts() -> None:
             ("main", "app/data.py(5): read", 10, 80),
             ("main", f"{LIBRARY}/numpy/lib/_npyio_impl.py(500): save", 20, 30),
         ]
-    ) == [
-        ("__next__", "INPUT", None),
-        ("read", "INPUT", "read"),
-        ("save", "INPUT", "read"),
-    ]
+    ) == [("__next__", "INPUT"), ("read", "INPUT"), ("save", "INPUT")]
 
 
 @pytest.mark.parametrize(
@@ -85,17 +76,15 @@ def test_the_outermost_purpose_counts() -> None:
     ],
 )
 def test_functions_of_libraries_have_their_purpose(name: str, purpose: str) -> None:
-    ((_, told, owner),) = found([("main", LIBRARY + name, 0, 10)])
-    assert (told, owner) == (purpose, None)
+    ((_, told),) = found([("main", LIBRARY + name, 0, 10)])
+    assert told == purpose
 
 
 def test_a_function_of_the_program_has_none_whatever_its_name() -> None:
     assert found([("main", "app/torch/serialization.py(1): save", 0, 10)]) == [
-        ("save", "UNKNOWN", "save")
+        ("save", "UNKNOWN")
     ]
 
 
-def test_where_paths_are_unknown_so_are_owners() -> None:
-    assert found([("main", "$serialization.py:1 save", 0, 10)]) == [
-        ("save", "UNKNOWN", None)
-    ]
+def test_where_its_path_is_unknown_so_is_its_purpose() -> None:
+    assert found([("main", "$serialization.py:1 save", 0, 10)]) == [("save", "UNKNOWN")]

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import stepscope as ss
+
 STEPS, ROWS, FEATURES, LAYERS = 24, 64, 512, 4
 FOLDER = Path(tempfile.mkdtemp())
 RANDOM = np.random.default_rng(0)
@@ -36,6 +38,18 @@ def update(weights: Any, rows: Any) -> Any:
 train_step = jax.jit(update)
 
 
+def transform(rows: np.ndarray) -> np.ndarray:
+    """A transform that sorts each batch many times."""
+    for _ in range(120):
+        rows = np.sort(rows, axis=1) - np.sort(rows, axis=0)
+    return rows
+
+
+def read_norms(weights: Any) -> list[float]:
+    """Fetches every weight in every step, and has it there again."""
+    return [float(np.square(np.asarray(it * 1.0)).sum()) for it in weights * 12]
+
+
 def log_metrics() -> None:
     time.sleep(0.06)
 
@@ -45,19 +59,30 @@ def save_checkpoint(weights: Any) -> None:
         np.savez(FOLDER / f"{at}.npz", *[np.asarray(weight) for weight in weights])
 
 
+def take_step(step: int, weights: Any, fault: str) -> Any:
+    rows = INPUTS
+    if fault == "recompile":
+        rows = np.resize(rows, (ROWS + step, FEATURES))
+    if fault == "slow_transform":
+        rows = transform(rows)
+    step_of = update if fault == "eager" else train_step
+    weights, loss = step_of(weights, rows)
+    loss.block_until_ready()
+    if fault == "read_back":
+        read_norms(weights)
+    if fault == "callback":
+        log_metrics()
+    if fault == "checkpoint" and step % 2:
+        save_checkpoint(weights)
+    return weights
+
+
 def main(fault: str) -> None:
     keys = jax.random.split(jax.random.key(0), LAYERS)
     weights = [jax.random.normal(key, (FEATURES, FEATURES)) * 0.05 for key in keys]
     for step in range(STEPS):
-        rows = INPUTS
-        if fault == "recompile":
-            rows = np.resize(rows, (ROWS + step, FEATURES))
-        weights, loss = train_step(weights, rows)
-        loss.block_until_ready()
-        if fault == "callback":
-            log_metrics()
-        if fault == "checkpoint" and step % 2:
-            save_checkpoint(weights)
+        with ss.StepTrace(step):
+            weights = take_step(step, weights, fault)
 
 
 if __name__ == "__main__":

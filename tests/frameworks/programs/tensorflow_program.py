@@ -6,13 +6,19 @@ tensorflow_program.py FAULT
 from __future__ import annotations
 
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+import stepscope as ss
+
 STEPS, ROWS, FEATURES = 24, 128, 512
+FOLDER = Path(tempfile.mkdtemp())
 
 
 def decode(row: Any) -> Any:
@@ -22,19 +28,79 @@ def decode(row: Any) -> Any:
     return row
 
 
+def parse_by_hand(rows: np.ndarray) -> np.ndarray:
+    """A map in Python."""
+    for _ in range(4):
+        values = [float(str(it)) for it in rows.ravel().tolist()]
+        rows = np.array(values, "float32").reshape(rows.shape)
+    return rows
+
+
+def parse(rows: Any, labels: Any) -> Any:
+    parsed = tf.numpy_function(parse_by_hand, [rows], tf.float32)
+    return tf.ensure_shape(parsed, (None, FEATURES)), labels
+
+
+class Callback(keras.callbacks.Callback):
+    """Work after each batch."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def on_train_batch_end(self, *_: object, **__: object) -> None:
+        if self.fault == "callback":
+            log_metrics()
+        if self.fault == "checkpoint":
+            save_checkpoint(self.model)
+
+
+def log_metrics() -> None:
+    time.sleep(0.2)
+
+
+def save_checkpoint(model: Any) -> None:
+    model.save_weights(FOLDER / "one.weights.h5")
+
+
+def train_by_hand(model: Any, data: Any, fault: str) -> None:
+    """A loop of its own, whose step is compiled again and again, or not at all."""
+
+    def take_step(rows: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(rows) - labels) ** 2)
+        slopes = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply_gradients(
+            zip(slopes, model.trainable_variables, strict=True)
+        )
+        return loss
+
+    train_step = take_step if fault == "eager" else tf.function(take_step)
+    for step, (rows, labels) in enumerate(data):
+        # A new number of rows is a new signature.
+        first = step if fault == "retrace" else 0
+        with ss.StepTrace(step):
+            train_step(rows[first:], labels[first:])
+
+
 def dataset(fault: str) -> Any:
     rows = np.random.default_rng(0).normal(size=(ROWS * STEPS, FEATURES))
     data = tf.data.Dataset.from_tensor_slices(rows.astype("float32"))
     if fault == "sequential_map":
         data = data.map(decode)
-    return data.map(lambda row: (row, row[:1])).batch(ROWS)
+    data = data.map(lambda row: (row, row[:1])).batch(ROWS)
+    return data.map(parse) if fault == "numpy_function" else data
 
 
 def main(fault: str) -> None:
     layers = [keras.layers.Dense(FEATURES, activation="relu") for _ in range(8)]
     model = keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    model.fit(dataset(fault), verbose=0)
+    data = dataset(fault)
+    if fault in {"eager", "retrace"}:
+        train_by_hand(model, data, fault)
+    else:
+        model.fit(data, verbose=0, callbacks=[Callback(fault)])
 
 
 if __name__ == "__main__":

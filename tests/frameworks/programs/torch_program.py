@@ -5,7 +5,11 @@ torch_program.py FAULT
 
 from __future__ import annotations
 
+import gc
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,10 +17,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 STEPS, ROWS, FEATURES = 24, 128, 512
+FOLDER = Path(tempfile.mkdtemp())
 
 
 def slow_collate(examples: list[Any]) -> Any:
-    rows = [sorted(row.tolist()) for row, _ in examples]
+    for _ in range(6):
+        rows = [sorted(row.tolist()) for row, _ in examples]
     return torch.tensor(rows), torch.stack([label for _, label in examples])
 
 
@@ -24,6 +30,28 @@ def normalize_by_hand(rows: torch.Tensor) -> torch.Tensor:
     for _ in range(8):
         rows = torch.tensor([[it / 2 for it in row] for row in rows.tolist()])
     return rows
+
+
+def read_losses(rows: torch.Tensor) -> list[float]:
+    """Reads each value by itself."""
+    return [value.item() for value in rows.flatten()]
+
+
+def log_metrics() -> None:
+    time.sleep(0.2)
+
+
+def save_checkpoint(model: nn.Module) -> None:
+    for at in range(12):
+        torch.save(model.state_dict(), FOLDER / f"{at}.pt")
+
+
+class Node:
+    def __init__(self) -> None:
+        self.me = self
+
+
+NODES: list[Node] = []
 
 
 class Model(nn.Module):
@@ -48,12 +76,22 @@ def main(fault: str) -> None:
     collate = slow_collate if fault == "slow_collate" else None
     rows = torch.randn(ROWS * STEPS, FEATURES)
     examples = TensorDataset(rows, rows[:, :1])
+    if fault == "collect":
+        NODES.extend(Node() for _ in range(500_000))
     for batch, labels in DataLoader(examples, batch_size=ROWS, collate_fn=collate):
         inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
         loss = nn.functional.mse_loss(model(inputs), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if fault == "read_back":
+            read_losses(batch)
+        if fault == "callback":
+            log_metrics()
+        if fault == "checkpoint":
+            save_checkpoint(model)
+        if fault == "collect":
+            gc.collect()
 
 
 if __name__ == "__main__":

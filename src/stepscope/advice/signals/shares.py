@@ -63,6 +63,7 @@ class NamedTime(Frozen, frozen=True):
         function: The function, where the name is one.
         file: Its file.
         line: Its line.
+        loop: Whether the function runs around steps: it is none of their work.
         time_ps: Its time in all measured windows.
     """
 
@@ -73,6 +74,7 @@ class NamedTime(Frozen, frozen=True):
     function: str | None = None
     file: str | None = None
     line: int | None = None
+    loop: bool = False
     time_ps: int = 0
 
 
@@ -97,6 +99,8 @@ class StepShares(Frozen, frozen=True):
             which device is judged.
         names: The parts of the idle owners, and of the topics, by name, most time
             first.
+        callers: Functions of the program that call most of an idle owner's time at a
+            place.
         gaps: Number of stretches that end with a late launch.
         clock_error_ps: How far the clocks of host and device differ.
         lost_ps: Device time that lost records may stand for.
@@ -118,6 +122,7 @@ class StepShares(Frozen, frozen=True):
     missing: dict[str, Unavailable]
     working_ps: int
     names: tuple[NamedTime, ...]
+    callers: tuple[NamedTime, ...]
     gaps: int
     clock_error_ps: int
     lost_ps: int
@@ -236,14 +241,23 @@ class StepShares(Frozen, frozen=True):
                 key = (one.name, one.function, one.file, one.line)
                 merged[key] = merged.get(key, 0) + one.time_ps
         largest = sorted(merged.items(), key=lambda item: -item[1])[:SHOWN]
-        first = {
+        loops = {
+            (one.name, one.function, one.file, one.line)
+            for one in self.named(*owners, place=place)
+            if one.loop
+        }
+        # Most of a function is told only where it is most of all that is merged.
+        details = {
             (one.name, one.function, one.file, one.line): one.detail
-            for one in reversed(self.named(*owners, place=place))
+            for one in self.named(*owners, place=place)
+            if one.name is not None
+            and 2 * one.time_ps >= merged[one.name, one.function, one.file, one.line]
         }
         return tuple(
             Part(
                 name=key[0],
-                detail=first[key],
+                detail=details.get(key),
+                loop=key in loops,
                 function=key[1],
                 file=key[2],
                 line=key[3],
@@ -251,6 +265,25 @@ class StepShares(Frozen, frozen=True):
             )
             for key, time in largest
             if total
+        )
+
+    def caller(self, *owners: str, place: str = "any") -> Part | None:
+        """Return the program's function that calls most of some owners' time."""
+        called: dict[tuple[str, str | None, int | None], int] = {}
+        for one in self.callers:
+            if one.owner in owners and place in ("any", one.place) and one.function:
+                key = (one.function, one.file, one.line)
+                called[key] = called.get(key, 0) + one.time_ps
+        most = max(called.values(), default=0)
+        if not most or 2 * most < sum(self.times(*owners, place=place)):
+            return None
+        function, file, line = max(called, key=called.__getitem__)
+        return Part(
+            name=function,
+            function=function,
+            file=file,
+            line=line,
+            share_percent=100 * most / self.total_ps,
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
@@ -412,6 +445,7 @@ def _shares(
         ),
         working_ps=_working(rows),
         names=_names(parts, device),
+        callers=_callers(parts, device),
         gaps=0 if calls is None else len(idle["launch"]),
         clock_error_ps=0 if calls is None else calls.clock_error_ps,
         lost_ps=0 if calls is None else calls.lost_ps,
@@ -480,3 +514,15 @@ def _names(
     rows = pl.concat([parts.rows, parts.topics])
     mine = rows.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
     return tuple(NamedTime(**row) for row in mine.drop("device").iter_rows(named=True))
+
+
+def _callers(
+    parts: AccountParts | Unavailable, device: int | None
+) -> tuple[NamedTime, ...]:
+    if isinstance(parts, Unavailable):
+        return ()
+    mine = parts.callers.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
+    return tuple(
+        NamedTime(**row, name=row["function"])
+        for row in mine.drop("device").iter_rows(named=True)
+    )

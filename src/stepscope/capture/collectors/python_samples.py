@@ -30,7 +30,7 @@ from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import CodeType
 
     from stepscope.capture.collectors.sampled_frames import Frame
@@ -51,6 +51,8 @@ _STORE_NS: Final = 1_000_000_000
 _MOST_FRAMES: Final = 128
 #: Who starts, stores and stops a recording within the program's threads.
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
+#: Threads that Python began begin with it, also before they are known.
+_PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no other name for it
 #: Looks come up to a quarter of a period early or late, so that they do not keep time
 #: with the program; by the golden ratio the shifts are spread evenly.
 _SHIFT: Final = 0.618_033_988_749_895
@@ -70,6 +72,12 @@ class PythonSamplesCollector:
         self._looks: deque[Look] = deque(maxlen=_RING_LOOKS)
         #: The threads that are looked at: Python's id, and the system's.
         self._threads: Sequence[tuple[int, int]] = ()
+        #: All threads that Python began or knows of, by its id.
+        self._known: set[int] = set()
+        #: Other threads that ran a function at the last look, by the system's id.
+        self._visiting: set[int] = set()
+        #: When threads were last looked at; 0 for not yet.
+        self._looked_ns = 0
         self._frames = SampledFrames()
         self._names = ThreadNames()
         self._functions = FunctionNames()
@@ -135,9 +143,11 @@ class PythonSamplesCollector:
         self._names.refresh()
         wanted = annotating()
         main = threading.main_thread()
+        threads = threading.enumerate()
+        self._known = {thread.ident for thread in threads if thread.ident is not None}
         self._threads = [
             (thread.ident, thread.native_id)
-            for thread in threading.enumerate()
+            for thread in threads
             if thread.ident is not None
             and thread.native_id is not None
             and (thread is main or thread.native_id in wanted)
@@ -165,12 +175,39 @@ class PythonSamplesCollector:
             shift = (shift + _SHIFT) % 1.0
 
     def _look(self, due_ns: int) -> None:
-        threads = self._threads
-        stacks = recorder.stacks_of([ident for ident, _ in threads])
+        stacks = recorder.stacks_of([ident for ident, _ in self._threads])
+        beside = recorder.stacks_beside(self._known)
         at_ns = recorder.now()
-        for (_, thread), stack in zip(threads, stacks, strict=True):
-            outer = stack[:_MOST_FRAMES]
-            self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
+        for (_, thread), stack in zip(self._threads, stacks, strict=True):
+            self._keep(thread, due_ns, at_ns, stack)
+        self._look_at_visitors(beside, due_ns, at_ns)
+        self._looked_ns = at_ns
+
+    def _look_at_visitors(
+        self, stacks: Mapping[int, list[CodeType]], due_ns: int, at_ns: int
+    ) -> None:
+        """Keep what threads run that are not Python's own.
+
+        A framework's pool runs a function for a step of an input pipeline that is
+        written in Python, and leaves no trace of it afterwards.
+        """
+        before, self._visiting = self._visiting, set()
+        for thread, stack in stacks.items():
+            if not stack or stack[0] is _PYTHONS_OWN:
+                continue
+            self._visiting.add(thread)
+            if thread not in before and self._looked_ns:
+                # Nothing ran there at the last look.
+                self._keep(thread, self._looked_ns, self._looked_ns, [])
+            self._keep(thread, due_ns, at_ns, stack)
+        for thread in before - self._visiting:
+            self._keep(thread, due_ns, at_ns, [])
+
+    def _keep(
+        self, thread: int, due_ns: int, at_ns: int, stack: list[CodeType]
+    ) -> None:
+        outer = stack[:_MOST_FRAMES]
+        self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
 
     def _programs_part(self, stack: Sequence[CodeType]) -> list[CodeType]:
         """Leave out our own functions, and all that a recording calls for itself."""

@@ -72,7 +72,7 @@ class SampledFrames:
             for code, begin_ns in known.frames[same:]
         ]
         known.frames[same:] = [(code, edge_ns) for code in look.stack[same:]]
-        known.at_ns = look.at_ns if look.stack else None
+        known.at_ns = look.at_ns
         return ended
 
     def end(self) -> list[Frame]:

@@ -1,27 +1,33 @@
 """Which functions a stretch of one thread's time goes to.
 
-Time is divided along the tree of calls. A function that runs around steps is the loop
-itself: its time is that of the functions it calls. Within a step a function that only
-calls another gives way to it, and one that calls several in turn is divided among them;
-any other keeps its time, with the function to which most of it goes told beside. The
-program's own functions do not give way to those of libraries.
+Time in a library is that of the program's own function that called it, with the
+library's function told beside. Time is divided along the tree of calls. A function that
+runs around steps is the loop itself: its time is that of the functions it calls. Within
+a step a function that only calls another gives way to it, and one that calls several in
+turn is divided among them; any other keeps its time, with the function to which most of
+it goes told beside. Where no function is the program's own, libraries are told by the
+same rules.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from stepscope.derive.intervals.spans import Spans
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
-    from stepscope.derive.host.function_frames import FunctionFrames
-    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
 
-__all__ = ["FunctionPart", "FunctionParts", "function_parts"]
+__all__ = ["FunctionPart", "calling_function", "function_parts"]
 
 #: A caller that spends this share of its time in one function gives way to it.
 _ALL: Final = 0.9
@@ -33,7 +39,10 @@ _PIECE: Final = 0.1
 _MOST: Final = 0.5
 #: Functions below this share of the whole are told as their caller's.
 _TOLD: Final = 0.02
+#: A loop is around this share of the steps that it has to do with.
+_AROUND: Final = 0.9
 _NONE: Final = -1
+_COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 class FunctionPart(NamedTuple):
@@ -41,12 +50,14 @@ class FunctionPart(NamedTuple):
 
     Attributes:
         type: Function, as in `FunctionFrames.type`; -1 where none ran.
-        detail: Function of a library to which most of the time goes; -1 for none.
+        detail: Function that it calls to which most of the time goes; -1 for none.
+        is_loop: Whether it runs around steps, so that it is none of their work.
         time_ps: The time.
     """
 
     type: int
     detail: int
+    is_loop: bool
     time_ps: int
 
 
@@ -55,21 +66,9 @@ class _Node(NamedTuple):
 
     type: int
     time_ps: int
+    is_own: bool
     is_loop: bool
     calls: tuple[int, ...]
-
-
-class FunctionParts(NamedTuple):
-    """Time divided among functions.
-
-    Attributes:
-        parts: Most time first.
-        caller: The deepest function from which nearly all of it is called, with the
-            time inside it; None where there is none.
-    """
-
-    parts: tuple[FunctionPart, ...]
-    caller: FunctionPart | None
 
 
 def function_parts(
@@ -78,7 +77,7 @@ def function_parts(
     *,
     track: int,
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> FunctionParts:
+) -> tuple[FunctionPart, ...]:
     """Divide the time of a set on one thread among functions.
 
     Args:
@@ -89,25 +88,72 @@ def function_parts(
             of their loop.
 
     Returns:
-        Parts that add up to the length of `spans`.
+        Parts that add up to the length of `spans`, most time first.
     """
     rows = np.flatnonzero(frames.track == track)
     if not len(rows) or not len(spans):
-        return FunctionParts((), None)
+        return ()
     tree = _Tree.of(frames, spans, rows, windows)
-    parts: dict[tuple[int, int], int] = {}
+    parts: dict[tuple[int, int, bool], int] = {}
     whole = spans.length_ps
-    for part in tree.parts(frames, whole=whole):
-        key = (part.type, part.detail)
+    for part in tree.parts(whole=whole):
+        inner = frames.names.get(part.detail)
+        inside = inner is not None and inner.function.endswith(_COMPREHENSIONS)
+        key = (part.type, _NONE if inside else part.detail, part.is_loop)
         parts[key] = parts.get(key, 0) + part.time_ps
     rest = whole - sum(parts.values())
     if rest > 0:
-        parts[_NONE, _NONE] = rest
+        parts[_NONE, _NONE, False] = rest
     ranked = sorted(parts.items(), key=lambda one: -one[1])
-    return FunctionParts(
-        tuple(FunctionPart(*key, time) for key, time in ranked if time > 0),
-        tree.common_caller(whole),
-    )
+    return tuple(FunctionPart(*key, time) for key, time in ranked if time > 0)
+
+
+def calling_function(
+    frames: FunctionFrames,
+    spans: Spans,
+    *,
+    tracks: Sequence[int],
+    windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> FunctionPart | None:
+    """Return the program's own deepest function that calls most of a set.
+
+    A function around steps is no answer, unless it does little else: all that the loop
+    does is called from it.
+
+    Args:
+        frames: The functions that ran.
+        spans: The instants that were called.
+        tracks: Rows of tracks of the threads that may have called them.
+        windows: Starts and ends of the steps, in order.
+
+    Returns:
+        The function with the time inside it; None where no such function ran, or none
+        is known to be the program's own.
+    """
+    rows = np.flatnonzero(np.isin(frames.track, tracks))
+    if not len(rows) or not len(spans):
+        return None
+    tree = _Tree.of(frames, spans, rows, windows)
+    found, calls = None, tree.roots
+    while True:
+        at = max(calls, key=lambda call: tree.nodes[call].time_ps, default=None)
+        if at is None or tree.nodes[at].time_ps < _MOST * spans.length_ps:
+            break
+        node = tree.nodes[at]
+        calls = node.calls
+        if node.is_own and _is_in_its_place(frames.names[node.type]):
+            found = node
+    if found is None:
+        return None
+    if found.is_loop:
+        # Functions that call themselves are rare: one path is most of a function.
+        mine = rows[frames.type[rows] == found.type]
+        start, end = frames.start_ps[mine], frames.end_ps[mine]
+        runs = Spans.from_events(start, end - start)
+        steps = Spans.from_events(windows[0], windows[1] - windows[0])
+        if found.time_ps < _ALL * (runs & steps).length_ps:
+            return None
+    return FunctionPart(found.type, _NONE, found.is_loop, found.time_ps)
 
 
 class _Tree(NamedTuple):
@@ -128,95 +174,147 @@ class _Tree(NamedTuple):
         time = spans.within(start, end)
         kept = time > 0
         rows, time = rows[kept], time[kept]
-        loops = _encloses_steps(start[kept], end[kept], windows)
         path, parent_path, types = _paths(frames, rows)
         count = len(types)
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
-        is_loop = np.zeros(count, np.bool_)
-        np.logical_or.at(is_loop, path, loops)
+        is_loop = _loops(path, count, (start[kept], end[kept]), windows)
         calls: list[list[int]] = [[] for _ in range(count)]
         roots: list[int] = []
         for number, above in enumerate(parent_path.tolist()):
             (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
-            _Node(int(types[at]), int(total[at]), bool(is_loop[at]), tuple(calls[at]))
+            _Node(
+                int(types[at]),
+                int(total[at]),
+                _is_own(frames.names[int(types[at])]),
+                bool(is_loop[at]),
+                tuple(calls[at]),
+            )
             for at in range(count)
         )
         return cls(nodes, tuple(roots))
 
-    def parts(self, frames: FunctionFrames, *, whole: int) -> list[FunctionPart]:
+    def parts(self, *, whole: int) -> list[FunctionPart]:
         """Return the parts of all paths; they add up to the time of the roots."""
         least = _TOLD * whole
-        found = []
-        waiting = list(self.roots)
+        found: list[FunctionPart] = []
+        # Each with the path of the program's own function that it is called from.
+        waiting = [(root, _NONE) for root in self.roots]
         while waiting:
-            at = waiting.pop()
+            at, owner = waiting.pop()
             node = self.nodes[at]
-            calls = [call for call in node.calls if self.nodes[call].time_ps >= least]
-            if not node.is_loop:
-                calls = self._gives_way(at, calls, frames)
+            owner = at if node.is_own else owner
+            calls = self._told_apart(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
-            detail = _NONE if calls else self._deepest(at, least)
-            found.append(FunctionPart(node.type, detail, left))
-            waiting += calls
+            named = self.nodes[at if owner == _NONE else owner]
+            detail = self._deepest(at, calls, left, least)
+            detail = _NONE if detail == named.type else detail
+            found.append(FunctionPart(named.type, detail, named.is_loop, left))
+            waiting += [(call, owner) for call in calls]
         return found
 
-    def _gives_way(
-        self, at: int, calls: list[int], frames: FunctionFrames
-    ) -> list[int]:
-        """Return the calls that have parts of their own within a step."""
+    def _told_apart(self, at: int, owner: int, least: float) -> list[int]:
+        """Return the calls below a path, at any depth, that have parts of their own."""
+        node = self.nodes[at]
+        if node.is_loop:
+            return self._large(node.calls, least)
+        if owner == _NONE:
+            return self._gives_way(at, self._large(node.calls, least))
+        own = self._own_calls(at, least)
+        # What a library calls back is the program's own again.
+        return self._gives_way(at, own) if node.is_own else own
+
+    def _large(self, calls: Iterable[int], least: float) -> list[int]:
+        return [call for call in calls if self.nodes[call].time_ps >= least]
+
+    def _own_calls(self, at: int, least: float) -> list[int]:
+        """Return the program's next own functions below a path, through libraries."""
+        found: list[int] = []
+        waiting = self._large(self.nodes[at].calls, least)
+        while waiting:
+            call = waiting.pop()
+            if self.nodes[call].is_own:
+                found.append(call)
+            else:
+                waiting += self._large(self.nodes[call].calls, least)
+        return found
+
+    def _gives_way(self, at: int, calls: list[int]) -> list[int]:
+        """Return those of some calls among which a function's time is divided."""
         whole = self.nodes[at].time_ps
         shares = {call: self.nodes[call].time_ps / whole for call in calls}
         pieces = [call for call in calls if shares[call] >= _PIECE]
         only = max(shares.values(), default=0.0) >= _ALL
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
-        if not only and not several:
-            return []
-        if self._is_library(at, frames):
-            return pieces
-        return [call for call in pieces if not self._is_library(call, frames)]
+        return pieces if only or several else []
 
-    def common_caller(self, whole: int) -> FunctionPart | None:
-        """Return the deepest function from which nearly all of the time is called."""
-        found, calls = None, self.roots
-        while calls:
-            at = max(calls, key=lambda call: self.nodes[call].time_ps)
-            node = self.nodes[at]
-            if node.time_ps < _ALL * whole:
-                break
-            found, calls = FunctionPart(node.type, _NONE, node.time_ps), node.calls
-        return found
+    def _deepest(self, at: int, apart: list[int], left: int, least: float) -> int:
+        """Return the deepest function that takes most of what a path keeps."""
+        most = max(_MOST * left, least)
+        without = set(apart)
+        while True:
+            calls = (
+                call
+                for call in self.nodes[at].calls
+                if call not in without and self._kept(call, without) >= most
+            )
+            inner = next(calls, None)
+            if inner is None:
+                return self.nodes[at].type
+            at = inner
 
-    def _is_library(self, at: int, frames: FunctionFrames) -> bool:
-        name = frames.names[self.nodes[at].type]
-        return name.library is True or name.file is None
-
-    def _deepest(self, at: int, least: float) -> int:
-        """Return the deepest function that takes most of a part; -1 for itself."""
-        top = self.nodes[at]
-        most = max(_MOST * top.time_ps, least)
-        node: _Node | None = top
-        while node is not None:
-            found = node.type
-            calls = (self.nodes[call] for call in node.calls)
-            node = next((call for call in calls if call.time_ps >= most), None)
-        return _NONE if found == top.type else found
+    def _kept(self, at: int, apart: set[int]) -> int:
+        """Return the time of a path without what is told apart."""
+        time, waiting = self.nodes[at].time_ps, [at]
+        while apart and waiting:
+            for call in self.nodes[waiting.pop()].calls:
+                if call in apart:
+                    time -= self.nodes[call].time_ps
+                else:
+                    waiting.append(call)
+        return time
 
 
-def _encloses_steps(
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
+def _is_in_its_place(name: FunctionName) -> bool:
+    """Return whether a function is known to be in no library, by its whole path."""
+    return name.library is False and PurePath(name.file or "").is_absolute()
+
+
+def _is_own(name: FunctionName) -> bool:
+    """Return whether a function may be the program's own: in a file of no library.
+
+    A comprehension is a part of the function that it stands in.
+    """
+    if name.function.endswith(_COMPREHENSIONS):
+        return False
+    return name.library is not True and name.file is not None
+
+
+def _loops(
+    path: NDArray[np.int64],
+    count: int,
+    runs: tuple[NDArray[np.int64], NDArray[np.int64]],
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.bool_]:
-    """Return which runs are around two whole steps, or around the only one.
+    """Return which paths have runs around two whole steps, or around the only one.
 
-    Length alone does not say it: what only some steps run is longer than a typical one,
-    and samples join runs in steps that follow each other.
+    Length alone does not say it: what only some steps run is longer than a typical one.
+    And samples join what runs in steps that follow each other, as long as no look finds
+    anything else. Sooner or later one does: a loop is around nearly all of the steps
+    that it has to do with.
     """
     starts, ends = windows
-    first = np.searchsorted(starts, start_ps, side="left")
-    last = np.searchsorted(ends, end_ps, side="right")
-    return last - first >= min(2, len(starts))
+    around = np.searchsorted(ends, runs[1], side="right")
+    around -= np.searchsorted(starts, runs[0], side="left")
+    touched = np.searchsorted(starts, runs[1], side="left")
+    touched -= np.searchsorted(ends, runs[0], side="right")
+    found = np.zeros(count, np.bool_)
+    np.logical_or.at(found, path, around >= min(2, len(starts)))
+    whole = np.bincount(path, weights=np.maximum(around, 0), minlength=count)
+    partly = np.bincount(path, weights=touched, minlength=count)
+    # The recording may begin and end within a step.
+    nearly: NDArray[np.bool_] = whole >= _AROUND * (partly - 2)
+    return found & nearly
 
 
 def _paths(

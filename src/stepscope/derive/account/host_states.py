@@ -342,11 +342,13 @@ def host_states(
     for track in threads:
         rows = rows_of.of(track)
         mine = types[rows]
-        # The silence of a thread of a pool says nothing of the program.
+        sets = host_classes.by_thread.get(track, {})
+        # The silence of a thread of a pool says nothing of the program. What an input
+        # pipeline calls is its work, ahead of the step.
         if program[track]:
             told = rows_of.spans(rows, telling[mine] & plain[rows])
-            named[track] = told | functions.get(track, _NO_FUNCTIONS).all
-        sets = host_classes.by_thread.get(track, {})
+            told = told | functions.get(track, _NO_FUNCTIONS).all
+            named[track] = told - sets.get(HostCode.PIPELINE, Spans.empty())
         doing[track] = Spans.union_of(
             [
                 named.get(track, Spans.empty()),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.account.host_states import PROGRAM
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.topics import TOPICS
@@ -50,11 +50,14 @@ PART_ROWS: Final[dict[str, pl.DataType]] = {
     "function": pl.String(),  # null where the name is no function
     "file": pl.String(),
     "line": pl.Int64(),
+    "loop": pl.Boolean(),  # whether the function runs around steps: none of their work
     "time_ps": pl.Int64(),
 }
 #: Columns of `AccountParts.callers`.
 CALLER_ROWS: Final[dict[str, pl.DataType]] = {
-    name: kind for name, kind in PART_ROWS.items() if name not in ("name", "detail")
+    name: kind
+    for name, kind in PART_ROWS.items()
+    if name not in ("name", "detail", "loop")
 }
 _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "profiler": (HostCode.PROFILER,),
@@ -93,8 +96,12 @@ class _Name(NamedTuple):
     function: str | None = None
     file: str | None = None
     line: int | None = None
+    loop: bool = False
 
 
+_NO_DETAIL: Final = -1
+#: What takes less than this share of the windows need not be called by anybody.
+_CALLED: Final = 0.02
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 
@@ -112,8 +119,9 @@ class AccountParts(Frozen, frozen=True):
             place) add up to the owner's time there.
         topics: Columns `PART_ROWS`, likewise of the topics of idle time, which stand in
             place of owners.
-        callers: Columns `CALLER_ROWS`: of a (device, owner, place) that functions name,
-            the deepest function from which nearly all of that time is called.
+        callers: Columns `CALLER_ROWS`: of a (device, owner, place) the program's own
+            deepest function within a step from which most of that time is called, with
+            the time inside it. What takes next to nothing of the windows has none.
         window_ps: Sum of the measured windows.
         windows: Number of measured windows.
     """
@@ -173,15 +181,18 @@ def account_parts(
     for device in account.devices:
         for owner in (one for one in IDLE_OWNERS if one not in account.missing):
             for place, spans in _places(device, device.idle[owner] & judged):
-                told = _parts(namer, device, owner, spans)
                 key = (device.device, owner, place)
-                found += [(*key, *name, time) for name, time in told.parts]
-                callers += [
-                    (*key, name.function, name.file, name.line, time)
-                    for name, time in told.callers
+                found += [
+                    (*key, *name, time)
+                    for name, time in _parts(namer, device, owner, spans)
                 ]
+                if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
+                    callers += [
+                        (*key, name.function, name.file, name.line, time)
+                        for name, time in namer.callers(owner, spans)
+                    ]
     matters = [
-        ((one.device, topic, place), _parts(namer, device, topic, spans).parts)
+        ((one.device, topic, place), _parts(namer, device, topic, spans))
         for device, one in zip(account.devices, idle_topics.devices, strict=False)
         for topic in TOPICS
         for place, spans in _places(device, one.spans[topic] & judged)
@@ -204,13 +215,6 @@ def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     return grouped.sort("time_ps", descending=True, maintain_order=True)
 
 
-class _Told(NamedTuple):
-    """The names of a set, and the functions that it is called from."""
-
-    parts: list[tuple[_Name, int]]
-    callers: list[tuple[_Name, int]]
-
-
 def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
     for place, part in zip(
         PLACES, (spans - device.between, spans & device.between), strict=True
@@ -221,11 +225,10 @@ def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
 
 def _parts(
     namer: _Namer | None, device: DeviceAccount, owner: str, spans: Spans
-) -> _Told:
+) -> list[tuple[_Name, int]]:
     if namer is None or owner not in _CODES:
-        return _Told([(_UNNAMED, spans.length_ps)], [])
+        return [(_UNNAMED, spans.length_ps)]
     found: list[tuple[_Name, int]] = []
-    callers: list[tuple[_Name, int]] = []
     left = spans
     if owner == "launch":
         way = left & device.latency
@@ -243,19 +246,17 @@ def _parts(
             break
         named = namer.by_functions(track, left)
         found += named.parts
-        callers += named.callers
         left = left - named.spans
     if len(left):
         found += namer.rest(owner, left, on_device=device.device is not None)
-    return _Told(found, callers[:1])
+    return found
 
 
 class _Named(NamedTuple):
-    """Parts of a set, the instants that they are, and what they are called from."""
+    """Parts of a set, and the instants that they are."""
 
     parts: list[tuple[_Name, int]]
     spans: Spans
-    callers: list[tuple[_Name, int]]
 
 
 class _Namer:
@@ -300,7 +301,10 @@ class _Namer:
         if frames is not None:
             seen = np.unique(frames.track).tolist()
             self.function_tracks = tuple(
-                sorted(seen, key=lambda track: (track not in driving, track))
+                sorted(
+                    seen,
+                    key=lambda it: (it != self._program, it not in driving, it),
+                )
             )
 
     def by_events(self, track: int, owner: str, spans: Spans) -> _Named:
@@ -309,7 +313,7 @@ class _Namer:
         wanted = [code for code in _CODES[owner] if code in sets]
         covered = spans & Spans.union_of(sets[code] for code in wanted)
         if not len(covered):
-            return _Named([], covered, [])
+            return _Named([], covered)
         rows = slice(int(self._begins[track]), int(self._ends[track]))
         code = self._classes.code[rows]
         at = np.flatnonzero(np.isin(code, wanted)) + rows.start
@@ -325,7 +329,7 @@ class _Namer:
         rest = covered.length_ps - sum(time for _, time in parts)
         if rest > 0:
             parts.append((_UNNAMED, rest))
-        return _Named(parts, covered, [])
+        return _Named(parts, covered)
 
     def _launching(
         self, track: int, at: NDArray[np.intp], spans: Spans
@@ -373,19 +377,46 @@ class _Namer:
         """Name a set by the functions that ran on one thread."""
         frames = self._frames
         if frames is None:
-            return _Named([], Spans.empty(), [])
+            return _Named([], Spans.empty())
         mine = frames.track == track
         start = frames.start_ps[mine]
         covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
         found = function_parts(frames, covered, track=track, windows=self._windows)
-        parts, callers = (
-            [
-                (self._function(frames, part.type, part.detail), part.time_ps)
-                for part in chosen
-            ]
-            for chosen in (found.parts, (found.caller,) if found.caller else ())
-        )
-        return _Named(parts, covered, callers)
+        parts = [
+            (
+                self._function(frames, part.type, part.detail)._replace(
+                    loop=part.is_loop
+                ),
+                part.time_ps,
+            )
+            for part in found
+        ]
+        return _Named(parts, covered)
+
+    def callers(self, owner: str, spans: Spans) -> list[tuple[_Name, int]]:
+        """Return the function of the program that calls most of a set, if one does.
+
+        Only batches are made on other threads than the program's first one.
+        """
+        frames = self._frames
+        if frames is None:
+            return []
+        first, others = self.function_tracks[:1], self.function_tracks[1:]
+        found = [
+            called
+            for tracks in ((first, others) if owner == "input" else (first,))
+            if (
+                called := calling_function(
+                    frames, spans, tracks=tracks, windows=self._windows
+                )
+            )
+        ]
+        # The loop is told where nothing else is.
+        found.sort(key=lambda called: called.is_loop)
+        return [
+            (self._function(frames, called.type, _NO_DETAIL), called.time_ps)
+            for called in found[:1]
+        ]
 
     def _function(self, frames: FunctionFrames, kind: int, detail: int) -> _Name:
         if kind < 0:

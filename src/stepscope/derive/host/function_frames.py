@@ -51,9 +51,11 @@ _IN_NO_FILE: Final = (
     re.compile(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
     re.compile(r"\$(?P<function>.*)\Z", re.DOTALL),
 )
-#: Paths of what was installed, or comes with Python, and of code without a file.
+#: Paths of what was installed, or comes with Python, and of code that libraries make.
 _LIBRARY: Final = re.compile(
-    r"(?:^|[\\/])(?:site-packages|dist-packages|lib[\\/]python\d[.\d]*)[\\/]|^<"
+    r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
+    r"|Python\d+[\\/]Lib)[\\/]"
+    r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
 )
 
 

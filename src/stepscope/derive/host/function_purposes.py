@@ -1,9 +1,7 @@
-"""`function_purposes`: what functions are for, and which of the program's called them.
+"""`function_purposes`: what functions are called for.
 
-A library's function seldom says by its name what the program wanted of it. Functions of
-known libraries that write checkpoints or summaries, fetch a batch or compile have that
-purpose with all that they call; and each frame of a library belongs to the function of
-the program that called the library.
+Functions of known libraries that write checkpoints or summaries, fetch a batch or
+compile have that purpose with all that they call.
 """
 
 from __future__ import annotations
@@ -102,35 +100,26 @@ class FunctionPurposes(Frozen, frozen=True):
     Attributes:
         purpose: uint8; `FunctionPurpose` codes. What a function calls has its purpose;
             of several around a frame the outermost counts.
-        owner: int32; row of the nearest frame around this one, or this one itself,
-            that is the program's own: in no library. -1 where there is none, or where
-            the files' places were not recorded.
     """
 
     purpose: NDArray[np.uint8]
-    owner: NDArray[np.int32]
 
 
 def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
-    """Find purposes and owners, from the outermost frames inwards.
+    """Find purposes, from the outermost frames inwards.
 
     Definition: docs/definitions/host-time.md#functions.
     """
     frames = function_frames
     size = max(frames.names, default=-1) + 1
     of_type = np.zeros(size, np.uint8)
-    is_own = np.zeros(size, np.bool_)
     for kind, name in frames.names.items():
         of_type[kind] = _purpose(name)
-        is_own[kind] = name.library is False
-    rows = np.arange(len(frames.type), dtype=np.int32)
     purpose = of_type[frames.type]
-    owner = np.where(is_own[frames.type], rows, np.int32(-1))
     for level in _levels(frames.parent):
         above = frames.parent[level]
         purpose[level] = np.where(purpose[above] > 0, purpose[above], purpose[level])
-        owner[level] = np.where(owner[level] >= 0, owner[level], owner[above])
-    return FunctionPurposes(purpose, owner)
+    return FunctionPurposes(purpose)
 
 
 def _levels(parent: NDArray[np.int32]) -> list[NDArray[np.int64]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.report.words.names import listed, ms, percent, range_ms, us
@@ -155,6 +157,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
+        "function": _function(finding.parts),
     }
     return {
         **{
@@ -187,13 +190,22 @@ def bursts(spread: Pattern) -> str:
     return f"{spread.steps_hit} of {spread.steps} steps wait {long}"
 
 
+def _function(parts: tuple[Part, ...]) -> str | None:
+    """Write the largest part where it is a function that the steps call."""
+    if not parts or parts[0].function is None or parts[0].loop:
+        return None
+    return part_words(msgspec.structs.replace(parts[0], detail=None))
+
+
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else part.name
-    if part.file is None:
-        return name
-    place = part.file.replace("\\", "/").rpartition("/")[2]
-    return f"{name} ({place})" if part.line is None else f"{name} ({place}:{part.line})"
+    if part.file is not None:
+        place = part.file.replace("\\", "/").rpartition("/")[2]
+        name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
+    if part.function is not None and part.detail is not None:
+        name += f", most of it in `{part.detail}`"
+    return name
 
 
 def reasons(finding: Finding) -> str | None:

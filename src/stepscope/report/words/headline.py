@@ -42,10 +42,16 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
 def _names(lead: Lead) -> str:
     if not lead.parts:
         return ""
-    largest = lead.parts[0]
+    largest, caller = lead.parts[0], lead.caller
     name = _NUMBER.sub("", largest.name.rpartition("/")[2])
     if largest.function is not None:
         name = part_words(largest)
+    size = percent(largest.share_percent)
     if lead.percent is None or largest.share_percent >= lead.percent / 2:
+        # An op is what a function of the program called.
+        if caller is not None and largest.function is None:
+            name += f" in {part_words(caller)}"
         return f", mostly {name}"
-    return f", the largest part of it {name} ({percent(largest.share_percent)})"
+    if caller is not None and caller.function != largest.function:
+        return f", mostly in {part_words(caller)}: the largest part is {name} ({size})"
+    return f", the largest part of it {name} ({size})"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
@@ -104,8 +104,16 @@ _HIDDEN: Final = (
 _WORDS: Final = Words(
     passed="data arrives in time",
     lead=(
+        (
+            "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the "
+            "time), most of it in {function}."
+        ),
         "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the time).",
         "Copies of the batch hold the step up: {mostly_transfer} of the time.",
+        (
+            "Input-bound: waiting for data takes {share_percent} of the time, "
+            "{ms_per_step} a step, most of it in {function}."
+        ),
         (
             "Input-bound: waiting for data takes {share_percent} of the time, "
             "{ms_per_step} a step."
@@ -160,6 +168,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.input_warn,
         note=_note(fetching, verdict, hidden=hidden),
         facts=_facts(fetching, shares, verdict),
+        parts=_parts(shares),
         inputs=("account", "host_classes"),
         actions=_actions(fetching, verdict, least=thresholds.input_warn.value)
         if failed
@@ -167,6 +176,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         if hidden
         else (),
     )
+
+
+def _parts(shares: StepShares) -> tuple[Part, ...]:
+    """Return what is waited for, the program's function that makes batches first."""
+    parts = shares.parts(*_OWNED.owners)
+    making = shares.caller("input")
+    if making is None:
+        return parts
+    same = (making.function, making.file, making.line)
+    rest = (one for one in parts if (one.function, one.file, one.line) != same)
+    return (making, *rest)
 
 
 def _judge(

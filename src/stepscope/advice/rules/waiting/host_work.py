@@ -132,8 +132,8 @@ def _is_fault(
     if 100 * ops_ps < thresholds.host_work_warn.value * shares.total_ps:
         # Without ops of a model the functions are the step itself.
         return False
-    functions = [part for part in named if part.function is not None]
-    largest = max((part.share_percent for part in functions), default=0.0)
+    # What the loop does by itself, or a library for it, is the step too.
+    largest = max((part.share_percent for part in named if _is_work(part)), default=0.0)
     return largest >= thresholds.host_function.value
 
 
@@ -144,9 +144,14 @@ def _named(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     """
     parts = shares.parts(_OWNER, place="inside")
     if shares.device is None:
-        return tuple(sorted(parts, key=lambda part: part.function is None))
+        return tuple(sorted(parts, key=lambda part: not _is_work(part)))
     around = signals.of(enclosing_functions).get(shares.label)
     return parts if around is None else (around, *parts)
+
+
+def _is_work(part: Part) -> bool:
+    """Return whether a part is a function that the steps call."""
+    return part.function is not None and not part.loop
 
 
 def _of_one_function(found: Finding) -> Finding:
