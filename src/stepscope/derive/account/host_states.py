@@ -342,14 +342,11 @@ def host_states(
     for track in threads:
         rows = rows_of.of(track)
         mine = types[rows]
+        sets = host_classes.by_thread.get(track, {})
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
             told = rows_of.spans(rows, telling[mine] & plain[rows])
-            named[track] = told | functions.get(track, _NO_FUNCTIONS).all
-        sets = host_classes.by_thread.get(track, {})
-        if HostCode.PIPELINE in sets and track in named:
-            # What an input pipeline calls is its work, ahead of the step.
-            named[track] = named[track] - sets[HostCode.PIPELINE]
+            named[track] = told | _of_the_step(functions.get(track), sets)
         doing[track] = Spans.union_of(
             [
                 named.get(track, Spans.empty()),
@@ -378,6 +375,12 @@ def host_states(
         fetching={track: ran.fetching for track, ran in functions.items()},
         writing={track: ran.writing for track, ran in functions.items()},
     )
+
+
+def _of_the_step(functions: _Functions | None, sets: Mapping[int, Spans]) -> Spans:
+    """Return when functions ran that no input pipeline called: it works ahead."""
+    ran = Spans.empty() if functions is None else functions.all
+    return ran - sets.get(HostCode.PIPELINE, Spans.empty())
 
 
 def _recording(
