@@ -229,10 +229,16 @@ def test_each_process_that_steps_has_a_file_of_its_own_in_one_run(method: str) -
 def test_without_steps_a_window_of_time_is_recorded() -> None:
     text = """
 import time, stepscope as ss
+from pathlib import Path
 begin = time.monotonic()
-while time.monotonic() - begin < 3:
+def is_stored():
+    return list(Path("stepscope-logs").rglob("*.xplane.pb"))
+def work():
     with ss.Trace(f"at {time.monotonic() - begin:.1f}"):
         time.sleep(0.05)
+while not is_stored() and time.monotonic() - begin < 60: work()
+for _ in range(20): work()
+print(time.monotonic() - begin)
 """
     done = run(script(text), options=("--wait-s", 1, "--record-s", 0.8))
     assert "0.8 s were recorded after 1 s" in done.err
@@ -240,7 +246,8 @@ while time.monotonic() - begin < 3:
     times = [float(name[3:]) for name in annotations_of(recorded) if name[:3] == "at "]
     assert times
     assert min(times) >= 0.5
-    assert max(times) - min(times) <= 1.2
+    # However late a busy machine is: what comes after the window is not recorded.
+    assert max(times) <= float(done.out) - 0.9
 
 
 @pytest.mark.usefixtures("folder")
