@@ -171,3 +171,11 @@ def test_pytorch_is_not_judged(signals_of: Any, shares: Any) -> None:
     given = {eager_signals: EagerSignals({}, torch=True)}
     signals = signals_of(shares(), given)
     assert evaluate(signals, THRESHOLDS).status == "not_applicable"
+
+
+def test_waits_that_lost_records_may_be_cannot_tell(
+    signals_of: Any, shares: Any
+) -> None:
+    one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
+    signals = signals_of(one, {eager_signals: eager()})
+    assert evaluate(signals, THRESHOLDS).status == "cannot_tell"

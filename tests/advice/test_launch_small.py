@@ -141,3 +141,11 @@ def test_each_limit_decides(
     given = {small_kernels: {"vm:0": (group(**fields),)}}
     signals = signals_of(shares(launch=launch_ms), given)
     assert evaluate(signals, THRESHOLDS).status == status
+
+
+def test_waits_that_lost_records_may_be_cannot_tell(
+    signals_of: Any, shares: Any
+) -> None:
+    given = {small_kernels: {"vm:0": (group(),)}}
+    one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
+    assert evaluate(signals_of(one, given), THRESHOLDS).status == "cannot_tell"

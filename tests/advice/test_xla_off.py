@@ -84,3 +84,13 @@ def test_each_limit_decides(
     given = {compiled_percent: {"vm:0": percent}}
     signals = signals_of(shares(launch=launch_ms), given)
     assert evaluate(signals, THRESHOLDS).status == status
+
+
+def test_waits_that_lost_records_may_be_cannot_tell(
+    signals_of: Any, shares: Any
+) -> None:
+    one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
+    signals = signals_of(one, {compiled_percent: {"vm:0": 0.0}})
+    finding = evaluate(signals, THRESHOLDS)
+    assert finding.status == "cannot_tell"
+    assert finding.unavailable is not None

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(
-    parts={"launch": ("launch",)}, device=True, seen=("launch",), unknown=False
+    parts={"launch": ("launch",)},
+    device=True,
+    seen=("launch",),
+    unknown=False,
+    clocks=True,
+    lost=True,
 )
 _ACTIONS: Final = (
     Action(
@@ -111,6 +116,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
     )
+    if verdict.unavailable is not None and compiled < thresholds.compiled_few.value:
+        return _ITEM.cannot_tell(verdict.unavailable)
     missing = verdict.status == "fail" and compiled < thresholds.compiled_few.value
     again = _late_percent(shares) >= thresholds.recompile_warn.value
     failed = missing and not again

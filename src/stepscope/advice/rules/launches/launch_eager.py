@@ -138,7 +138,9 @@ def _unseen(
 def _cost(shares: StepShares, ops: EagerOps) -> StepSeries:
     """Return what the ops cost: late launches, or the way from one to the next."""
     if shares.device is not None:
-        return shares.series({"launch": ("launch",)}, unknown_from=_NEVER)
+        return shares.series(
+            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
+        )
     return StepSeries(
         step_source=shares.step_source,
         step_confidence=shares.step_confidence,
@@ -156,6 +158,8 @@ def _finding(
     thresholds: Thresholds,
 ) -> Finding:
     share, eager = ops.percent, ops.lead(thresholds)
+    if eager and verdict.unavailable is not None:
+        return _ITEM.cannot_tell(verdict.unavailable)
     failed = eager and verdict.status == "fail"
     on_device = shares.device is not None
     effect = verdict.effect_ms

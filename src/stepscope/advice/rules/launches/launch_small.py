@@ -147,7 +147,9 @@ def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief
     )
     waits = judge(
-        shares.series({"launch": ("launch",)}, unknown_from=_NEVER),
+        shares.series(
+            {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
+        ),
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
         thresholds=thresholds,
@@ -175,9 +177,10 @@ def _finding_of_device(
     percent = sum(one.percent for one in small)
     launches = sum(one.count_percent for one in small)
     much = percent >= thresholds.small_share.value
-    starved = waits.status == "fail" and (
-        much or launches >= thresholds.small_launches.value
-    )
+    many = much or launches >= thresholds.small_launches.value
+    if many and waits.unavailable is not None:
+        return _ITEM.cannot_tell(waits.unavailable)
+    starved = many and waits.status == "fail"
     failed = starved or percent >= thresholds.small_info.value
     severity: Severity = "info"
     if starved and waits.severity != "info":
