@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph
 from stepscope.report.page import Piece, line, table, wrapped
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line, Role
 
 __all__ = ["render"]
+
+#: Names are shortened to this before a table gives way to a list.
+_NARROWEST: Final = 24
 
 
 def render(outline: Outline, *, width: int) -> list[Line]:
@@ -52,7 +55,8 @@ def _table(part: Table, width: int) -> list[Line]:
     longest = [
         max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
     ]
-    if part.words and sum(longest) + 2 * len(longest) > width:
+    least = min(longest[0], _NARROWEST) + sum(longest[1:]) + 2 * len(longest)
+    if part.words and least > width:
         # Sentences in cells are wrapped, and a table cannot do that.
         return _lines(Bullets(tuple(_sentence(part, row) for row in part.rows)), width)
     align: list[Align] = [
