@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph
+from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.page import Piece, line, table, wrapped
 
 if TYPE_CHECKING:
-    from stepscope.report.outline.parts import Outline, Part, Table
+    from stepscope.report.outline.parts import Outline, Part
     from stepscope.report.page import Align, Line, Role
 
 __all__ = ["render"]
@@ -21,7 +21,8 @@ def render(outline: Outline, *, width: int) -> list[Line]:
     """Write an outline in lines of at most `width`; sections are a blank line apart."""
     lines: list[Line] = []
     for at, part in enumerate(outline):
-        if at and isinstance(part, Heading):
+        tables = isinstance(part, Table) and isinstance(outline[at - 1], Table)
+        if at and (isinstance(part, Heading) or tables):
             lines.append(line())
         lines += _lines(part, width)
     return [*lines, line()]
