@@ -218,8 +218,8 @@ def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> No
     (line,) = (one for one in lines if one.startswith("  ✓ Input: pass"))
     assert "fail" not in line
     where = next(at for at, one in enumerate(lines) if "Use of the device" in one)
-    assert lines[where].startswith("  ✗ Use of the device: fail 1")
-    assert lines[where + 1] == "    ✗ critical  launch.delay"
+    assert lines[where].startswith("  ✗ Use of the device: fail")
+    assert "    ✗ critical  launch.delay" in lines[where:]
     assert not [one for one in lines if one.strip().startswith("✓ pass")]
 
 

@@ -130,6 +130,7 @@ export interface CheckedStage {
   stage: number;
   title: string;
   counts: Record<string, number>;
+  notes: number;
   findings: string[];
 }
 
