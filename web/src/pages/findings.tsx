@@ -105,11 +105,13 @@ function Order() {
 
 function Card({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
+  const noted = finding.status === "fail" && finding.severity === "info";
   return (
-    <article class="finding" data-status={finding.status} data-id={finding.id}>
+    <article class="finding" data-status={noted ? "note" : finding.status} data-id={finding.id}>
       <header>
         <span class="status">
-          <span aria-hidden="true">{STATUS_SIGNS[finding.status]}</span> {STATUS_WORDS[finding.status]}
+          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[finding.status]}</span>{" "}
+          {noted ? "Note" : STATUS_WORDS[finding.status]}
         </span>
         <h3>{words.headline}</h3>
         <span class="grow" />
