@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "stepscope" / "advice" / "pages"
 
 
 def copy() -> None:
-    """Copy the pages; a checkout without documentation has none to copy."""
-    shutil.rmtree(PACKAGE, ignore_errors=True)
+    """Copy the pages; sources without the documentation keep what they came with."""
     if PAGES.is_dir():
+        shutil.rmtree(PACKAGE, ignore_errors=True)
         shutil.copytree(PAGES, PACKAGE)

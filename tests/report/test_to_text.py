@@ -116,9 +116,10 @@ def test_no_line_but_a_command_is_wider_than_the_page(width: int) -> None:
 def test_a_reason_stands_once_however_many_values_it_explains() -> None:
     text = page(blueprint.a2())
     unseen = text.split("What could not be seen")[1]
-    # Without what each explains, which stands in brackets at its end.
-    reasons = [" ".join(one.split()).rpartition(" (")[0] for one in unseen.split("•")]
-    assert len(reasons) == len(set(reasons))
+    told = [" ".join(one.split()) for one in unseen.split("  • ")[1:]]
+    # What it explains stands in parentheses behind the reason.
+    reasons = [one.rpartition(" (")[0] for one in told]
+    assert len(reasons) == len(set(reasons)) > 1
 
 
 def test_one_rank_of_many_is_called_so_and_no_device_unused() -> None:

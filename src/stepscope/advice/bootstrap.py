@@ -40,7 +40,7 @@ def difference_interval(
 
     Args:
         base: At least one value, in the order of the steps.
-        new: At least one value, in the order of the steps; the runs are drawn apart.
+        new: The values of the other run, at least one; the runs are drawn apart.
     """
     means = []
     for stream, values in enumerate((base, new)):

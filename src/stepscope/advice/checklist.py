@@ -40,18 +40,20 @@ class CheckedStage(msgspec.Struct, frozen=True, kw_only=True):
         stage: Place in the order of the guides, 0 to 9.
         title: What the stage is about.
         counts: Status → number of its checks; those that occur, the gravest first.
+        notes: Number of those that fail as no more than a note (severity "info").
         findings: Ids of its findings, in their order.
     """
 
     stage: int
     title: str
     counts: dict[Status, int]
+    notes: int
     findings: tuple[str, ...]
 
     @property
     def fails(self) -> bool:
-        """Whether one of its checks fails."""
-        return "fail" in self.counts
+        """Whether one of its checks fails as more than a note."""
+        return self.counts.get("fail", 0) > self.notes
 
 
 def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
@@ -68,6 +70,9 @@ def checklist(findings: Sequence[Finding]) -> tuple[CheckedStage, ...]:
                     stage=stage,
                     title=title,
                     counts={status: n for status, n in counts.items() if n},
+                    notes=sum(
+                        one.status == "fail" and one.severity == "info" for one in mine
+                    ),
                     findings=tuple(one.id for one in mine),
                 )
             )

@@ -41,12 +41,14 @@ function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] 
   const mine = findings.filter(({ id }) => stage.findings.includes(id));
   const open = mine.filter(({ status }) => status === "fail" || status === "cannot_tell");
   const settled = mine.filter((each) => !open.includes(each));
+  const worst = gravest(stage);
+  const noted = worst === "fail" && !stage.fails;
   const title = (
     <h2>
-      <span aria-hidden="true">{STATUS_SIGNS[gravest(stage)]}</span> {stage.line}
+      <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[worst]}</span> {stage.line}
     </h2>
   );
-  const attributes = { "data-stage": stage.stage, "data-worst": gravest(stage) };
+  const attributes = { "data-stage": stage.stage, "data-worst": noted ? "note" : worst };
   if (open.length === 0) {
     return (
       <details class="stage" {...attributes}>
@@ -103,11 +105,13 @@ function Order() {
 
 function Card({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
+  const noted = finding.status === "fail" && finding.severity === "info";
   return (
-    <article class="finding" data-status={finding.status} data-id={finding.id}>
+    <article class="finding" data-status={noted ? "note" : finding.status} data-id={finding.id}>
       <header>
         <span class="status">
-          <span aria-hidden="true">{STATUS_SIGNS[finding.status]}</span> {STATUS_WORDS[finding.status]}
+          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[finding.status]}</span>{" "}
+          {noted ? "Note" : STATUS_WORDS[finding.status]}
         </span>
         <h3>{words.headline}</h3>
         <span class="grow" />

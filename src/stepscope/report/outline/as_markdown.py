@@ -17,7 +17,8 @@ __all__ = ["render"]
 _SPECIAL: Final = re.compile(r"([\\*_\[\]<>|&~])")
 #: What our own texts put between grave accents is code there too.
 _CODE: Final = re.compile(r"`[^`\n]+`")
-_BEGINS: Final = re.compile(r"^(\s*)([-+#>]|\d+[.)])(?=\s|$)")
+#: What begins a list or a heading: a mark, or a number and a mark.
+_BEGINS: Final = re.compile(r"^(\s*\d*)([-+#.)])(?=\s|$)")
 
 
 def render(outline: Outline) -> str:
@@ -32,7 +33,8 @@ def _written(part: Part) -> str:
         text = _escaped(part.text)
         return f"**{text}**" if part.strong else text
     if isinstance(part, Code):
-        fence = "`" * (3 + max(map(len, re.findall("`+", part.text)), default=0))
+        longest = max(map(len, re.findall("`+", part.text)), default=0)
+        fence = "`" * max(3, longest + 1)
         return f"{fence}\n{part.text}\n{fence}"
     if isinstance(part, Bullets):
         return "\n".join(

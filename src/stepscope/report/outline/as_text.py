@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph
+from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.page import Piece, line, table, wrapped
 
 if TYPE_CHECKING:
-    from stepscope.report.outline.parts import Outline, Part, Table
+    from stepscope.report.outline.parts import Outline, Part
     from stepscope.report.page import Align, Line, Role
 
 __all__ = ["render"]
+
+#: Names are shortened to this before a table gives way to a list.
+_NARROWEST: Final = 24
 
 
 def render(outline: Outline, *, width: int) -> list[Line]:
     """Write an outline in lines of at most `width`; sections are a blank line apart."""
     lines: list[Line] = []
     for at, part in enumerate(outline):
-        if at and isinstance(part, Heading):
+        tables = isinstance(part, Table) and isinstance(outline[at - 1], Table)
+        if at and (isinstance(part, Heading) or tables):
             lines.append(line())
         lines += _lines(part, width)
     return [*lines, line()]
@@ -52,7 +56,8 @@ def _table(part: Table, width: int) -> list[Line]:
     longest = [
         max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
     ]
-    if part.words and sum(longest) + 2 * len(longest) > width:
+    least = min(longest[0], _NARROWEST) + sum(longest[1:]) + 2 * len(longest)
+    if part.words and least > width:
         # Sentences in cells are wrapped, and a table cannot do that.
         return _lines(Bullets(tuple(_sentence(part, row) for row in part.rows)), width)
     align: list[Align] = [

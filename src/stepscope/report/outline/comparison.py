@@ -46,7 +46,7 @@ _KINDS: Final = {
     "gone": "gone",
     "came": "came",
     "stayed": "stayed",
-    "unknown": "no longer known",
+    "unknown": "not known in both",
 }
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["definition_of", "parsed"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-#: Where the pages are: in an installed package, and in a checkout.
+#: Where the pages are: in a checkout, and in an installed package.
 _PLACES: Final = (
-    _PACKAGE / "advice" / "pages",
     _PACKAGE.parents[1] / "docs" / "advice",
+    _PACKAGE / "advice" / "pages",
 )
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _ITEM: Final = re.compile(r"\s*(?:[-*]|\d+\.)\s+(.*)")

@@ -31,6 +31,7 @@ _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "warn": ("✗ warning", "warn"),
     "info": ("• note", "dim"),
 }
+_NOTE: Final[tuple[str, Role]] = ("•", "dim")
 #: Gravest status of a stage → its mark.
 _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "fail": ("✗", "bad"),
@@ -69,7 +70,8 @@ def findings(document: Document, width: int) -> list[Line]:
     lines: list[Line] = []
     for stage in document.checklist:
         mine = [one for one in document.findings if one.id in stage.findings]
-        mark, role = _STAGE_MARKS[next(iter(stage.counts))]
+        only_notes = stage.notes and not stage.fails
+        mark, role = _NOTE if only_notes else _STAGE_MARKS[next(iter(stage.counts))]
         first, *rest = wrapped(stage_line(stage, mine), width, indent=4)
         lines += [line("  ", Piece(mark, role), " ", *first[1:]), *rest]
         for finding in by_urgency(mine):
@@ -90,6 +92,10 @@ def _finding(finding: Finding, document: Document, width: int) -> list[Line]:
     mark, role = _MARKS[finding.severity]
     lines = [line("    ", Piece(mark, role), Piece(f"  {finding.id}", "dim"))]
     lines += wrapped(headline(finding), width, indent=4)
+    if finding.severity == "info":
+        # A note is no more than its sentence and its gain; the rest is in --explain.
+        promise = gain(finding)
+        return lines + (_labelled("gain", promise, width) if promise else [])
     for label, text in (
         ("from", reasons(finding)),
         ("names", names(finding)),

@@ -44,11 +44,16 @@ def unseen(document: Document, width: int) -> list[Line]:
         # Errors lead the page.
         if doubt.severity == "warning":
             lines += _doubt(doubt, document, width)
-    grouped: dict[tuple[str, str], set[str]] = defaultdict(set)
+    grouped: dict[str, set[str]] = defaultdict(set)
+    remedies: dict[str, str] = {}
     for one in _missing(document):
-        grouped[sentence(one.reason), sentence(one.remedy)].add(one.field)
-    for (reason, remedy), fields in grouped.items():
-        lines += _bulleted(f"{reason} {remedy} ({_told(fields)})", width, "plain")
+        reason = sentence(one.reason)
+        grouped[reason].add(one.field)
+        # A check may know a remedy of its own; --explain tells it.
+        remedies.setdefault(reason, sentence(one.remedy))
+    for reason, fields in grouped.items():
+        text = f"{reason} {remedies[reason]} ({_told(fields)})"
+        lines += _bulleted(text, width, "plain")
     quiet = sum(doubt.severity == "info" for doubt in doubts)
     if quiet:
         notes = (

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["stage_line"]
 
 _STATUS_WORDS: Final[dict[Status, str]] = {
-    "fail": "fail",
     "cannot_tell": "cannot tell",
     "pass": "pass",
     "not_applicable": "not applicable",
@@ -27,6 +26,9 @@ def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
     """
     parts = []
     for status, count in stage.counts.items():
+        if status == "fail":
+            parts += _fails(count - stage.notes, stage.notes)
+            continue
         checks = "check" if count == 1 else "checks"
         number = f"({count} {checks})" if status == "pass" else f"{count}"
         if status == "cannot_tell":
@@ -35,3 +37,9 @@ def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
             number += f" ({', '.join(one for one in mine if one in unsure)})"
         parts.append(f"{_STATUS_WORDS[status]} {number}")
     return f"{stage.title}: {' · '.join(parts)}"
+
+
+def _fails(grave: int, notes: int) -> list[str]:
+    """Tell what fails from what is no more than a note."""
+    told = [f"fail {grave}"] if grave else []
+    return [*told, f"{'note' if notes == 1 else 'notes'} {notes}"] if notes else told
