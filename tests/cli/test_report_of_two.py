@@ -248,3 +248,39 @@ def test_a_report_says_what_share_of_its_peak_the_hardware_reaches(
     # Recorded on a two-core machine, as the README beside the data says.
     assert cpu["hardware"]["cores"] == 2
     assert "On 2 cores." in report(data / "tf_cpu/healthy").stdout
+
+
+@pytest.mark.parametrize(
+    ("profile", "rule"),
+    [("gpu/torch_launch_bound", "launch.delay"), ("tf_cpu/xla", "input.bound")],
+)
+def test_an_explanation_shows_what_the_critical_path_consists_of(
+    data: Path, profile: str, rule: str
+) -> None:
+    found: Any = json.loads(
+        report(data / profile, "--explain", rule, "--format", "json").stdout
+    )
+    path = found["critical_path"]
+    overview: Any = json.loads(report(data / profile, "--format", "json").stdout)
+    mean = overview["tools"]["overview_page"]["data"]["step_time_ms"]["mean"]
+    assert path["steps"] == overview["tools"]["overview_page"]["data"]["step_count"]
+    # Every instant of a step belongs to one piece of its path.
+    assert sum(one["percent"] for one in path["owners"]) == pytest.approx(100)
+    assert sum(one["ms"] for one in path["owners"]) == pytest.approx(mean, rel=1e-6)
+    assert [one["ms"] for one in path["ops"]] == sorted(
+        (one["ms"] for one in path["ops"]), reverse=True
+    )
+    text = report(data / profile, "--explain", rule).stdout
+    assert "The critical path of a step" in text
+
+
+def test_a_recording_without_steps_says_why_it_has_no_path(data: Path) -> None:
+    found: Any = json.loads(
+        report(
+            data / "gpu/kernels", "--explain", "launch.delay", "--format", "json"
+        ).stdout
+    )
+    assert found["critical_path"] is None
+    (missing,) = found["missing"]
+    assert missing["field"] == "critical_path"
+    assert "Without steps" in missing["reason"]

@@ -9,11 +9,12 @@ import msgspec
 
 from stepscope.advice.checklist import STAGES
 from stepscope.advice.finding import Finding
+from stepscope.advice.on_the_path import StepPath, step_path
 from stepscope.advice.registry import RULES
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,6 +78,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         finding: What it found.
         signals: The numbers that it read.
         left_out: What the numbers are not about.
+        critical_path: What the steps' length consists of, on the finding's host; null
+            where it is not known.
+        missing: Null fields with their reasons.
     """
 
     run: str
@@ -85,6 +89,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     finding: Finding
     signals: tuple[SignalNumbers, ...]
     left_out: LeftOut
+    critical_path: StepPath | None
+    missing: tuple[Missing, ...]
 
 
 def explanation(
@@ -105,6 +111,7 @@ def explanation(
     if rule not in known:
         raise BadUsage.unknown_name("rule", rule, known)
     (finding,) = (one for one in findings if one.id == rule)
+    path = step_path(profile, _host(profile, finding))
     return Explanation(
         run=profile.run,
         stage=STAGES[finding.stage],
@@ -112,6 +119,23 @@ def explanation(
         finding=finding,
         signals=tuple(_numbers(one, signals) for one in known[rule].reads),
         left_out=_left_out(profile, finding),
+        critical_path=None if isinstance(path, Unavailable) else path,
+        missing=(path.for_field("critical_path"),)
+        if isinstance(path, Unavailable)
+        else (),
+    )
+
+
+def _host(profile: ProfileData, finding: Finding) -> str:
+    """Return the host that a finding is about first; the first one of a run else."""
+    named = finding.devices[0] if finding.devices else ""
+    return next(
+        (
+            host
+            for host in profile.hosts
+            if named == host or named.rpartition(":")[0] == host
+        ),
+        profile.hosts[0],
     )
 
 

@@ -17,6 +17,7 @@ from stepscope.report.words.findings import (
     reasons,
     standing,
 )
+from stepscope.report.words.names import OWNER_WORDS
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ _STATUS: Final = {
     "cannot_tell": "cannot tell",
     "not_applicable": "not applicable",
 }
+#: Parts of the critical path that a page lists, from this share on.
+_MOST_ON_PATH: Final = 6
+_LEAST_ON_PATH: Final = 0.5
 _FLAGS: Final = {
     "other_kind": "do other work than the others",
     "warm_up": "used what was buffered while the recording started",
@@ -50,6 +54,7 @@ def explanation_outline(found: Explanation) -> Outline:
         *_numbers(finding),
         *(part for one in found.signals for part in _signal(one)),
         *_evidence(finding),
+        *_path(found),
         *_left_out(found.left_out, finding),
         *_definition(found),
     )
@@ -154,6 +159,40 @@ def _evidence(finding: Finding) -> Iterator[Part]:
         "whole timeline, for a trace viewer:"
     )
     yield Code("stepscope show trace_viewer PATH --format json -o trace.json.gz")
+
+
+def _path(found: Explanation) -> Iterator[Part]:
+    path = found.critical_path
+    yield Heading("The critical path of a step")
+    if path is None:
+        yield from (Paragraph(f"{one.reason} {one.remedy}") for one in found.missing)
+        return
+    steps = "step" if path.steps == 1 else "steps"
+    yield Paragraph(
+        f"Mean of {path.steps} {steps} on {path.host}. No dependency explains "
+        f"{number_words(path.unexplained_percent, 'percent')} of the starts."
+    )
+    for what, shares in (
+        ("owner", path.owners),
+        ("op, kernel or function", path.ops),
+        ("thread or stream", path.threads),
+    ):
+        rows = tuple(
+            (
+                _path_name(what, one.name),
+                number_words(one.ms, "ms"),
+                number_words(one.percent, "percent"),
+            )
+            for one in shares[:_MOST_ON_PATH]
+            if one.percent >= _LEAST_ON_PATH
+        )
+        yield Table((what, "of a step", "share"), rows)
+
+
+def _path_name(what: str, name: str | None) -> str:
+    if name is None:
+        return "without a name"
+    return OWNER_WORDS.get(name, name) if what == "owner" else name
 
 
 def _left_out(one: LeftOut, finding: Finding) -> Iterator[Part]:
