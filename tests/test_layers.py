@@ -63,7 +63,7 @@ ROOMS = {
     "advice": {
         "judging": "finding item signals verdict",
         "rules": "finding item judging rule signals verdict words",
-        "signals": "finding",
+        "signals": "bootstrap finding",
     },
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
@@ -130,6 +130,7 @@ ROOMS = {
             "account columns device host intervals names step_time step_windows"
         ),
         "repetition": "columns names",
+        "replay": "account columns device intervals step_time step_windows",
         "step_time": "columns device host intervals names step_windows steps",
         "step_windows": "columns device host intervals names repetition steps",
         "steps": "columns device intervals names repetition",

@@ -1,8 +1,14 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Device activities against the host calls that launched them.
+"""Device activities and the host calls that launched them, and a graph of both.
 
-Each kernel passes over the activities once. A row number below 0 is none. Times lie
+The first kernels pass over the activities once. A row number below 0 is none. Times lie
 within ±(2**62 - 1), so that no sum of two can overflow.
+
+In a dependency graph edges are held by their target: those of node `v` are `begin[v]`
+up to `begin[v + 1]`. An edge says that `v` begins no sooner than its source has ended
+(or begun, where `from_start` is set) plus a lag, which may be negative. `ordered` puts
+the nodes into an order in which sources come first (Kahn's algorithm); `forward` walks
+it once. Both are linear in nodes and edges.
 """
 
 from __future__ import annotations
@@ -14,9 +20,9 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "executions", "match", "waits"]
+__all__ = ["BAD_RANGE", "executions", "forward", "match", "ordered", "waits"]
 
-#: Arrays of different lengths, or a number outside of its table.
+#: Arrays of different lengths, or a number outside of its table or array.
 BAD_RANGE = -3
 
 
@@ -219,4 +225,207 @@ def executions(
         spilled = memoryview(spilled)
     with cython.nogil:
         found: cython.longlong = _executions(place, execution, owner, count, spilled)
+    return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _edges_fit(
+    begin: cython.const[cython.longlong][::1],
+    source: cython.const[cython.int][::1],
+) -> cython.bint:
+    """Return whether the edges of all nodes are places of `source`."""
+    node: cython.longlong
+    edge: cython.longlong
+    nodes: cython.longlong = begin.shape[0] - 1
+    if begin[0] != 0 or begin[nodes] != source.shape[0]:
+        return False
+    for node in range(nodes):
+        if begin[node + 1] < begin[node]:
+            return False
+    for edge in range(source.shape[0]):
+        if source[edge] < 0 or source[edge] >= nodes:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _ordered(
+    begin: cython.const[cython.longlong][::1],
+    source: cython.const[cython.int][::1],
+    first: cython.longlong[::1],
+    target: cython.int[::1],
+    waiting: cython.int[::1],
+    order: cython.int[::1],
+) -> cython.longlong:
+    node: cython.longlong
+    edge: cython.longlong
+    at: cython.longlong
+    nodes: cython.longlong = begin.shape[0] - 1
+    found: cython.longlong = 0
+    done: cython.longlong = 0
+    if not _edges_fit(begin, source):
+        return -3
+    # The same edges by source: counted, then placed from the back of each list.
+    for node in range(nodes + 1):
+        first[node] = 0
+    for edge in range(source.shape[0]):
+        first[source[edge]] += 1
+    for node in range(nodes):
+        first[node + 1] += first[node]
+    for node in range(nodes - 1, -1, -1):
+        waiting[node] = cython.cast(cython.int, begin[node + 1] - begin[node])
+        for edge in range(begin[node], begin[node + 1]):
+            first[source[edge]] -= 1
+            target[first[source[edge]]] = cython.cast(cython.int, node)
+    for node in range(nodes):
+        if waiting[node] == 0:
+            order[found] = cython.cast(cython.int, node)
+            found += 1
+    while done < found:
+        node = order[done]
+        done += 1
+        at = source.shape[0]
+        if node + 1 < nodes:
+            at = first[node + 1]
+        for edge in range(first[node], at):
+            waiting[target[edge]] -= 1
+            if waiting[target[edge]] == 0:
+                order[found] = target[edge]
+                found += 1
+    return found
+
+
+def ordered(
+    begin: cython.const[cython.longlong][::1],
+    source: cython.const[cython.int][::1],
+    first: cython.longlong[::1],
+    target: cython.int[::1],
+    waiting: cython.int[::1],
+    order: cython.int[::1],
+) -> cython.longlong:
+    """Order the nodes so that the sources of each come before it.
+
+    `begin` has one entry more than there are nodes. `first` (as long as `begin`),
+    `target` (by edge) and `waiting` (by node) are the kernel's own room. `order`, by
+    node, receives the nodes.
+
+    Returns:
+        How many nodes were placed: all of them, or fewer where edges form a circle; or
+        `BAD_RANGE`.
+    """
+    if (
+        begin.shape[0] < 1
+        or first.shape[0] != begin.shape[0]
+        or target.shape[0] != source.shape[0]
+        or waiting.shape[0] != begin.shape[0] - 1
+        or order.shape[0] != begin.shape[0] - 1
+        or begin.shape[0] > 0x7FFF_FFFF
+        or source.shape[0] > 0x7FFF_FFFF
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        begin, source = memoryview(begin), memoryview(source)
+        first, target = memoryview(first), memoryview(target)
+        waiting, order = memoryview(waiting), memoryview(order)
+    with cython.nogil:
+        found: cython.longlong = _ordered(begin, source, first, target, waiting, order)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _forward(
+    order: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    source: cython.const[cython.int][::1],
+    from_start: cython.const[cython.uchar][::1],
+    lag: cython.const[cython.longlong][::1],
+    not_before: cython.const[cython.longlong][::1],
+    delay: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    start: cython.longlong[::1],
+    via: cython.int[::1],
+) -> cython.longlong:
+    turn: cython.longlong
+    node: cython.longlong
+    edge: cython.longlong
+    ready: cython.longlong
+    at: cython.longlong
+    nodes: cython.longlong = begin.shape[0] - 1
+    if not _edges_fit(begin, source):
+        return -3
+    for turn in range(nodes):
+        node = order[turn]
+        if node < 0 or node >= nodes:
+            return -3
+        at = not_before[node]
+        via[node] = -1
+        for edge in range(begin[node], begin[node + 1]):
+            ready = start[source[edge]] + lag[edge]
+            if from_start[edge] == 0:
+                ready += dur[source[edge]]
+            if ready >= at:
+                at = ready
+                via[node] = cython.cast(cython.int, edge)
+        start[node] = at + delay[node]
+    return nodes
+
+
+def forward(
+    order: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    source: cython.const[cython.int][::1],
+    from_start: cython.const[cython.uchar][::1],
+    lag: cython.const[cython.longlong][::1],
+    not_before: cython.const[cython.longlong][::1],
+    delay: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    start: cython.longlong[::1],
+    via: cython.int[::1],
+) -> cython.longlong:
+    """Let every node begin as soon as its edges allow.
+
+    `order` is what `ordered` gives for the same edges. A node begins at the latest of
+    its edges and of `not_before`, and `delay` later than that. `start` receives the
+    begin of each node, `via` the edge that decided it, -1 where `not_before` did.
+
+    Returns:
+        The number of nodes, or `BAD_RANGE`.
+    """
+    if (
+        begin.shape[0] < 1
+        or order.shape[0] != begin.shape[0] - 1
+        or from_start.shape[0] != source.shape[0]
+        or lag.shape[0] != source.shape[0]
+        or not_before.shape[0] != order.shape[0]
+        or delay.shape[0] != order.shape[0]
+        or dur.shape[0] != order.shape[0]
+        or start.shape[0] != order.shape[0]
+        or via.shape[0] != order.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        order, begin, source = memoryview(order), memoryview(begin), memoryview(source)
+        from_start, lag = memoryview(from_start), memoryview(lag)
+        not_before, delay = memoryview(not_before), memoryview(delay)
+        dur, start, via = memoryview(dur), memoryview(start), memoryview(via)
+    with cython.nogil:
+        found: cython.longlong = _forward(
+            order,
+            begin,
+            source,
+            from_start,
+            lag,
+            not_before,
+            delay,
+            dur,
+            start,
+            via,
+        )
     return found

@@ -11,7 +11,8 @@ import msgspec
 
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.replay import replay_signals
+from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
 from stepscope.advice.signals.signal import Signals
 from stepscope.thresholds import THRESHOLDS
 
@@ -29,7 +30,9 @@ __all__ = ["DERIVATIONS", "evaluate", "explained", "signals_of", "staged"]
 #: not listed.
 DERIVATIONS: Final = tuple(
     dict.fromkeys(
-        needed for rule in RULES for signal in rule.reads for needed in signal.needs
+        needed
+        for signal in (*(it for rule in RULES for it in rule.reads), replay_signals)
+        for needed in signal.needs
     )
 )
 
@@ -46,7 +49,8 @@ def evaluate(
     """Run every rule and put the findings into the order in which to act."""
     found = {rule.item.id: rule.evaluate(signals, thresholds) for rule in RULES}
     shared = shared_time(signals.of(account_signals))
-    return staged(explained(found, thresholds, shared=shared).values())
+    marked = explained(found, thresholds, shared=shared).values()
+    return staged(_replayed(one, signals) for one in marked)
 
 
 def _narrower(narrow: Finding, _: Finding) -> float:
@@ -91,6 +95,38 @@ def explained(
         if free and shared(narrow, broad) >= part * _share(narrow):
             found[narrow.id] = msgspec.structs.replace(narrow, explained_by=broad.id)
     return found
+
+
+def _replayed(finding: Finding, signals: Signals) -> Finding:
+    """Promise what the replay of the steps without the finding's time gains.
+
+    That is where the claim is that all of the time goes. Work that a device does itself
+    does not go but hides behind other work, and a rule that promises less than all of
+    its time knows better. The replay never promises more than the time itself.
+    """
+    bound = finding.saving_ms
+    if (
+        bound is None
+        or bound.basis != "bound"
+        or finding.place is None
+        or not finding.devices
+        or not finding.owners
+        or not _GO.issuperset(finding.owners)
+        or (bound.low, bound.high) != (bound.high / 2, finding.ms_per_step)
+    ):
+        return finding
+    saving = signals.of(replay_signals).saving(
+        ((finding.owners, finding.place),),
+        finding.devices[0],
+        effect_ms=finding.ms_per_step,
+    )
+    if saving is None:
+        return finding
+    return msgspec.structs.replace(finding, saving_ms=saving)
+
+
+#: Owners whose time can go: all idle time, and copies of input.
+_GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 
 
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:

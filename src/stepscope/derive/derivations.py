@@ -60,6 +60,9 @@ from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.ops.run_costs import run_costs
 from stepscope.derive.phases.host import host_phases
 from stepscope.derive.phases.totals import phases
+from stepscope.derive.replay.critical import critical_path
+from stepscope.derive.replay.graph import step_graph
+from stepscope.derive.replay.identity import replay_check
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.event_categories import event_categories
 from stepscope.derive.step_time.host_classes import host_classes
@@ -140,5 +143,8 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     program_places,
     model_work,
     model_charges,
+    step_graph,
+    replay_check,
+    critical_path,
     tracers,
 )

@@ -162,6 +162,14 @@ class StatKey(StrEnum):
         "Registers, memory, block and grid of a launch.",
         "TensorFlow, JAX",
     )
+    CORRELATION = "correlation", "Number that a call and its work share.", "PyTorch"
+    STREAM = "stream", "Stream that is told to wait.", "PyTorch"
+    WAIT_ON_STREAM = "wait_on_stream", "Stream that is waited for.", "PyTorch"
+    WAIT_ON_RECORD = (
+        "wait_on_cuda_event_record_corr_id",
+        "Number of the call that recorded the event that is waited for.",
+        "PyTorch",
+    )
     COLLECTIVE_NAME = "Collective name", "What a collective does.", "PyTorch"
     COLLECTIVE_DTYPE = "dtype", "Element type of a collective.", "PyTorch"
     IN_ELEMENTS = (

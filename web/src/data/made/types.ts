@@ -589,6 +589,7 @@ export interface Part {
   function: string | null;
   file: string | null;
   line: number | null;
+  loop: boolean;
   share_percent: number;
 }
 

@@ -1,0 +1,1 @@
+"""What a step would take without something: its dependencies, run again."""

@@ -1,0 +1,175 @@
+"""The activities of the replayed windows, with the calls that launched them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.replay.sampled import Sampled
+
+__all__ = ["Activities", "Pace", "activities_of"]
+
+_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
+_COPIES: Final = tuple(_KIND[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy"))
+#: A stream goes on to its next activity within this time, or what nearly all of its
+#: activities take that had been launched in time.
+_STREAM_GAP_PS: Final = 3 * PS_PER_US
+_NEARLY_ALL: Final = 90
+#: A start is explained if it comes at most this late, or one launch latency.
+_LATE_PS: Final = 10 * PS_PER_US
+
+
+class Pace(Frozen, frozen=True):
+    """How fast a device and its host follow up; longer waits have other reasons.
+
+    Attributes:
+        latency_ps: From a launch call to its activity on an idle stream.
+        stream_gap_ps: Between two activities of a stream, the second one waiting.
+        late_ps: A start that comes later than its edges by more than this is not
+            explained by them.
+    """
+
+    latency_ps: int
+    stream_gap_ps: int
+    late_ps: int
+
+    @classmethod
+    def of(
+        cls, facts: LaunchFacts | Unavailable, activities: Activities | None
+    ) -> Pace:
+        """Read the pace from what launching cost, and from how streams went on."""
+        latency = ASSUMED_LATENCY_PS
+        if not isinstance(facts, Unavailable):
+            latency = facts.latency_ps
+        late = max(_LATE_PS, latency)
+        gap = _STREAM_GAP_PS
+        if activities is not None:
+            free = activities.stream_edge_ps()
+            waited = activities.start_ps - free
+            in_time = activities.returned_ps <= free - 2 * latency
+            usual = waited[in_time & (waited > 0) & (waited <= late)]
+            if len(usual):
+                gap = max(gap, int(np.percentile(usual, _NEARLY_ALL)))
+        return cls(latency, gap, late)
+
+
+class Activities(Frozen, frozen=True):
+    """Activities of the replayed windows, by stream and start.
+
+    Attributes:
+        row: Rows of device_activity.
+        track: Row of tracks of the stream.
+        device: Ordinal of the device.
+        stream: Id of the stream.
+        number: What the activity and its launch call share; -1 where not recorded.
+        start_ps: When each began.
+        end_ps: When it ended.
+        launch: Row of launches; -1 where it is unknown or lies before the windows.
+        caller: Row of tracks of the thread that called; -1 likewise.
+        called_ps: When the call began; the start where it is unknown.
+        returned_ps: When the call returned; likewise.
+        copy: Whether it is a copy.
+    """
+
+    row: NDArray[np.int32]
+    track: NDArray[np.int32]
+    device: NDArray[np.int32]
+    stream: NDArray[np.int64]
+    number: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    launch: NDArray[np.int32]
+    caller: NDArray[np.int32]
+    called_ps: NDArray[np.int64]
+    returned_ps: NDArray[np.int64]
+    copy: NDArray[np.bool_]
+
+    @property
+    def previous(self) -> NDArray[np.int64]:
+        """Return the place of the activity before each on its stream, -1 for none."""
+        before = np.arange(len(self.row), dtype=np.int64) - 1
+        before[:1] = -1
+        before[1:][self.track[1:] != self.track[:-1]] = -1
+        return before
+
+    def stream_edge_ps(self) -> NDArray[np.int64]:
+        """Return when the stream before each activity was free; `-2**61` for none."""
+        before = self.previous
+        free = np.full(len(self.row), -(2**61), np.int64)
+        some = before >= 0
+        free[some] = self.end_ps[before[some]]
+        return free
+
+
+def activities_of(
+    sampled: Sampled,
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+) -> Activities | None:
+    """Collect what devices did in the windows, and what was launched in them.
+
+    Returns:
+        None without any activity.
+    """
+    if isinstance(device_activity, Unavailable):
+        return None
+    start = ints(device_activity, "start_ps")
+    chosen = (start >= sampled.lead_ps) & (start < sampled.last_ps)
+    launch_of = np.full(len(start), -1, np.int32)
+    called = dur = np.empty(0, np.int64)
+    caller = np.empty(0, np.int32)
+    if not isinstance(launches, Unavailable) and not isinstance(
+        correlation, Unavailable
+    ):
+        launch_of = correlation.launch_of_activity
+        called, dur = ints(launches, "start_ps"), ints(launches, "dur_ps")
+        caller = handles(launches, "track")
+        # What runs after the windows belongs to them if it was launched in them.
+        late = np.flatnonzero((start >= sampled.last_ps) & (launch_of >= 0))
+        chosen[late] = called[launch_of[late]] < sampled.last_ps
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return None
+    track = handles(device_activity, "track")[rows]
+    order = np.lexsort((start[rows], track))
+    rows = rows[order]
+    launch = launch_of[rows].astype(np.int32)
+    known = launch >= 0
+    known[known] = called[launch[known]] >= sampled.lead_ps
+    launch = np.where(known, launch, np.int32(-1)).astype(np.int32)
+    begun = start[rows]
+    returned = begun.copy()
+    when = begun.copy()
+    threads = np.full(len(rows), -1, np.int32)
+    when[known] = called[launch[known]]
+    returned[known] = when[known] + dur[launch[known]]
+    threads[known] = caller[launch[known]]
+    return Activities(
+        row=rows.astype(np.int32),
+        track=track[order],
+        device=handles(device_activity, "device")[rows],
+        stream=ints(device_activity, "stream")[rows],
+        number=device_activity["correlation"][rows].fill_null(-1).to_numpy(),
+        start_ps=begun,
+        end_ps=begun + ints(device_activity, "dur_ps")[rows],
+        launch=launch,
+        caller=threads,
+        called_ps=when,
+        returned_ps=returned,
+        copy=np.isin(codes(device_activity, "kind")[rows], _COPIES),
+    )

@@ -1,0 +1,217 @@
+"""Claims: what would be different, as a change of a graph's arrays.
+
+Each is a pure function from a graph to an `Edit`. Only what lies in the measured
+windows changes, so that the recorded begin of the first window stays comparable.
+
+Definition: docs/replay.md#claims.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.replay.nodes import Graph
+
+__all__ = [
+    "Edit",
+    "copies_moved",
+    "exchanges_at",
+    "joint",
+    "kernels_scaled",
+    "launched_as_one",
+    "synchronising_removed",
+    "threads_faster",
+    "unchanged",
+]
+
+
+class Edit(Frozen, frozen=True):
+    """What a claim makes of a graph.
+
+    Attributes:
+        dur_ps: By node: how long it takes.
+        lag_ps: By edge: its lag; `NEVER` takes the edge away.
+        from_start: By edge: whether the lag counts from the begin of its source.
+        most_delay_ps: By node: the longest slack that it keeps.
+        comes: By node: whether what came from outside just before it still comes no
+            sooner than it came.
+    """
+
+    dur_ps: NDArray[np.int64]
+    lag_ps: NDArray[np.int64]
+    from_start: NDArray[np.uint8]
+    most_delay_ps: NDArray[np.int64]
+    comes: NDArray[np.bool_]
+
+
+def unchanged(graph: Graph) -> Edit:
+    """Return the edit that changes nothing."""
+    edges = graph.edges
+    return Edit(
+        graph.nodes.dur_ps,
+        edges.lag_ps,
+        edges.from_start,
+        graph.slack_ps,
+        graph.arrival_of >= 0,
+    )
+
+
+def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
+    """Return what several claims make of a graph together."""
+    whole = unchanged(graph)
+
+    def added(a: Edit, b: Edit) -> Edit:
+        return Edit(
+            # What each takes away is taken away, but no more than there is.
+            np.maximum(a.dur_ps + b.dur_ps - whole.dur_ps, 0),
+            np.minimum(a.lag_ps, b.lag_ps),
+            np.maximum(a.from_start, b.from_start),
+            np.maximum(a.most_delay_ps + b.most_delay_ps - whole.most_delay_ps, 0),
+            a.comes & b.comes,
+        )
+
+    return reduce(added, edits, whole)
+
+
+def threads_faster(graph: Graph, spans: Spans, *, factor: float) -> Edit:
+    """Let what threads do at some instants take less time.
+
+    Args:
+        graph: The graph.
+        spans: The instants: where a stage of input works, say.
+        factor: How much faster it becomes; infinity takes it away.
+    """
+    nodes, edit = graph.nodes, unchanged(graph)
+    chosen = (nodes.kind != NodeKind.DEVICE) & graph.measured
+    inside = spans.within(nodes.start_ps, graph.end_ps)
+    less = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
+    made = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003
+    arrival = graph.arrival_of
+    return Edit(
+        nodes.dur_ps - less,
+        edit.lag_ps,
+        edit.from_start,
+        edit.most_delay_ps,
+        edit.comes & ~((arrival >= 0) & made[np.maximum(arrival, 0)]),
+    )
+
+
+def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) -> Edit:
+    """Let some activities take `factor` of their time.
+
+    Args:
+        graph: The graph.
+        chosen: By node: whether it is meant; only activities are changed.
+        factor: 0 to 1.
+    """
+    nodes = graph.nodes
+    meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
+    scaled = (nodes.dur_ps * min(max(factor, 0.0), 1.0)).astype(np.int64)
+    return _with_dur(unchanged(graph), np.where(meant, scaled, nodes.dur_ps))
+
+
+def exchanges_at(
+    graph: Graph,
+    chosen: NDArray[np.bool_],
+    *,
+    bytes_: NDArray[np.int64],
+    bytes_per_second: float,
+) -> Edit:
+    """Let some exchanges take what their bytes need; none becomes longer.
+
+    Args:
+        graph: The graph.
+        chosen: By node: whether it is meant.
+        bytes_: By node: what it moves.
+        bytes_per_second: What the link carries.
+    """
+    nodes = graph.nodes
+    needed = (bytes_ * (1e12 / bytes_per_second)).astype(np.int64)
+    meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
+    return _with_dur(
+        unchanged(graph),
+        np.where(meant, np.minimum(needed, nodes.dur_ps), nodes.dur_ps),
+    )
+
+
+def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
+    """Let the rest of a stream no longer wait for some of its copies.
+
+    Whoever synchronises still waits for them.
+    """
+    edit, edges = unchanged(graph), graph.edges
+    moved = chosen[edges.source] & graph.measured[edges.source]
+    moved &= edges.kind == EdgeKind.STREAM
+    return Edit(
+        edit.dur_ps,
+        np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps),
+        # The next one follows the begin of the copy: what was before it still counts.
+        np.where(moved, np.uint8(1), edges.from_start),
+        edit.most_delay_ps,
+        edit.comes,
+    )
+
+
+def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
+    """Let some calls no longer wait for a device.
+
+    Args:
+        graph: The graph.
+        chosen: By node: whether it is a piece of a thread that goes on after such a
+            call.
+    """
+    edit, edges = unchanged(graph), graph.edges
+    gone = chosen[edges.target] & graph.measured[edges.target]
+    gone &= edges.kind == EdgeKind.SYNCHRONISE
+    return Edit(
+        edit.dur_ps,
+        np.where(gone, NEVER, edges.lag_ps),
+        edges.from_start,
+        edit.most_delay_ps,
+        edit.comes,
+    )
+
+
+def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
+    """Let the activities of each group be launched by the call of its first one.
+
+    Args:
+        graph: The graph.
+        group: By node: number of its group; -1 for none.
+    """
+    edit, edges, nodes = unchanged(graph), graph.edges, graph.nodes
+    launch = np.flatnonzero(edges.kind == EdgeKind.LAUNCH)
+    number = group[edges.target[launch]]
+    launch = launch[(number >= 0) & graph.measured[edges.target[launch]]]
+    number = group[edges.target[launch]]
+    called = nodes.start_ps[edges.source[launch]]
+    order = np.lexsort((called, number))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = number[order][1:] != number[order][:-1]
+    later = launch[order[~first]]
+    lag = edges.lag_ps.copy()
+    lag[later] = NEVER
+    # What the host did from each later call to whatever came after it is not needed.
+    dur = nodes.dur_ps.copy()
+    calls = edges.source[later][edges.from_start[later] > 0]
+    dur[calls] = 0
+    # Nor may its slack hold it back: one call hands over all.
+    delay = edit.most_delay_ps.copy()
+    delay[edges.target[later]] = 0
+    return Edit(dur, lag, edges.from_start, delay, edit.comes)
+
+
+def _with_dur(edit: Edit, dur_ps: NDArray[np.int64]) -> Edit:
+    return Edit(dur_ps, edit.lag_ps, edit.from_start, edit.most_delay_ps, edit.comes)

@@ -1,0 +1,369 @@
+"""`critical_path`: the chain of work that a step's length consists of.
+
+Every instant of a window belongs to one piece of the path: a piece of a thread, an
+activity of a device, or the time between the two that an edge takes.
+
+Definition: docs/replay.md#the-critical-path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
+from stepscope.derive.replay.owners import charged_spans
+from stepscope.derive.replay.replayed import path_pieces, replayed
+from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.host_states import Claims, HostStates
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.replayed import PathPieces
+    from stepscope.derive.step_time.device_sets import DeviceSets
+
+__all__ = [
+    "PATH_ROWS",
+    "CriticalPath",
+    "critical_path",
+    "next_owner",
+]
+
+#: Columns of `CriticalPath.rows`.
+PATH_ROWS: Final[dict[str, pl.DataType]] = {
+    "window": pl.Int32(),  # row of windows
+    "track": pl.Int32(),  # row of tracks; of a lag, that of the piece after it
+    "name": pl.String(),  # op, kernel or function; null where nothing names it
+    "owner": pl.String(),  # owner of the account
+    "why": pl.String(),  # what let the piece begin: a name of EdgeKind, or "start"
+    "start_ps": pl.Int64(),
+    "dur_ps": pl.Int64(),
+}
+_WHY: Final = {kind.value: kind.name.lower() for kind in EdgeKind}
+
+
+class CriticalPath(Frozen, frozen=True):
+    """The critical path of some windows.
+
+    Attributes:
+        rows: Pieces in order of time, columns `PATH_ROWS`; those of a window add up to
+            it, exactly.
+        unexplained_percent: Share of starts for which no edge accounts: how far the
+            path can be trusted.
+    """
+
+    rows: pl.DataFrame
+    unexplained_percent: float
+
+    def share(self, by: str) -> pl.DataFrame:
+        """Return the share of each owner, name or track in all windows, largest first.
+
+        Args:
+            by: "owner", "name" or "track".
+
+        Returns:
+            Columns `by`, `time_ps` and `percent`.
+        """
+        whole = max(int(self.rows["dur_ps"].sum()), 1)
+        return (
+            self.rows.group_by(by)
+            .agg(time_ps=pl.col("dur_ps").sum())
+            .with_columns(percent=100 * pl.col("time_ps") / whole)
+            .sort("time_ps", by, descending=[True, False])
+        )
+
+    def of_window(self, window: int) -> pl.DataFrame:
+        """Return the pieces of one window, neighbours of one kind put together."""
+        mine = self.rows.filter(pl.col("window") == window)
+        same = ("track", "name", "owner")
+        fresh = pl.any_horizontal(
+            [pl.col(column).ne_missing(pl.col(column).shift()) for column in same]
+        )
+        return (
+            mine.with_columns(run=fresh.fill_null(value=True).cum_sum())
+            .group_by("run", maintain_order=True)
+            .agg(
+                *(
+                    pl.col(column).first()
+                    for column in ("window", *same, "why", "start_ps")
+                ),
+                pl.col("dur_ps").sum(),
+            )
+            .drop("run")
+        )
+
+
+def critical_path(
+    *,
+    step_graph: Graph,
+    account: Account,
+    host_states: HostStates | Unavailable,
+    device_sets: DeviceSets | Unavailable,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_nesting: Nesting,
+    device_activity: pl.DataFrame | Unavailable,
+) -> CriticalPath:
+    """Find the critical path of every replayed window, at the recorded times.
+
+    Definition: docs/replay.md#the-critical-path.
+
+    Args:
+        step_graph: The graph of some windows.
+        account: The account, for the owners of idle time.
+        host_states: What threads did.
+        device_sets: What devices did.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        event_nesting: Which event lies in which.
+        device_activity: The table.
+    """
+    run = replayed(step_graph, slack="kept")
+    owned = _Owners(step_graph, account, host_states, device_sets)
+    names = _Names(tracks, events, event_types, event_nesting, device_activity)
+    chosen = step_graph.sampled
+    frames = []
+    for number in range(chosen.count):
+        first, last = int(chosen.bounds_ps[number]), int(chosen.bounds_ps[number + 1])
+        pieces = path_pieces(
+            step_graph, run, last=number + 1, first_ps=first, last_ps=last
+        )
+        frames.append(_rows(int(chosen.rows[number]), step_graph, pieces, owned, names))
+    return CriticalPath(pl.concat(frames), 100 * step_graph.unexplained_share)
+
+
+def _rows(
+    window: int, graph: Graph, pieces: PathPieces, owned: _Owners, names: _Names
+) -> pl.DataFrame:
+    at = slice(None, None, -1)
+    node, edge = pieces.node[at], pieces.edge[at]
+    start, end = pieces.start_ps[at], pieces.end_ps[at]
+    reason = np.where(
+        edge >= 0, graph.edges.kind[np.maximum(edge, 0)], np.uint8(255)
+    ).astype(np.int64)
+    track = graph.nodes.track[node]
+    kept = end > start
+    return pl.DataFrame(
+        {
+            "window": [window] * int(kept.sum()),
+            "track": track[kept],
+            "name": names.of(graph, node[kept], edge[kept], start[kept], end[kept]),
+            "owner": owned.of(node[kept], edge[kept], start[kept], end[kept]),
+            "why": [_WHY.get(int(one), "work") for one in reason[kept]],
+            "start_ps": start[kept],
+            "dur_ps": (end - start)[kept],
+        },
+        schema=PATH_ROWS,
+        strict=False,
+    )
+
+
+class _Owners:
+    """Whose time the pieces of a path are."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        account: Account,
+        states: HostStates | Unavailable,
+        device_sets: DeviceSets | Unavailable,
+    ) -> None:
+        self._graph = graph
+        chosen = graph.sampled
+        self._range = (chosen.lead_ps, chosen.last_ps)
+        self._account = account
+        self._states = None if isinstance(states, Unavailable) else states
+        self._sets = None if isinstance(device_sets, Unavailable) else device_sets
+        self._any: Claims | None = None
+        self._claims: dict[int, list[tuple[str, Spans]]] = {}
+        self._device = max(
+            account.devices,
+            key=lambda one: -sum(spans.length_ps for spans in one.idle.values()),
+        )
+
+    def of(
+        self,
+        node: NDArray[np.int64],
+        edge: NDArray[np.int64],
+        start: NDArray[np.int64],
+        end: NDArray[np.int64],
+    ) -> list[str]:
+        """Return the owner of each piece: the one with most of it."""
+        nodes, edges = self._graph.nodes, self._graph.edges
+        found = np.full(len(node), "unexplained", object)
+        device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
+        self._fill(found, device, start, end, self._of_work())
+        host = (nodes.kind[node] != NodeKind.DEVICE) & (edge == -1)
+        tracks = nodes.track[node]
+        for track in np.unique(tracks[host]).tolist():
+            mine = host & (tracks == track)
+            self._fill(found, mine, start, end, self._of_thread(track))
+        lag = edge >= 0
+        kinds = edges.kind[np.maximum(edge, 0)]
+        found[lag & (kinds == EdgeKind.LAUNCH)] = "launch"
+        streams = (kinds == EdgeKind.STREAM) | (kinds == EdgeKind.ACROSS)
+        late = self._graph.kept[node]
+        found[lag & streams] = "switch"
+        found[lag & streams & late] = "queued"
+        found[lag & (kinds == EdgeKind.SYNCHRONISE)] = "sync"
+        return [str(one) for one in found]
+
+    def _fill(
+        self,
+        found: NDArray[np.object_],
+        chosen: NDArray[np.bool_],
+        start: NDArray[np.int64],
+        end: NDArray[np.int64],
+        claims: list[tuple[str, Spans]],
+    ) -> None:
+        at = np.flatnonzero(chosen)
+        most = np.zeros(len(at), np.int64)
+        for owner, spans in claims:
+            time = spans.within(start[at], end[at])
+            better = time > most
+            found[at[better]] = owner
+            most = np.maximum(most, time)
+
+    def _of_work(self) -> list[tuple[str, Spans]]:
+        if self._sets is None:
+            return []
+        return [
+            (owner, charged_spans(one, owner, within=self._range))
+            for one in self._sets.devices
+            for owner in BUSY_OWNERS
+            if owner in one.orders
+        ]
+
+    def _of_thread(self, track: int) -> list[tuple[str, Spans]]:
+        """Return what a thread does by owner, whether a device is idle or not."""
+        if self._states is None:
+            return []
+        if track not in self._claims:
+            claims: Claims
+            if self._device.device is None:
+                claims = self._states.claims_without_device()
+            else:
+                if self._any is None:
+                    self._any = self._states.claims_of_any_thread()
+                claims = self._states.claims(track, self._any)
+            left: Spans | None = None
+            found = []
+            for owner, spans in claims:
+                part = spans.clip(*self._range)
+                if left is not None:
+                    part = part - left
+                    left = left | part
+                else:
+                    left = part
+                found.append((owner, part))
+            self._claims[track] = found
+        return self._claims[track]
+
+
+class _Names:
+    """What pieces of a path are called."""
+
+    def __init__(
+        self,
+        tracks: pl.DataFrame,
+        events: pl.DataFrame,
+        event_types: pl.DataFrame,
+        nesting: Nesting,
+        device_activity: pl.DataFrame | Unavailable,
+    ) -> None:
+        self._begins, self._ends = (
+            ints(tracks, "event_begin"),
+            ints(tracks, "event_end"),
+        )
+        self._start = ints(events, "start_ps")
+        self._end = self._start + ints(events, "dur_ps")
+        self._type = handles(events, "type")
+        self._names = event_types["name"]
+        self._parent = nesting.parent
+        self._of_activity = (
+            None
+            if isinstance(device_activity, Unavailable)
+            else handles(device_activity, "type")
+        )
+
+    def of(
+        self,
+        graph: Graph,
+        node: NDArray[np.int64],
+        edge: NDArray[np.int64],
+        start: NDArray[np.int64],
+        end: NDArray[np.int64],
+    ) -> pl.Series:
+        """Return the name of each piece; null where nothing names it."""
+        types = np.full(len(node), -1, np.int64)
+        row = graph.nodes.row[node]
+        device = (row >= 0) & (edge == -1)
+        if self._of_activity is not None:
+            types[device] = self._of_activity[row[device]]
+        host = (row < 0) & (edge == -1)
+        middle = (start + end) // 2
+        tracks = graph.nodes.track[node]
+        for track in np.unique(tracks[host]).tolist():
+            mine = np.flatnonzero(host & (tracks == track))
+            types[mine] = self._innermost(track, middle[mine])
+        known = pl.Series(np.where(types >= 0, types, 0))
+        return pl.select(
+            pl.when(pl.Series(types >= 0)).then(self._names.gather(known))
+        ).to_series()
+
+    def _innermost(self, track: int, when: NDArray[np.int64]) -> NDArray[np.int64]:
+        begin, end = int(self._begins[track]), int(self._ends[track])
+        at = np.searchsorted(self._start[begin:end], when, side="right") - 1 + begin
+        at[at < begin] = -1
+        while True:
+            over = (at >= 0) & (self._end[np.maximum(at, 0)] <= when)
+            if not over.any():
+                break
+            at[over] = self._parent[at[over]]
+        return np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
+
+
+def next_owner(
+    graph: Graph,
+    edit: Edit,
+    *,
+    account: Account,
+    host_states: HostStates | Unavailable,
+    device_sets: DeviceSets | Unavailable,
+) -> str | None:
+    """Return the owner with most time on the critical path after a claim.
+
+    Args:
+        graph: The graph.
+        edit: What the claim changes.
+        account: The account.
+        host_states: What threads did.
+        device_sets: What devices did.
+    """
+    run = replayed(graph, edit, slack="dropped")
+    owned = _Owners(graph, account, host_states, device_sets)
+    times: dict[str, int] = {}
+    recorded, ends = graph.nodes.start_ps, graph.end_ps
+    for number in range(graph.sampled.count):
+        first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
+        pieces = path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+        # What a piece is, its recorded place tells; how long it is, the replay.
+        node = pieces.node
+        owners = owned.of(node, pieces.edge, recorded[node], ends[node])
+        for owner, time in zip(
+            owners, (pieces.end_ps - pieces.start_ps).tolist(), strict=True
+        ):
+            times[owner] = times.get(owner, 0) + time
+    return max(times, key=lambda owner: times[owner], default=None)

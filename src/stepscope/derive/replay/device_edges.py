@@ -1,0 +1,197 @@
+"""What an activity of a device waits for: its launch, its stream, other streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    numbers_of,
+    rows_of_owners,
+    rows_with_key,
+)
+from stepscope.derive.replay.nodes import EdgeKind, Edges
+from stepscope.trace.reading.stat_keys import StatKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.replay.activities import Activities, Pace
+
+__all__ = ["across_edges", "event_edges", "launch_edges", "stream_edges"]
+
+_NONE: Final = -1
+#: So many ends before a start are looked at for one that explains it.
+_LOOKED_BACK: Final = 8
+
+
+def launch_edges(
+    activities: Activities,
+    *,
+    first: int,
+    submitted: NDArray[np.int64],
+    source: NDArray[np.int64],
+    from_start: NDArray[np.bool_],
+    pace: Pace,
+) -> Edges:
+    """Let each activity wait for its launch call, and at most one latency longer.
+
+    Args:
+        activities: The activities.
+        first: Node of the first of them.
+        submitted: When each was handed over.
+        source: Node that stands for that moment; -1 where it is unknown.
+        from_start: Whether the begin of that node is meant.
+        pace: How fast the device follows.
+    """
+    took = activities.start_ps - submitted
+    known = (source >= 0) & (activities.launch >= 0)
+    return Edges.of(
+        EdgeKind.LAUNCH,
+        np.where(known, source, _NONE),
+        first + np.arange(len(source)),
+        lag_ps=np.minimum(took, pace.latency_ps),
+        from_start=from_start,
+    )
+
+
+def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
+    """Let each activity wait for the one before it on its stream."""
+    before = activities.previous
+    gap = activities.start_ps - np.where(
+        before >= 0, activities.end_ps[np.maximum(before, 0)], 0
+    )
+    return Edges.of(
+        EdgeKind.STREAM,
+        np.where(before >= 0, first + before, _NONE),
+        first + np.arange(len(before)),
+        lag_ps=np.minimum(gap, pace.stream_gap_ps),
+    )
+
+
+def across_edges(
+    activities: Activities, slack_ps: NDArray[np.int64], *, first: int, pace: Pace
+) -> Edges:
+    """Let late activities wait for work of another stream that ended just then.
+
+    Args:
+        activities: The activities.
+        slack_ps: How much later each began than launch and stream explain.
+        first: Node of the first activity.
+        pace: How late a start may be.
+    """
+    late = np.flatnonzero(slack_ps > pace.stream_gap_ps)
+    source = np.full(len(late), _NONE, np.int64)
+    begun = activities.start_ps[late]
+    for device in np.unique(activities.device[late]).tolist():
+        mine = np.flatnonzero(activities.device == device)
+        by_end = mine[np.argsort(activities.end_ps[mine], kind="stable")]
+        ends = activities.end_ps[by_end]
+        of_device = activities.device[late] == device
+        place = np.searchsorted(ends, begun, side="right") - 1
+        for back in range(_LOOKED_BACK):
+            at = by_end[np.maximum(place - back, 0)]
+            fits = of_device & (source < 0) & (place >= back)
+            fits &= begun - activities.end_ps[at] <= pace.late_ps
+            fits &= activities.track[at] != activities.track[late]
+            # A stream can wait only for what had been launched before.
+            fits &= activities.called_ps[at] <= activities.called_ps[late]
+            source[fits] = at[fits]
+    gap = begun - activities.end_ps[np.maximum(source, 0)]
+    return Edges.of(
+        EdgeKind.ACROSS,
+        np.where(source >= 0, first + source, _NONE),
+        first + late,
+        lag_ps=np.minimum(gap, pace.late_ps),
+    )
+
+
+def event_edges(
+    activities: Activities,
+    stats: pl.DataFrame,
+    strings: Sequence[str],
+    *,
+    first: int,
+    pace: Pace,
+) -> Edges:
+    """Let what was launched after such a call wait for what the event stands for.
+
+    A call tells a stream to wait for an event, which another call recorded on another
+    stream: the next activity launched on the one waits for the last activity that had
+    been launched on the other. Calls are numbered in their order.
+
+    Args:
+        activities: The activities.
+        stats: The table.
+        strings: The interned texts.
+        first: Node of the first activity.
+        pace: How soon a stream goes on.
+    """
+    target, source = _pairs(activities, stats, strings)
+    gap = activities.start_ps[target] - activities.end_ps[source]
+    return Edges.of(
+        EdgeKind.EVENT,
+        first + source,
+        first + target,
+        lag_ps=np.minimum(gap, pace.late_ps),
+    )
+
+
+def _pairs(
+    activities: Activities, stats: pl.DataFrame, strings: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return places of activities that wait, and of those that they wait for."""
+    nothing = np.empty(0, np.int64)
+    on = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
+    events = np.unique(on.owner)
+    if not len(events):
+        return nothing, nothing
+    values = rows_of_owners(stats, "event", events)
+    keys = (
+        StatKey.STREAM,
+        StatKey.CORRELATION,
+        StatKey.WAIT_ON_STREAM,
+        StatKey.WAIT_ON_RECORD,
+    )
+    columns, known = [], np.ones(len(events), np.bool_)
+    for key in keys:
+        numbers, present = numbers_of(values, events, find_handle(strings, key))
+        columns.append(numbers)
+        known &= present
+    waiting, called, waited_for, recorded = (column[known] for column in columns)
+    target = _neighbour(activities, waiting, called, after=True)
+    source = _neighbour(activities, waited_for, recorded, after=False)
+    both = (target >= 0) & (source >= 0)
+    # A wait that was over before, or that clocks contradict, holds nothing back.
+    both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
+    return target[both], source[both]
+
+
+def _neighbour(
+    activities: Activities,
+    stream: NDArray[np.int64],
+    number: NDArray[np.int64],
+    *,
+    after: bool,
+) -> NDArray[np.int64]:
+    """Return the next, or the last, activity of a stream by number of its call."""
+    found = np.full(len(stream), _NONE, np.int64)
+    for one in np.unique(stream).tolist():
+        mine = np.flatnonzero((activities.stream == one) & (activities.number >= 0))
+        order = mine[np.argsort(activities.number[mine], kind="stable")]
+        wanted = stream == one
+        place = np.searchsorted(
+            activities.number[order], number[wanted], side="right" if after else "left"
+        )
+        if not after:
+            place -= 1
+        inside = (place >= 0) & (place < len(order))
+        of_stream = np.full(len(place), _NONE, np.int64)
+        of_stream[inside] = order[place[inside]]
+        found[wanted] = of_stream
+    return found

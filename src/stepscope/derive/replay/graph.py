@@ -1,0 +1,490 @@
+"""`step_graph`: the dependencies of some typical windows, from the tables.
+
+Definition: docs/replay.md#the-graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.replay.activities import Activities, Pace, activities_of
+from stepscope.derive.replay.device_edges import (
+    across_edges,
+    event_edges,
+    launch_edges,
+    stream_edges,
+)
+from stepscope.derive.replay.device_waits import (
+    DeviceWaits,
+    Waits,
+    copy_waits,
+    device_waits,
+    submitted_ps,
+)
+from stepscope.derive.replay.handovers import Handovers, Releases, handovers
+from stepscope.derive.replay.host_nodes import HostNodes, Lines, host_nodes
+from stepscope.derive.replay.nodes import (
+    NEVER,
+    EdgeKind,
+    Edges,
+    Graph,
+    NodeKind,
+    Nodes,
+    linked,
+)
+from stepscope.derive.replay.sampled import sampled
+from stepscope.derive.replay.threads import threads_of
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.host_states import HostStates
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.threads import Thread
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+
+__all__ = ["step_graph"]
+
+_NONE: Final = -1
+#: A call that returns later than this after what it waited for, waited for more.
+_RETURNS_PS: Final = 200 * PS_PER_US
+#: A wait says when something came from outside if it takes this share of a step.
+_LONG: Final = 0.01
+#: Calls that wait for all streams of a device.
+_WHOLE_DEVICE: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
+_CIRCLE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The recorded times contradict each other: some calls wait for what comes "
+    "after them.",
+    remedy="Record again; clocks that differ between host and device do this.",
+)
+
+
+def step_graph(
+    *,
+    windows: Windows,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    stats: pl.DataFrame,
+    strings: Sequence[str],
+    host_classes: HostClasses,
+    host_states: HostStates | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    launch_facts: LaunchFacts | Unavailable,
+) -> Graph | Unavailable:
+    """Build the graph of at most twenty typical windows in a row.
+
+    Definition: docs/replay.md#the-graph.
+
+    Args:
+        windows: The windows.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        stats: The table, for what streams were told to wait for.
+        strings: The interned texts.
+        host_classes: What the threads do, and which of them drive the steps.
+        host_states: Which of them run the program itself.
+        device_activity: The table.
+        launches: The table.
+        correlation: The launch call of each activity.
+        launch_facts: What launching cost.
+    """
+    chosen = sampled(windows)
+    if isinstance(chosen, Unavailable):
+        return chosen
+    activities = activities_of(chosen, device_activity, launches, correlation)
+    threads = threads_of(
+        chosen,
+        tracks,
+        events,
+        classes=host_classes,
+        programs=() if isinstance(host_states, Unavailable) else host_states.named,
+        activities=activities,
+    )
+    whole = _whole_device(threads, tracks, events, event_types)
+    clock_error_ps = 0
+    if not isinstance(launch_facts, Unavailable):
+        clock_error_ps = launch_facts.clock_error_ps
+    return _built(
+        chosen,
+        threads,
+        activities,
+        pace=Pace.of(launch_facts, activities),
+        told=(stats, strings),
+        whole_device=whole,
+        clock_error_ps=clock_error_ps,
+        executor=windows.anchor == "executor",
+    )
+
+
+def _whole_device(
+    threads: Sequence[Thread],
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+) -> list[Spans]:
+    """Return for each thread where it waits for whole devices."""
+    wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
+    types = wide.to_numpy()
+    found = []
+    for one in threads:
+        begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
+        mine = events[begin:end]
+        at = np.flatnonzero(types[handles(mine, "type")])
+        rows = mine[at]
+        found.append(
+            Spans.from_events(rows["start_ps"].to_numpy(), rows["dur_ps"].to_numpy())
+        )
+    return found
+
+
+class _Wait(NamedTuple):
+    """All waits of all threads, and what ends each.
+
+    Attributes:
+        waits: The waits, none of which overlap.
+        explained: Whether something tells when each ended.
+        late: Whether the thread went on long after that.
+        activity: Pairs of (wait, activity) that it waits for.
+        released: Pairs of (wait, entry of the releases) likewise.
+    """
+
+    waits: Waits
+    explained: NDArray[np.bool_]
+    late: NDArray[np.bool_]
+    activity: tuple[NDArray[np.int64], NDArray[np.int64]]
+    released: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def _built(
+    chosen: Sampled,
+    threads: Sequence[Thread],
+    activities: Activities | None,
+    *,
+    pace: Pace,
+    told: tuple[pl.DataFrame, Sequence[str]],
+    whole_device: Sequence[Spans],
+    clock_error_ps: int,
+    executor: bool,
+) -> Graph | Unavailable:
+    lines = Lines.of(chosen, threads)
+    threads, given = handovers(threads)
+    submitted = np.empty(0, np.int64)
+    of_devices = []
+    if activities is not None:
+        submitted = submitted_ps(activities, pace)
+        of_devices = [
+            copy_waits(threads, activities, submitted, pace),
+            device_waits(
+                threads,
+                activities,
+                whole_device=whole_device,
+                clock_error_ps=clock_error_ps,
+            ),
+        ]
+    wait = _all_waits(lines, of_devices, given)
+    calling = _callers(threads, activities)
+    bound_thread = _bound_threads(chosen, threads, executor=executor)
+    host = host_nodes(
+        threads,
+        lines,
+        waits=wait.waits,
+        explained=wait.explained,
+        moments=(
+            (calling[calling >= 0], submitted[calling >= 0]),
+            (bound_thread, chosen.bounds_ps),
+            _sources(given.starts),
+            _sources(given.waits),
+        ),
+    )
+    nodes = _nodes(threads, host, activities)
+    edges = _host_edges(host, given, wait)
+    first = len(host.kind)
+    if activities is not None:
+        source, from_start = host.at(np.maximum(calling, 0), submitted)
+        source[calling < 0] = _NONE
+        edges += [
+            launch_edges(
+                activities,
+                first=first,
+                submitted=submitted,
+                source=source,
+                from_start=from_start,
+                pace=pace,
+            ),
+            stream_edges(activities, first=first, pace=pace),
+            event_edges(activities, *told, first=first, pace=pace),
+            _synchronising(host, wait, nodes, activities, first=first),
+        ]
+        slack = _slack(nodes, Edges.joined(edges))[first:]
+        edges.append(across_edges(activities, slack, first=first, pace=pace))
+    boundary = host.starting_at(bound_thread, chosen.bounds_ps)
+    if chosen.by_device and activities is not None:
+        boundary = first + _beginning_at(activities, chosen.bounds_ps)
+        boundary[boundary < first] = _NONE
+    return _graph(
+        chosen,
+        nodes,
+        Edges.joined(edges),
+        host=host,
+        wait=wait,
+        pace=pace,
+        activities=activities,
+        boundary=boundary.astype(np.int32),
+        given_work=host.starting_at(given.starts.thread, given.starts.when_ps),
+    )
+
+
+def _sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the known moments at which threads let others go on."""
+    known = releases.source >= 0
+    return releases.source[known], releases.source_ps[known]
+
+
+def _callers(
+    threads: Sequence[Thread], activities: Activities | None
+) -> NDArray[np.int64]:
+    """Return the place of the thread that launched each activity, -1 for none."""
+    if activities is None:
+        return np.empty(0, np.int64)
+    place = {one.track: at for at, one in enumerate(threads)}
+    tracks, code = np.unique(activities.caller, return_inverse=True)
+    of_track = np.array([place.get(one, _NONE) for one in tracks.tolist()], np.int64)
+    found: NDArray[np.int64] = of_track[code.reshape(-1)]
+    return found
+
+
+def _bound_threads(
+    chosen: Sampled, threads: Sequence[Thread], *, executor: bool
+) -> NDArray[np.int64]:
+    """Return the thread on which each window begins: the program's, if it can be."""
+    found = np.zeros(len(chosen.bounds_ps), np.int64)
+    if not executor:
+        return found
+    for place, one in reversed(list(enumerate(threads))):
+        at = np.searchsorted(one.moments, chosen.bounds_ps)
+        at = np.minimum(at, max(len(one.moments) - 1, 0))
+        if len(one.moments):
+            found[one.moments[at] == chosen.bounds_ps] = place
+    return found
+
+
+def _all_waits(
+    lines: Lines, of_devices: Sequence[DeviceWaits], given: Handovers
+) -> _Wait:
+    """Put waits of all kinds together, in order, without those that overlap others."""
+    free = given.waits
+    explained = free.source >= 0
+    resumed = np.where(explained, free.source_ps, free.began_ps)
+    for_thread = Waits(free.thread, free.began_ps, resumed, free.when_ps)
+    groups = [*(one.waits for one in of_devices), for_thread]
+    whole = Waits(*(np.concatenate(column) for column in zip(*groups, strict=True)))
+    told = np.ones(len(whole.thread), np.bool_)
+    told[len(told) - len(explained) :] = explained
+    began = lines.key(whole.thread, whole.began_ps)
+    ended = lines.key(whole.thread, whole.ended_ps)
+    order = np.argsort(began, kind="stable")
+    reach = np.maximum.accumulate(ended[order])
+    kept = np.concatenate(([True], began[order][1:] >= reach[:-1]))[: len(order)]
+    kept &= ended[order] > began[order]
+    place = np.full(len(order), _NONE, np.int64)
+    place[order[kept]] = np.arange(int(kept.sum()))
+    whole = Waits(*(column[order[kept]] for column in whole))
+    told = told[order[kept]]
+    pairs, offset = [], 0
+    for one in of_devices:
+        pairs.append((place[offset + one.wait], one.activity))
+        offset += len(one.waits.thread)
+    nothing = np.empty(0, np.int64)
+    wait_of = np.concatenate([nothing, *(wait for wait, _ in pairs)])
+    activity = np.concatenate([nothing, *(which for _, which in pairs)])
+    entry = np.flatnonzero(explained)
+    return _Wait(
+        whole,
+        told,
+        whole.ended_ps - whole.resumed_ps > _RETURNS_PS,
+        (wait_of[wait_of >= 0], activity[wait_of >= 0]),
+        (place[offset + entry], entry),
+    )
+
+
+def _nodes(
+    threads: Sequence[Thread], host: HostNodes, activities: Activities | None
+) -> Nodes:
+    tracks = np.array([one.track for one in threads], np.int32)
+    start = host.lines.time_ps(host.start_key)
+    thread = host.lines.thread(host.start_key)
+    parts = [
+        Nodes(
+            host.kind,
+            tracks[thread] if len(tracks) else np.empty(0, np.int32),
+            start,
+            host.end_key - host.start_key,
+            np.full(len(start), _NONE, np.int32),
+        )
+    ]
+    if activities is not None:
+        parts.append(
+            Nodes(
+                np.full(len(activities.row), NodeKind.DEVICE, np.uint8),
+                activities.track,
+                activities.start_ps,
+                activities.end_ps - activities.start_ps,
+                activities.row,
+            )
+        )
+    return Nodes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
+    """Let threads go on piece by piece, and when others let them."""
+    thread = host.lines.thread(host.start_key)
+    after = np.flatnonzero(thread[1:] == thread[:-1]) + 1
+    edges = [Edges.of(EdgeKind.THREAD, after - 1, after)]
+    starts = given.starts
+    target = host.starting_at(starts.thread, starts.when_ps)
+    source, begins = host.at(np.maximum(starts.source, 0), starts.source_ps)
+    source[starts.source < 0] = _NONE
+    edges.append(_handed(host, source, target, begins))
+    waits, entry = wait.released
+    source, begins = host.at(
+        np.maximum(given.waits.source[entry], 0), given.waits.source_ps[entry]
+    )
+    target = np.where(waits >= 0, host.resumed[np.maximum(waits, 0)], _NONE)
+    edges.append(_handed(host, source, target, begins))
+    return edges
+
+
+def _handed(
+    host: HostNodes,
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    begins: NDArray[np.bool_],
+) -> Edges:
+    """Make edges between threads; a lag is what waking took."""
+    times = host.lines.time_ps
+    keys = np.where(begins, host.start_key[source], host.end_key[source])
+    lag = times(host.start_key[target]) - times(keys)
+    real = (source >= 0) & (target >= 0) & (source != target) & (lag >= 0)
+    return Edges.of(
+        EdgeKind.HANDOVER,
+        np.where(real, source, _NONE),
+        target,
+        lag_ps=np.minimum(lag, _RETURNS_PS),
+        from_start=begins,
+    )
+
+
+def _synchronising(
+    host: HostNodes,
+    wait: _Wait,
+    nodes: Nodes,
+    activities: Activities,
+    *,
+    first: int,
+) -> Edges:
+    """Let calls return when the device is done."""
+    waits, activity = wait.activity
+    target = host.resumed[waits]
+    early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]
+    return Edges.of(
+        EdgeKind.SYNCHRONISE,
+        first + activity,
+        target,
+        lag_ps=np.minimum(early, 0),
+    )
+
+
+def _slack(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
+    """Return how much later each node began than its edges ask for; 0 without any."""
+    ready = nodes.start_ps[edges.source] + edges.lag_ps
+    ready += np.where(edges.from_start > 0, 0, nodes.dur_ps[edges.source])
+    bound = np.full(len(nodes.kind), NEVER, np.int64)
+    np.maximum.at(bound, edges.target, ready)
+    slack: NDArray[np.int64] = np.where(bound > NEVER, nodes.start_ps - bound, 0)
+    return slack
+
+
+def _beginning_at(
+    activities: Activities, bounds_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return an activity that begins at each bound; a large negative one for none."""
+    order = np.argsort(activities.start_ps, kind="stable")
+    starts = activities.start_ps[order]
+    at = np.minimum(np.searchsorted(starts, bounds_ps), len(starts) - 1)
+    return np.where(starts[at] == bounds_ps, order[at], -(2**31))
+
+
+def _graph(
+    chosen: Sampled,
+    nodes: Nodes,
+    edges: Edges,
+    *,
+    host: HostNodes,
+    wait: _Wait,
+    pace: Pace,
+    activities: Activities | None,
+    boundary: NDArray[np.int32],
+    given_work: NDArray[np.int64],
+) -> Graph | Unavailable:
+    edges, begin, order = linked(nodes, edges)
+    if len(order) < len(nodes.kind):
+        return _CIRCLE
+    slack = _slack(nodes, edges)
+    rootless = np.diff(begin) == 0
+    device = nodes.kind == NodeKind.DEVICE
+    late = host.resumed[wait.late & wait.explained]
+    # The program's thread was always there: its begin needs no reason.
+    rooted = rootless.copy()
+    rooted[:1] = False
+    kept = slack > np.where(device, pace.late_ps, _RETURNS_PS)
+    kept |= rooted | (nodes.kind == NodeKind.OUTSIDE)
+    kept[late[late >= 0]] = True
+    may_wait = device | (nodes.kind == NodeKind.RESUMED) | kept
+    may_wait[given_work[given_work >= 0]] = True
+    arrival = np.full(len(nodes.kind), _NONE, np.int32)
+    outside = host.outside[host.outside >= 0]
+    # Of a short wait nobody knows how long the thing had been there.
+    period = (chosen.last_ps - chosen.first_ps) / chosen.count
+    outside = outside[nodes.dur_ps[outside] > _LONG * period]
+    next_one = outside + 1
+    inside = next_one < len(host.kind)
+    arrival[next_one[inside]] = outside[inside]
+    completes = np.full(len(nodes.kind), len(chosen.bounds_ps), np.int32)
+    if activities is not None:
+        when = activities.start_ps if chosen.by_device else activities.called_ps
+        completes[device] = np.searchsorted(chosen.bounds_ps, when, side="right")
+    if chosen.open_end:
+        done = ~device & (nodes.start_ps + nodes.dur_ps <= chosen.last_ps)
+        completes[done] = chosen.count
+        completes[device & (completes > chosen.count)] = chosen.count
+    return Graph(
+        nodes=nodes,
+        begin=begin,
+        edges=edges,
+        order=order,
+        slack_ps=np.maximum(slack, 0),
+        kept=kept,
+        not_before_ps=np.where(rootless, nodes.start_ps, NEVER),
+        may_wait=may_wait,
+        arrival_of=arrival,
+        sampled=chosen,
+        boundary=boundary,
+        completes=completes,
+    )

@@ -1,0 +1,289 @@
+"""Which thread lets another one go on.
+
+Few formats record it, so it is read from the times: a thread that had nothing to do
+goes on when the program's thread, or a thread whose work ended just then, made it. A
+thread that waits goes on when the work of another ends. Where nothing of the kind
+happened shortly before, nothing explains it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.intervals.spans import Spans
+from stepscope.units import PS_PER_MS, PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.replay.threads import Thread
+
+__all__ = ["Handovers", "Releases", "handovers"]
+
+#: A thread that is woken runs within this time.
+_WAKES_PS: Final = 200 * PS_PER_US
+#: The program's thread may wait for another where it is silent for this long.
+_SILENCE_PS: Final = 100 * PS_PER_US
+#: So much of its silence others have to work.
+_SHARED: Final = 0.5
+_NONE: Final = -1
+#: A thread between two ops that are no further apart is on its way to the second.
+_PAUSE_PS: Final = PS_PER_MS
+
+
+class Releases(NamedTuple):
+    """Moments at which threads go on, and what let them.
+
+    Attributes:
+        thread: Place of the thread that goes on, in the list of threads.
+        when_ps: When it goes on: for a wait the end of the call.
+        began_ps: When it began to wait; for new work the same as `when_ps`.
+        source: Place of the thread that let it; -1 where nothing explains it.
+        source_ps: When that one did, at most `when_ps`.
+    """
+
+    thread: NDArray[np.int64]
+    when_ps: NDArray[np.int64]
+    began_ps: NDArray[np.int64]
+    source: NDArray[np.int64]
+    source_ps: NDArray[np.int64]
+
+
+class Handovers(NamedTuple):
+    """All that threads do for each other.
+
+    Attributes:
+        starts: Where a thread other than the program's gets something to do.
+        waits: Where a wait for another thread ends.
+    """
+
+    starts: Releases
+    waits: Releases
+
+
+def handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
+    """Find what let each thread go on; the program's thread is the first.
+
+    Returns:
+        The threads, each alive too in short pauses after which nothing but itself let
+        it go on; and what let them.
+    """
+    work = _Work.of(threads)
+    quiet = [_silences(threads, place) for place in range(len(threads))]
+    waits = _waits(threads, work, quiet)
+    starts = _starts(threads, work, quiet[0] if quiet else Spans.empty())
+    busy, own = _own_pauses(threads, starts)
+    kept = Releases(*(column[~own] for column in starts))
+    return busy, Handovers(kept, waits)
+
+
+def _own_pauses(
+    threads: Sequence[Thread], starts: Releases
+) -> tuple[tuple[Thread, ...], NDArray[np.bool_]]:
+    """Take short pauses of a driving thread that nothing explains for its own work.
+
+    It is then on its way to its next op, as the program's thread would be.
+    """
+    own = np.zeros(len(starts.thread), np.bool_)
+    found = []
+    for place, one in enumerate(threads):
+        mine = np.flatnonzero((starts.thread == place) & (starts.source < 0))
+        if one.is_program or not one.silent_for or not len(mine):
+            found.append(one)
+            continue
+        when = starts.when_ps[mine]
+        at = np.searchsorted(one.alive.end_ps, when, side="right") - 1
+        ended = one.alive.end_ps[np.maximum(at, 0)]
+        short = (at >= 0) & (when - ended <= _PAUSE_PS)
+        own[mine[short]] = True
+        pauses = Spans.from_events(ended[short], (when - ended)[short])
+        found.append(one._replace(alive=one.alive | pauses))
+    return tuple(found), own
+
+
+class _Work(NamedTuple):
+    """The stretches of work of all threads but the program's, two orders of them."""
+
+    thread: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    by_end: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, threads: Sequence[Thread], *, of_silence: bool = False) -> _Work:
+        parts = [
+            (place, one.alive - one.for_thread)
+            for place, one in enumerate(threads)
+            if not one.is_program and (one.silent_for or not of_silence)
+        ]
+        nothing = np.empty(0, np.int64)
+        thread = np.concatenate(
+            [nothing, *(np.full(len(spans), at, np.int64) for at, spans in parts)]
+        )
+        start = np.concatenate([nothing, *(spans.start_ps for _, spans in parts)])
+        end = np.concatenate([nothing, *(spans.end_ps for _, spans in parts)])
+        order = np.argsort(start, kind="stable")
+        end = end[order]
+        return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
+
+    def ended(
+        self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the last other thread whose work ended by a time, and when."""
+        source = np.full(len(when_ps), _NONE, np.int64)
+        source_ps = when_ps.copy()
+        ends = self.end_ps[self.by_end]
+        place = np.searchsorted(ends, when_ps, side="right") - 1
+        for back in range(_LOOKED_BACK):
+            at = np.maximum(place - back, 0)
+            row = self.by_end[at] if len(ends) else at
+            if not len(ends):
+                break
+            fits = (source < 0) & (place >= back) & (self.thread[row] != thread)
+            source[fits], source_ps[fits] = self.thread[row][fits], ends[at][fits]
+        return source, source_ps
+
+    def working(
+        self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return another thread that works at a time, the last one to begin."""
+        source = np.full(len(when_ps), _NONE, np.int64)
+        place = np.searchsorted(self.start_ps, when_ps, side="left") - 1
+        for back in range(_LOOKED_BACK):
+            if not len(self.start_ps):
+                break
+            at = np.maximum(place - back, 0)
+            fits = (source < 0) & (place >= back) & (self.thread[at] != thread)
+            fits &= self.end_ps[at] >= when_ps
+            source[fits] = self.thread[at][fits]
+        return source
+
+
+#: So many stretches are looked at for one of another thread.
+_LOOKED_BACK: Final = 8
+
+
+def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
+    """Explain where a thread gets something to do."""
+    thread = np.concatenate(
+        [
+            np.empty(0, np.int64),
+            *(
+                np.full(len(one.alive), at, np.int64)
+                for at, one in enumerate(threads)
+                if not one.is_program
+            ),
+        ]
+    )
+    when = np.concatenate(
+        [
+            np.empty(0, np.int64),
+            *(one.alive.start_ps for one in threads if not one.is_program),
+        ]
+    )
+    source, source_ps = work.ended(when, thread)
+    late = when - source_ps > _WAKES_PS
+    source[late], source_ps[late] = _NONE, when[late]
+    if threads and threads[0].is_program:
+        # The program's thread hands out work while it runs, or before it waits.
+        mine = threads[0]
+        waiting = mine.for_thread | mine.for_device | quiet
+        at = np.searchsorted(waiting.start_ps, when, side="right") - 1
+        busy = np.ones(len(when), np.bool_)
+        moment = when.copy()
+        if len(waiting):
+            inside = (at >= 0) & (waiting.end_ps[np.maximum(at, 0)] > when)
+            begun = waiting.start_ps[np.maximum(at, 0)]
+            busy = ~inside | (when - begun <= _WAKES_PS)
+            moment = np.where(inside, begun, when)
+        hull = mine.alive.hull or (0, 0)
+        busy &= (when >= hull[0]) & (when <= hull[1])
+        source[busy], source_ps[busy] = 0, moment[busy]
+    rest = source < 0
+    source[rest] = work.working(when, thread)[rest]
+    return Releases(thread, when, when.copy(), source, source_ps)
+
+
+def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Releases:
+    """Explain where waits for other threads end."""
+    found = [
+        _released(work, place, one.for_thread, one.handed)
+        for place, one in enumerate(threads)
+    ]
+    driving = _Work.of(threads, of_silence=True)
+    for place, spans in enumerate(quiet):
+        if not len(spans):
+            continue
+        handed = spans if threads[place].is_program else Spans.empty()
+        silent = _released(driving, place, spans, handed)
+        # Silence that nothing ends is the thread's own work.
+        ended = silent.source >= 0
+        found.append(Releases(*(column[ended] for column in silent)))
+    if not found:
+        nothing = np.empty(0, np.int64)
+        return Releases(nothing, nothing, nothing, nothing, nothing)
+    return Releases(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
+    """Explain where some waits of one thread end.
+
+    Args:
+        work: The stretches of work of the other threads.
+        place: Place of the thread.
+        spans: Its waits.
+        handed: Those of them for what it handed to threads that may go on afterwards.
+    """
+    began, when = spans.start_ps, spans.end_ps
+    thread = np.full(len(when), place, np.int64)
+    source, source_ps = work.ended(when, thread)
+    near = when - source_ps <= np.maximum(_WAKES_PS, (when - began) // _PART)
+    near &= source_ps > began
+    source[~near], source_ps[~near] = _NONE, when[~near]
+    still = (source < 0) & (handed.within(began, when) > 0)
+    source[still] = work.working(when, thread)[still]
+    return Releases(thread, when.copy(), began.copy(), source, source_ps)
+
+
+#: The end of a wait is near the end of other work within this part of the wait.
+_PART: Final = 20
+
+
+def _silences(threads: Sequence[Thread], place: int) -> Spans:
+    """Return where a thread says nothing while others work, perhaps for it.
+
+    They do so where they are there for half of the time; within an op of the program
+    that launches it is enough that they begin soon and end late.
+    """
+    mine = threads[place]
+    others = Spans.union_of(
+        one.alive
+        for at, one in enumerate(threads)
+        if one.silent_for and not one.is_program and at != place
+    )
+    if not len(others) or not (mine.is_program or mine.silent_for):
+        return Spans.empty()
+    moments = mine.moments
+    long = np.diff(moments) > _SILENCE_PS
+    quiet = Spans.from_events(moments[:-1][long], np.diff(moments)[long])
+    quiet = (quiet & mine.alive) - mine.for_thread - mine.for_device
+    length = quiet.end_ps - quiet.start_ps
+    shared = others.within(quiet.start_ps, quiet.end_ps)
+    in_op = mine.dispatching.within(quiet.start_ps, quiet.end_ps) == length
+    first = np.searchsorted(others.start_ps, quiet.start_ps, side="left")
+    last = np.searchsorted(others.end_ps, quiet.end_ps, side="right") - 1
+    some = in_op & (first <= last) & mine.is_program
+    shared[some] = np.maximum(
+        shared[some], others.end_ps[last[some]] - others.start_ps[first[some]]
+    )
+    chosen = (shared >= _SHARED * length) & (length > _SILENCE_PS)
+    begun, ended = quiet.start_ps[chosen], quiet.end_ps[chosen]
+    # Until the others begin, it is this thread that works.
+    first = np.minimum(first[chosen], len(others) - 1)
+    later = (others.within(begun, begun + 1) == 0) & (others.start_ps[first] > begun)
+    begun = np.where(later, np.minimum(others.start_ps[first], ended - 1), begun)
+    return Spans(begun, ended)

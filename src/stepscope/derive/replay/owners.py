@@ -1,0 +1,228 @@
+"""Owners of the account on the nodes of a graph, and a step without some of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.replay.claims import Edit, unchanged
+from stepscope.derive.replay.nodes import EdgeKind, NodeKind
+from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+    from stepscope.derive.step_time.host_classes import HostClasses
+
+__all__ = ["charged_spans", "claimed_ps", "idle_spans", "without_owners"]
+
+#: What a thread does itself, by owner. At an instant of another owner its work stays.
+_WORK_OF: Final[dict[HostCode, str]] = {
+    HostCode.COMPILE: "compile",
+    HostCode.TRACING: "compile",
+    HostCode.PEER: "peer",
+    HostCode.INPUT_WAIT: "input",
+    HostCode.OWN_INPUT: "input",
+    HostCode.ITERATOR: "input",
+    HostCode.PIPELINE: "input",
+    HostCode.OUTPUT: "output",
+    HostCode.READ_BACK: "output",
+    HostCode.HOST_COMPUTE: "host_compute",
+    HostCode.GARBAGE: "host_compute",
+    HostCode.LAUNCH: "launch",
+    HostCode.DISPATCH: "launch",
+    HostCode.LAUNCH_OR_COMPUTE: "launch",
+    HostCode.SYNC: "sync",
+}
+
+
+def idle_spans(
+    found: DeviceAccount,
+    owners: Collection[str],
+    *,
+    place: str,
+    within: tuple[int, int],
+) -> Spans:
+    """Return the instants of some owners of idle time, in one place, in a range."""
+    spans = Spans.union_of(
+        found.idle[owner].clip(*within) for owner in owners if owner in found.idle
+    )
+    between = found.between.clip(*within)
+    if place == "inside":
+        return spans - between
+    return spans & between if place == "between" else spans
+
+
+def charged_spans(one: OneDevice, owner: str, *, within: tuple[int, int]) -> Spans:
+    """Return where a device's time is charged to an owner of work."""
+    at = BUSY_OWNERS.index(owner)
+    mine = one.covered[owner].clip(*within)
+    if at == 0:
+        return mine
+    return mine - one.covered[BUSY_OWNERS[at - 1]].clip(*within)
+
+
+def without_owners(
+    graph: Graph,
+    owners: Collection[str],
+    *,
+    place: str,
+    device: int | None,
+    account: Account,
+    host_classes: HostClasses,
+    device_sets: DeviceSets | Unavailable,
+    tracks: pl.DataFrame,
+) -> Edit:
+    """Let the time of some owners go.
+
+    Where they own idle time of a device, threads do in no time what they did then,
+    unless it was work of another owner, and launches arrive at once. Where they own
+    work, activities lose the time that is charged to them.
+
+    Args:
+        graph: The graph.
+        owners: Names of owners.
+        place: "inside", "between" or "any".
+        device: Ordinal of the device whose account is meant; None for the threads of a
+            host without one.
+        account: The account.
+        host_classes: What each thread did.
+        device_sets: What each device did.
+        tracks: The table.
+    """
+    (found,) = (one for one in account.devices if one.device == device)
+    within = (graph.sampled.first_ps, graph.sampled.last_ps)
+    gone = idle_spans(found, owners, place=place, within=within)
+    nodes, edges = graph.nodes, graph.edges
+    less = np.zeros(graph.count, np.int64)
+    host = nodes.kind != NodeKind.DEVICE
+    work = list(_work(graph, owners, device, device_sets, tracks, place=place))
+    busy = Spans.union_of(spans for spans, _ in work)
+    for track in np.unique(nodes.track[host]).tolist():
+        mine = np.flatnonzero(host & (nodes.track == track))
+        own, other = _work_of_thread(host_classes, track, owners, within)
+        # Beside work that goes, only what a thread does for the same owners goes.
+        spans = (gone - other) | (busy & own)
+        less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])
+    for spans, at in work:
+        less[at] += spans.within(nodes.start_ps[at], graph.end_ps[at])
+    ready = nodes.start_ps - graph.slack_ps
+    held = graph.slack_ps - gone.within(ready, np.maximum(ready, nodes.start_ps))
+    lag = edges.lag_ps
+    if "launch" in owners:
+        arriving = edges.kind == EdgeKind.LAUNCH
+        begun = nodes.start_ps[edges.target]
+        early = np.minimum(begun - np.maximum(lag, 0), begun)
+        lag = np.where(arriving, lag - gone.within(early, begun), lag)
+    return Edit(
+        np.maximum(nodes.dur_ps - less, 0),
+        lag,
+        edges.from_start,
+        np.minimum(graph.slack_ps, held),
+        unchanged(graph).comes & ~_made(graph, host_classes, owners),
+    )
+
+
+def _made(
+    graph: Graph, classes: HostClasses, owners: Collection[str]
+) -> NDArray[np.bool_]:
+    """Return before which nodes something came that some owners stand for."""
+    found = np.zeros(graph.count, np.bool_)
+    for at in np.flatnonzero(graph.arrival_of >= 0).tolist():
+        before = int(graph.arrival_of[at])
+        start, end = int(graph.nodes.start_ps[before]), int(graph.end_ps[before])
+        sets = classes.by_thread.get(int(graph.nodes.track[before]), {})
+        found[at] = any(
+            2 * spans.clip(start, end).length_ps >= end - start
+            for code, spans in sets.items()
+            if _WORK_OF.get(HostCode(code)) in owners
+        )
+    return found
+
+
+def claimed_ps(
+    graph: Graph,
+    owners: Collection[str],
+    *,
+    place: str,
+    device: int | None,
+    account: Account,
+    device_sets: DeviceSets | Unavailable,
+) -> int:
+    """Return the time that some owners have in the replayed windows.
+
+    Args:
+        graph: The graph.
+        owners: Names of owners.
+        place: "inside", "between" or "any"; work of a device has no place.
+        device: Ordinal of the device whose account is meant; None for a host's.
+        account: The account.
+        device_sets: What each device did.
+    """
+    within = (graph.sampled.first_ps, graph.sampled.last_ps)
+    (found,) = (one for one in account.devices if one.device == device)
+    claimed = idle_spans(found, owners, place=place, within=within).length_ps
+    if place == "between" or isinstance(device_sets, Unavailable):
+        return claimed
+    return claimed + sum(
+        charged_spans(one, owner, within=within).length_ps
+        for one in device_sets.devices
+        if one.device == device
+        for owner in owners
+        if owner in one.covered
+    )
+
+
+def _work_of_thread(
+    classes: HostClasses, track: int, owners: Collection[str], within: tuple[int, int]
+) -> tuple[Spans, Spans]:
+    """Return where a thread works for some owners, and where for others."""
+    sets = classes.by_thread.get(track, {})
+    own: list[Spans] = []
+    other: list[Spans] = []
+    for code, spans in sets.items():
+        owner = _WORK_OF.get(HostCode(code))
+        if owner is not None:
+            (own if owner in owners else other).append(spans.clip(*within))
+    return Spans.union_of(own), Spans.union_of(other)
+
+
+def _work(
+    graph: Graph,
+    owners: Collection[str],
+    device: int | None,
+    device_sets: DeviceSets | Unavailable,
+    tracks: pl.DataFrame,
+    *,
+    place: str,
+) -> Iterator[tuple[Spans, NDArray[np.intp]]]:
+    """Yield the charged time of each owner of work with the activities that it is."""
+    named = [owner for owner in owners if owner in BUSY_OWNERS]
+    if not named or place == "between" or isinstance(device_sets, Unavailable):
+        return
+    within = (graph.sampled.first_ps, graph.sampled.last_ps)
+    of_track = tracks["device"].fill_null(-1).to_numpy()
+    nodes = graph.nodes
+    for one in device_sets.devices:
+        if one.device != device:
+            continue
+        mine = np.flatnonzero(
+            (nodes.kind == NodeKind.DEVICE) & (of_track[nodes.track] == one.device)
+        )
+        for owner in named:
+            if owner not in one.orders:
+                continue
+            ran = one.orders[owner].within(nodes.start_ps[mine], graph.end_ps[mine])
+            # Such work as a whole; what only overlaps it is not.
+            at = mine[(ran == nodes.dur_ps[mine]) & (ran > 0)]
+            yield charged_spans(one, owner, within=within), at

@@ -1,0 +1,214 @@
+"""Running a graph: when each node begins, and how long each window then takes.
+
+And walking it back, along the edges that decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from stepscope._core import launches as kernels
+from stepscope.derive.replay.nodes import NEVER
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.nodes import Graph
+
+__all__ = [
+    "NODE",
+    "NOTHING",
+    "SLACKS",
+    "PathPieces",
+    "Replayed",
+    "Slack",
+    "bounds_of",
+    "kept_share",
+    "path_pieces",
+    "replayed",
+]
+
+#: In place of an edge: the piece is the node itself; nothing leads there.
+NODE: Final = -1
+NOTHING: Final = -2
+#: Whether nodes keep the time by which they began later than their edges ask for.
+Slack = Literal["kept", "dropped"]
+SLACKS: Final[tuple[Slack, ...]] = ("kept", "dropped")
+
+
+class Replayed(Frozen, frozen=True):
+    """One run of a graph.
+
+    Attributes:
+        start_ps: When each node begins.
+        dur_ps: How long each takes.
+        via: The edge that decided when it begins; -1 for none.
+        bounds_ps: When each bound of the windows is reached: the work that has to be
+            done by then is done, and what begins there begins.
+    """
+
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    via: NDArray[np.int32]
+    bounds_ps: NDArray[np.int64]
+
+    @property
+    def periods_ps(self) -> NDArray[np.int64]:
+        """Return the time from each bound to the next."""
+        return np.diff(self.bounds_ps)
+
+
+def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
+    """Let every node begin as soon as its edges allow.
+
+    Args:
+        graph: The graph.
+        edit: What is changed about it; None for nothing.
+        slack: "kept": every node begins as much later than its edges ask for as it
+            did, and what came from outside comes when it came. "dropped": only starts
+            that no edge explains do.
+    """
+    nodes, edges = graph.nodes, graph.edges
+    dur = nodes.dur_ps if edit is None else edit.dur_ps
+    lag = edges.lag_ps if edit is None else edit.lag_ps
+    from_start = edges.from_start if edit is None else edit.from_start
+    not_before = graph.not_before_ps.copy()
+    delay = (
+        graph.slack_ps if slack == "kept" else np.where(graph.kept, graph.slack_ps, 0)
+    )
+    if edit is not None:
+        delay = np.minimum(delay, edit.most_delay_ps)
+    if slack == "kept":
+        comes = graph.arrival_of >= 0 if edit is None else edit.comes
+        at = np.flatnonzero(comes)
+        not_before[at] = np.maximum(
+            not_before[at], nodes.start_ps[at] - graph.slack_ps[at]
+        )
+    start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
+    answer = kernels.forward(
+        graph.order,
+        graph.begin,
+        edges.source,
+        np.ascontiguousarray(from_start),
+        np.ascontiguousarray(lag),
+        not_before,
+        np.ascontiguousarray(delay),
+        np.ascontiguousarray(dur),
+        start,
+        via,
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return Replayed(start, dur, via, bounds_of(graph, start, start + dur))
+
+
+def bounds_of(
+    graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return when each bound of the windows is reached.
+
+    Args:
+        graph: The graph.
+        start_ps: When its nodes begin.
+        end_ps: When they end.
+    """
+    found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
+    np.maximum.at(found, graph.completes, end_ps)
+    known = graph.boundary >= 0
+    at = np.flatnonzero(known)
+    found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
+    # What is done by one bound is done by the next.
+    return np.maximum.accumulate(found[:-1])
+
+
+class PathPieces(Frozen, frozen=True):
+    """Pieces of a path, latest first.
+
+    Attributes:
+        node: The node that a piece is, or that a lag leads to.
+        edge: The edge of a lag; `NODE` for a node itself, `NOTHING` for time that
+            nothing in the graph accounts for.
+        start_ps: Begin.
+        end_ps: End.
+    """
+
+    node: NDArray[np.int64]
+    edge: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+
+def path_pieces(
+    graph: Graph, run: Replayed, *, last: int, first_ps: int, last_ps: int
+) -> PathPieces:
+    """Walk back from a bound along the edges that decided.
+
+    Args:
+        graph: The graph.
+        run: One run of it.
+        last: Number of the bound to begin with.
+        first_ps: Where to stop.
+        last_ps: When the bound is reached.
+    """
+    edges, start, dur = graph.edges, run.start_ps, run.dur_ps
+    node, from_start = _deciding(graph, run, last)
+    found: list[tuple[int, int, int, int]] = []
+    cursor = last_ps
+    while node >= 0 and cursor > first_ps:
+        begin = int(start[node])
+        if not from_start:
+            ended = min(int(begin + dur[node]), cursor)
+            if ended < cursor:
+                # Between the bound and the work that decided it.
+                found.append((node, NOTHING, max(ended, first_ps), cursor))
+                cursor = ended
+            if begin < cursor:
+                found.append((node, NODE, max(begin, first_ps), cursor))
+                cursor = begin
+        edge = int(run.via[node])
+        if edge < 0 or cursor <= first_ps:
+            break
+        source = int(edges.source[edge])
+        from_start = bool(edges.from_start[edge])
+        ready = int(start[source]) + (0 if from_start else int(dur[source]))
+        if ready < cursor:
+            found.append((node, edge, max(ready, first_ps), cursor))
+            cursor = ready
+        node = source
+    if cursor > first_ps:
+        found.append((max(node, 0), NOTHING, first_ps, cursor))
+    columns = np.array(found, np.int64).reshape(-1, 4).T
+    return PathPieces(*(np.ascontiguousarray(column) for column in columns))
+
+
+def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
+    """Return the node that a bound was reached with, and whether its begin is meant."""
+    when = int(run.bounds_ps[bound])
+    node = int(graph.boundary[bound])
+    if node >= 0 and int(run.start_ps[node]) == when:
+        return node, True
+    ends = run.start_ps + run.dur_ps
+    done = np.flatnonzero((graph.completes <= bound) & (ends == when))
+    return (int(done[-1]), False) if len(done) else (-1, False)
+
+
+def kept_share(graph: Graph, run: Replayed) -> float:
+    """Return the share of the critical path that only recorded delays account for.
+
+    Args:
+        graph: The graph.
+        run: One run of it.
+    """
+    kept = whole = 0
+    for number in range(graph.sampled.count):
+        first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
+        found = path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+        time = found.end_ps - found.start_ps
+        delayed = (found.edge >= 0) & graph.kept[found.node]
+        kept += int(time[delayed | (found.edge == NOTHING)].sum())
+        whole += last - first
+    return kept / whole if whole > 0 else 0.0

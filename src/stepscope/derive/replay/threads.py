@@ -1,0 +1,233 @@
+"""The threads of the replayed windows: when they are alive, and where they may wait.
+
+The program's own thread is alive all the time: its silence is work that nothing
+recorded. Silence of any other thread is waiting for something to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.replay.activities import Activities
+    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.step_time.host_classes import HostClasses
+
+__all__ = ["SHORT_WAIT_PS", "Thread", "threads_of"]
+
+#: A thread that is silent for longer than this has nothing to do.
+_SILENT_PS: Final = 50 * PS_PER_US
+#: Shorter calls that wait for other threads are taken for work.
+SHORT_WAIT_PS: Final = 20 * PS_PER_US
+#: A wait that holds so many events, covering this much of it, is work in disguise: a
+#: loader that makes the batch on the thread that asks for it.
+_INSIDE: Final = 4
+_COVERED: Final = 0.5
+_FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
+_FOR_THREAD: Final = (HostCode.BLOCKED, HostCode.INPUT_WAIT, HostCode.PEER)
+
+
+class Thread(NamedTuple):
+    """One thread of the windows.
+
+    Attributes:
+        track: Row of tracks.
+        is_program: Whether it is the thread that runs the program itself.
+        alive: Where it has something to do, waits included.
+        for_device: Where it is in calls that wait for work of a device.
+        for_thread: Where it is in calls that wait for something else.
+        handed: The part of `for_thread` in which others run what it handed to them.
+        dispatching: Where it is in an op that launches: it, or others for it.
+        silent_for: Whether its work may be what the program's silence waits for.
+        moments: Ascending begins and ends of its events.
+    """
+
+    track: int
+    is_program: bool
+    alive: Spans
+    for_device: Spans
+    for_thread: Spans
+    handed: Spans
+    dispatching: Spans
+    silent_for: bool
+    moments: NDArray[np.int64]
+
+
+def threads_of(
+    sampled: Sampled,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    classes: HostClasses,
+    programs: Collection[int],
+    activities: Activities | None,
+) -> tuple[Thread, ...]:
+    """Find the threads that launch, drive steps, or do what these wait for.
+
+    Args:
+        sampled: The windows.
+        tracks: The table.
+        events: The table.
+        classes: What the threads do.
+        programs: Rows of tracks of threads that run calls or frames of the program.
+        activities: What devices did; None without any.
+
+    Returns:
+        The program's own thread, then the others.
+    """
+    on_host = tracks["device"].is_null().to_numpy()
+    driving = [track for track in classes.threads.tracks() if on_host[track]]
+    callers = [] if activities is None else np.unique(activities.caller).tolist()
+    working = [track for track, sets in classes.by_thread.items() if sets]
+    chosen = dict.fromkeys(
+        track for track in (*driving, *callers, *working) if track >= 0
+    )
+    look = _Look(sampled, tracks, events, classes, activities)
+    program = _program(driving or list(chosen), classes, programs, activities)
+    found = [look.thread(track, is_program=track == program) for track in chosen]
+    return tuple(
+        sorted(
+            (one for one in found if len(one.alive)),
+            key=lambda one: (not one.is_program, one.track),
+        )
+    )
+
+
+def _program(
+    tracks: list[int],
+    classes: HostClasses,
+    programs: Collection[int],
+    activities: Activities | None,
+) -> int:
+    """Return the thread that is the program itself.
+
+    It carries most marks, then runs calls or frames of the program, then asks for
+    batches; else it launches most, or is busy longest.
+    """
+    marks = classes.threads.by_evidence[EVIDENCE.index("marker")].sum(axis=1)
+
+    def rank(track: int) -> tuple[int, bool, bool, int, int]:
+        calls = 0 if activities is None else int((activities.caller == track).sum())
+        sets = classes.by_thread.get(track, {})
+        time = sum(one.length_ps for one in sets.values())
+        asks = HostCode.INPUT_WAIT in sets
+        return int(marks[track]), track in programs, asks, calls, time
+
+    return max(tracks, key=rank, default=-1)
+
+
+class _Look:
+    """The events of each thread within the windows."""
+
+    def __init__(
+        self,
+        sampled: Sampled,
+        tracks: pl.DataFrame,
+        events: pl.DataFrame,
+        classes: HostClasses,
+        activities: Activities | None,
+    ) -> None:
+        on_device = activities is not None
+        self._activities = activities
+        # Without a device, what synchronises waits for another thread.
+        self._for_device = _FOR_DEVICE if on_device else ()
+        self._for_thread = _FOR_THREAD if on_device else (*_FOR_THREAD, *_FOR_DEVICE)
+        self._on_device = on_device
+        self._driving = frozenset(classes.threads.tracks())
+        self._from, self._to = sampled.lead_ps, sampled.last_ps
+        self._open_end = sampled.open_end
+        self._begins = ints(tracks, "event_begin")
+        self._ends = ints(tracks, "event_end")
+        self._start = ints(events, "start_ps")
+        self._dur = ints(events, "dur_ps")
+        self._type = handles(events, "type")
+        self._classes = classes
+
+    def thread(self, track: int, *, is_program: bool) -> Thread:
+        rows = slice(int(self._begins[track]), int(self._ends[track]))
+        start = self._start[rows]
+        last = int(np.searchsorted(start, self._to, side="left"))
+        start, dur = start[:last], self._dur[rows][:last]
+        inside = start + dur > self._from
+        start, dur = start[inside], dur[inside]
+        ran = Spans.from_events(start, dur).clip(self._from, self._to)
+        sets = self._classes.by_thread.get(track, {})
+        for_device = self._of(sets, self._for_device)
+        for_thread = self._of(sets, self._for_thread) - for_device
+        for_thread = self._without_calls(_without_work(for_thread, start, dur), track)
+        return Thread(
+            track,
+            is_program,
+            self._alive(ran, is_program=is_program),
+            for_device,
+            for_thread,
+            for_thread & self._of(sets, (HostCode.BLOCKED,)),
+            self._of(sets, (HostCode.DISPATCH,)),
+            self._on_device and track in self._driving,
+            np.sort(np.concatenate((start, start + dur))),
+        )
+
+    def _without_calls(self, waits: Spans, track: int) -> Spans:
+        """Leave out waits within which the thread itself puts work on a device."""
+        if self._activities is None or not len(waits):
+            return waits
+        mine = self._activities.caller == track
+        called = np.sort(self._activities.called_ps[mine])
+        first = np.searchsorted(called, waits.start_ps, side="left")
+        plain = np.searchsorted(called, waits.end_ps, side="left") == first
+        return Spans(waits.start_ps[plain], waits.end_ps[plain])
+
+    def _alive(self, ran: Spans, *, is_program: bool) -> Spans:
+        hull = ran.hull
+        if hull is None:
+            return ran
+        if is_program:
+            # Before the next window begins the program is on its way to it; one more
+            # instant stands for that begin.
+            end = hull[1] if self._open_end else self._to + 1
+            return Spans.of([(min(hull[0], self._from), end)])
+        pauses = ran.start_ps[1:] - ran.end_ps[:-1] > _SILENT_PS
+        return Spans(
+            ran.start_ps[np.concatenate(([True], pauses))],
+            ran.end_ps[np.concatenate((pauses, [True]))],
+        )
+
+    def _of(self, sets: Mapping[int, Spans], codes: tuple[HostCode, ...]) -> Spans:
+        found = (sets[code] for code in codes if code in sets)
+        return Spans.union_of(found).clip(self._from, self._to)
+
+
+def _without_work(
+    waits: Spans, start: NDArray[np.int64], dur: NDArray[np.int64]
+) -> Spans:
+    """Leave out calls that are short, or within which the thread itself works."""
+    long = waits.end_ps - waits.start_ps > SHORT_WAIT_PS
+    waits = Spans(waits.start_ps[long], waits.end_ps[long])
+    if not len(waits):
+        return waits
+    first = np.searchsorted(start, waits.start_ps, side="right")
+    last = np.searchsorted(start, waits.end_ps, side="left")
+    held = last - first
+    deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _SILENT_PS))))
+    own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
+    works = (held >= _INSIDE) & ((own >= _COVERED) | _many(held, waits))
+    return Spans(waits.start_ps[~works], waits.end_ps[~works])
+
+
+def _many(held: NDArray[np.int64], waits: Spans) -> NDArray[np.bool_]:
+    """Return where events begin one soon after the other."""
+    found: NDArray[np.bool_] = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
+    return found

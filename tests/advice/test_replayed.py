@@ -1,0 +1,119 @@
+"""Gains that findings promise: by a replay where it can tell, by the account else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.support.traces import blueprint
+from tests.support.traces import replayed as by_hand
+
+from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.finding import Saving
+from stepscope.advice.signals.replay import ReplaySignals, replay_signals
+from stepscope.advice.signals.signal import Signals
+from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.signal import Signal
+
+
+def findings(signals: Signals) -> dict[str, Finding]:
+    return {one.id: one for one in evaluate(signals)}
+
+
+def signals_of_lines(lines: list[blueprint.Line]) -> Signals:
+    trace = blueprint.trace(lines, devices={0: blueprint.A100})
+    return signals_of(blueprint.profile(trace), THRESHOLDS)
+
+
+def test_a_finding_promises_what_the_replay_gains() -> None:
+    """900 of 1000 µs: the account alone would promise from 450 on."""
+    found = findings(signals_of_lines(by_hand.launch_bound()))["launch.delay"]
+    saving, effect = found.saving_ms, found.ms_per_step
+    assert saving is not None
+    assert effect is not None
+    assert saving.basis == "replay"
+    assert saving.identity_error_percent == pytest.approx(0, abs=1)
+    assert saving.low == pytest.approx(0.9, abs=0.02)
+    assert saving.low <= saving.high <= effect
+
+
+def test_what_hides_behind_other_work_is_not_promised() -> None:
+    """The host's 370 µs could go, but no more than the kernel leaves: 605 µs stay."""
+    signals = signals_of_lines(by_hand.synchronising())
+    replays = signals.of(replay_signals)
+    saving = replays.saving(((("host_compute",), "any"),), "vm:0")
+    assert saving is not None
+    assert saving.high <= 1.0 - 0.595
+
+
+def test_claims_together_promise_no_more_than_each_alone() -> None:
+    replays = signals_of_lines(by_hand.synchronising()).of(replay_signals)
+    claims = ((("host_compute",), "any"), (("launch", "sync"), "any"))
+    singles = [replays.saving((claim,), "vm:0") for claim in claims]
+    together = replays.saving(claims, "vm:0")
+    assert together is not None
+    assert together.high <= sum(one.high for one in singles if one is not None) + 1e-9
+
+
+def test_after_the_host_the_kernels_are_next() -> None:
+    replays = signals_of_lines(by_hand.synchronising()).of(replay_signals)
+    assert replays.next_bottleneck((("host_compute",), "any"), "vm:0") == "compute_32"
+
+
+def without_replay(signals: Signals) -> Signals:
+    """The same signals, of a recording whose graph is incomplete."""
+
+    def value_of(wanted: Signal[Any]) -> Any:
+        value = signals.of(wanted)
+        if wanted is not replay_signals:
+            return value
+        hosts = {
+            host: msgspec.structs.replace(
+                one,
+                identity=msgspec.structs.replace(one.identity, unexplained_percent=11),
+            )
+            for host, one in value.hosts.items()
+        }
+        return ReplaySignals(hosts)
+
+    return Signals(value_of)
+
+
+def test_where_the_graph_is_incomplete_the_account_limits_the_gain() -> None:
+    signals = without_replay(signals_of_lines(by_hand.launch_bound()))
+    found = findings(signals)["launch.delay"]
+    assert found.ms_per_step is not None
+    assert found.saving_ms == Saving(
+        low=found.ms_per_step / 2, high=found.ms_per_step, basis="bound"
+    )
+    why = signals.of(replay_signals).reason("vm:0")
+    assert why is not None
+    assert "graph incomplete" in why.reason
+
+
+def test_without_steps_nothing_is_replayed() -> None:
+    lines = [line for line in by_hand.launch_bound() if line[1] != "train"][:4]
+    replays = signals_of_lines(lines).of(replay_signals)
+    assert replays.saving(((("launch",), "any"),), "vm:0") is None
+    why = replays.reason("vm:0")
+    assert why is not None
+    assert why.code == "NO_STEPS"
+
+
+def test_no_replay_promises_more_than_the_time_itself(
+    recorded_run: str, shared_profile: Callable[[str], Path]
+) -> None:
+    signals = signals_of(open_profile(shared_profile(recorded_run)), THRESHOLDS)
+    for found in evaluate(signals):
+        saving = found.saving_ms
+        if saving is not None and saving.basis == "replay":
+            assert found.ms_per_step is not None
+            assert 0 <= saving.low <= saving.high <= found.ms_per_step

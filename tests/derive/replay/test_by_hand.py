@@ -1,0 +1,210 @@
+"""What a step gains, worked out by hand on programs of a few lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tests.support.traces import replayed as by_hand
+from tests.support.traces.replayed import STEPS, US, step
+
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.replay.claims import (
+    copies_moved,
+    exchanges_at,
+    joint,
+    kernels_scaled,
+    launched_as_one,
+    synchronising_removed,
+    threads_faster,
+)
+from stepscope.derive.replay.nodes import EdgeKind, NodeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.support.traces import blueprint
+    from tests.support.traces.replayed import Program
+
+    Programs = Callable[[Sequence[blueprint.Line]], Program]
+
+
+def test_a_launch_bound_step_shrinks_to_what_is_launched(program: Programs) -> None:
+    """The device works 100 µs of 1000; all idle time is the host's way to launches.
+
+    The begin of each call, 10 µs, is the way of its launch to the device; the host's
+    own 20 µs beside each kernel stay too.
+    """
+    found = program(by_hand.launch_bound())
+    assert found.check.stands
+    low, high = found.gain_us(found.without("launch"))
+    assert low == high == pytest.approx(900, abs=15)
+
+
+def test_launching_five_kernels_as_one_leaves_the_first_call(program: Programs) -> None:
+    """What the host did from the second call on goes: 4 x 200 µs of 1000."""
+    found = program(by_hand.launch_bound())
+    graph = found.graph
+    group = np.full(graph.count, -1, np.int32)
+    device = graph.nodes.kind == NodeKind.DEVICE
+    group[device] = graph.nodes.start_ps[device] // (1000 * US)
+    low, high = found.gain_us(launched_as_one(graph, group))
+    # The four later kernels run in 20 µs each: still less than the 200 that stay.
+    assert low == high == pytest.approx(800, abs=5)
+
+
+def test_a_device_bound_step_gains_nothing_from_a_faster_host(
+    program: Programs,
+) -> None:
+    found = program(by_hand.device_bound())
+    assert found.check.stands
+    assert found.graph.sampled.by_device
+    host = Spans.of([(0, 10**12)])
+    low, high = found.gain_us(threads_faster(found.graph, host, factor=2))
+    assert (low, high) == (0, 0)
+
+
+def test_a_device_bound_step_gains_what_its_kernels_gain(program: Programs) -> None:
+    """Half of 998 µs, and nothing else has to give way: the host needs 300."""
+    found = program(by_hand.device_bound())
+    every = np.ones(found.graph.count, np.bool_)
+    low, high = found.gain_us(kernels_scaled(found.graph, every, factor=0.5))
+    assert low == high == pytest.approx(499, abs=3)
+
+
+def test_a_step_takes_no_less_than_its_host_needs(program: Programs) -> None:
+    found = program(by_hand.device_bound())
+    every = np.ones(found.graph.count, np.bool_)
+    _, high = found.gain_us(kernels_scaled(found.graph, every, factor=0.0))
+    # The host's own 300 µs a step, and the way of a launch.
+    assert high == pytest.approx(700, abs=25)
+
+
+def test_a_wait_is_no_node_and_ends_with_its_kernel(program: Programs) -> None:
+    found = program(by_hand.synchronising())
+    graph = found.graph
+    resumed = graph.nodes.start_ps[graph.nodes.kind == NodeKind.RESUMED] / US
+    assert set(resumed % 1000) == {605.0}
+    assert found.check.stands
+    assert found.check.unexplained_percent == 0
+    # Faster kernels end the wait sooner: 297.5 of 595 µs.
+    every = np.ones(graph.count, np.bool_)
+    assert found.gain_us(kernels_scaled(graph, every, factor=0.5)) == pytest.approx(
+        (297.5, 297.5), abs=1
+    )
+
+
+def test_without_a_synchronisation_host_and_device_overlap(program: Programs) -> None:
+    """The host's own 405 µs hide behind the kernel: 595 µs a step remain."""
+    found = program(by_hand.synchronising())
+    resumed = found.graph.nodes.kind == NodeKind.RESUMED
+    _, high = found.gain_us(synchronising_removed(found.graph, resumed))
+    assert high == pytest.approx(1000 - 595, abs=5)
+
+
+def test_work_of_another_stream_that_ended_just_then_explains_a_start(
+    program: Programs,
+) -> None:
+    found = program(by_hand.two_streams())
+    graph = found.graph
+    assert int((graph.edges.kind == EdgeKind.ACROSS).sum()) == STEPS - 1
+    assert found.check.unexplained_percent == 0
+    first = graph.nodes.track == found.track("Stream #7(Compute)")
+    assert found.gain_us(kernels_scaled(graph, first, factor=0.5)) == pytest.approx(
+        (150, 150), abs=3
+    )
+
+
+def test_a_call_for_the_whole_device_waits_for_every_stream(program: Programs) -> None:
+    """Only B of the two is in the way of the host, until A is made very long."""
+    found = program(by_hand.two_streams())
+    graph = found.graph
+    second = graph.nodes.track == found.track("Stream #8(Compute)")
+    assert found.gain_us(kernels_scaled(graph, second, factor=0.0)) == pytest.approx(
+        (300, 300), abs=3
+    )
+    both = joint(
+        graph,
+        [
+            kernels_scaled(graph, second, factor=0.0),
+            kernels_scaled(graph, ~second, factor=0.5),
+        ],
+    )
+    assert found.gain_us(both) == pytest.approx((450, 450), abs=5)
+
+
+def test_a_copy_on_a_stream_of_its_own_hides_behind_kernels(program: Programs) -> None:
+    found = program(by_hand.copying())
+    graph = found.graph
+    assert found.check.stands
+    copy = (graph.nodes.kind == NodeKind.DEVICE) & (graph.nodes.dur_ps == 400 * US)
+    low, high = found.gain_us(copies_moved(graph, copy))
+    # 15 µs to the second call, 20 for its launch, 495 of kernels, 4 to the next step.
+    assert low == high == pytest.approx(910 - (15 + 20 + 495 + 4), abs=1)
+
+
+def test_an_exchange_takes_what_its_bytes_need(program: Programs) -> None:
+    """1 MB at 10 GB/s are 100 µs, not the 400 that it took."""
+    found = program(by_hand.copying())
+    graph = found.graph
+    slow = (graph.nodes.kind == NodeKind.DEVICE) & (graph.nodes.dur_ps == 400 * US)
+    edit = exchanges_at(
+        graph, slow, bytes_=np.full(graph.count, 10**6), bytes_per_second=1e10
+    )
+    assert found.gain_us(edit) == pytest.approx((300, 300), abs=5)
+
+
+def test_with_one_thread_an_owner_gains_its_own_time(program: Programs) -> None:
+    lines = []
+    for at in range(STEPS):
+        begin = 1000 * at
+        lines += [
+            step(at, begin, 995),
+            ("main", "IteratorGetNext", begin + 10, 15),
+            ("main", "a/MatMul:MatMul", begin + 30, 700),
+        ]
+    found = program(lines)
+    assert found.check.unexplained_percent == 0
+    assert found.gain_us(found.without("host_compute")) == pytest.approx(
+        (700, 700), abs=1e-6
+    )
+    assert found.gain_us(found.without("input")) == pytest.approx((15, 15), abs=1e-6)
+
+
+def test_a_wait_ends_when_the_loaders_thread_is_done(program: Programs) -> None:
+    found = program(by_hand.loading())
+    graph = found.graph
+    handed = graph.edges.kind == EdgeKind.HANDOVER
+    assert int(handed.sum()) >= 2 * (graph.sampled.count - 1)
+    assert found.check.stands
+    assert found.check.unexplained_percent == 0
+
+
+def test_a_loader_twice_as_fast_gains_half_of_its_time(program: Programs) -> None:
+    found = program(by_hand.loading())
+    graph = found.graph
+    worker = graph.nodes.track == found.track("worker")
+    starts = graph.nodes.start_ps[worker]
+    spans = Spans.from_events(starts, graph.nodes.dur_ps[worker])
+    edit = threads_faster(graph, spans, factor=2)
+    # Main does nothing else then, so that all of the 350 µs are gained.
+    assert found.gain_us(edit) == pytest.approx((350, 350), abs=10)
+
+
+def test_a_wait_that_nothing_explains_is_kept_as_it_was(program: Programs) -> None:
+    """Worker processes leave no trace: their batch comes when it came."""
+    lines = [line for line in by_hand.loading() if line[0] != "worker"]
+    found = program(lines)
+    graph = found.graph
+    outside = graph.nodes.kind == NodeKind.OUTSIDE
+    assert int((outside & graph.measured).sum()) == graph.sampled.count
+    assert found.check.unexplained_percent > 10
+    assert not found.check.stands
+    assert found.check.why_not is not None
+    assert "graph incomplete" in found.check.why_not.reason
+    # A faster program waits longer, unless it is the batch that comes sooner.
+    low, high = found.gain_us(found.without("host_compute"))
+    assert low < 50
+    assert high == pytest.approx(260, abs=1)
+    assert found.gain_us(found.without("input")) == pytest.approx((715, 715), abs=1)

@@ -1,0 +1,93 @@
+"""The critical path adds up to the step, and names what it is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from tests.support.traces import replayed as by_hand
+from tests.support.traces.replayed import US
+
+from stepscope.derive.account.host_states import host_states
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.replay.critical import (
+    PATH_ROWS,
+    CriticalPath,
+    critical_path,
+    next_owner,
+)
+from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.support.traces import blueprint
+    from tests.support.traces.replayed import Program
+
+    Programs = Callable[[Sequence[blueprint.Line]], Program]
+
+
+def path_of(found: Program) -> CriticalPath:
+    path = found.profile.derived("vm", critical_path)
+    assert isinstance(path, CriticalPath)
+    return path
+
+
+def test_pieces_of_a_window_follow_each_other_and_fill_it(program: Programs) -> None:
+    for lines in (by_hand.launch_bound(), by_hand.device_bound(), by_hand.loading()):
+        found = program(lines)
+        path, sampled = path_of(found), found.graph.sampled
+        assert dict(path.rows.schema) == PATH_ROWS
+        for number, window in enumerate(sampled.rows.tolist()):
+            mine = path.rows.filter(pl.col("window") == window)
+            ends = mine["start_ps"] + mine["dur_ps"]
+            assert mine["start_ps"][0] == sampled.bounds_ps[number]
+            assert ends[-1] == sampled.bounds_ps[number + 1]
+            assert (ends[:-1] == mine["start_ps"][1:]).all()
+
+
+def test_the_path_of_a_device_bound_step_is_its_kernels(program: Programs) -> None:
+    path = path_of(program(by_hand.device_bound()))
+    shares = dict(path.share("owner").select("owner", "percent").iter_rows())
+    assert shares["compute_32"] == pytest.approx(99.8)
+    assert path.share("name")["name"][0] == "sgemm"
+
+
+def test_the_path_of_a_launch_bound_step_is_its_thread(program: Programs) -> None:
+    found = program(by_hand.launch_bound())
+    path = path_of(found)
+    owners, tracks = path.share("owner"), path.share("track")
+    assert owners["owner"][0] == "launch"
+    assert owners["percent"][0] == pytest.approx(100, abs=1)
+    assert tracks["track"][0] == found.track("main")
+
+
+def test_a_step_that_waits_passes_through_what_it_waits_for(program: Programs) -> None:
+    """10 µs launch, 595 µs of kernel, then 395 µs of the host to the next step."""
+    found = program(by_hand.synchronising())
+    path = path_of(found)
+    window = int(found.graph.sampled.rows[0])
+    pieces = path.of_window(window).select("owner", "why", "start_ps", "dur_ps")
+    begin = found.graph.sampled.first_ps
+    assert [
+        (owner, why, (start - begin) / US, dur / US)
+        for owner, why, start, dur in pieces.iter_rows()
+    ][:2] == [("launch", "launch", 0.0, 10.0), ("compute_32", "work", 10.0, 595.0)]
+    work = pieces.filter(pl.col("owner") == "host_compute")
+    assert work["dur_ps"].sum() / US == pytest.approx(370, abs=25)
+
+
+def test_what_comes_next_is_what_is_left_of_the_path(program: Programs) -> None:
+    found = program(by_hand.synchronising())
+    accounted = found.profile.derived("vm", account)
+    assert not isinstance(accounted, Unavailable)
+    said = next_owner(
+        found.graph,
+        found.without("host_compute"),
+        account=accounted,
+        host_states=found.profile.derived("vm", host_states),
+        device_sets=found.profile.derived("vm", device_sets),
+    )
+    assert said == "compute_32"
