@@ -130,6 +130,7 @@ export interface CheckedStage {
   stage: number;
   title: string;
   counts: Record<string, number>;
+  notes: number;
   findings: string[];
 }
 
@@ -589,6 +590,7 @@ export interface Part {
   function: string | null;
   file: string | null;
   line: number | null;
+  loop: boolean;
   share_percent: number;
 }
 
