@@ -11,6 +11,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import (
     KERNELS,
     WATCHED,
+    allocating,
     on_host,
     parallel,
     together,
@@ -53,6 +54,7 @@ def _bases() -> list[Signals]:
         noted(
             blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100})
         ),
+        blueprint.trace(allocating(), devices={0: blueprint.A100}),
     )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 
-#: TensorFlow's own recorder keeps no garbage collections, and what else ran on the
-#: machine nobody recorded.
-NOT_RECORDED = frozenset({"gap.gc", "step.outlier"})
+#: TensorFlow's own recorder keeps no garbage collections, what else ran on the machine
+#: nobody recorded, and ten whole steps of an allocator are not in each of them.
+NOT_RECORDED = frozenset({"gap.gc", "step.outlier", "mem.fragmentation", "mem.leak"})
 
 
 @cache

@@ -36,7 +36,13 @@ from stepscope.advice.rules.precision import (
     amp_share,
     amp_softmax,
 )
-from stepscope.advice.rules.running import step_outlier, step_periodic
+from stepscope.advice.rules.running import (
+    mem_fragmentation,
+    mem_leak,
+    mem_peak,
+    step_outlier,
+    step_periodic,
+)
 from stepscope.advice.rules.trust import (
     capture_quality,
     capture_steps,
@@ -99,6 +105,9 @@ RULES: Final[tuple[Rule, ...]] = (
     comm_exposed.RULE,
     allreduce_arrival.RULE,
     multi_stagger.RULE,
+    mem_peak.RULE,
+    mem_fragmentation.RULE,
+    mem_leak.RULE,
     step_outlier.RULE,
     step_periodic.RULE,
 )
