@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal
 
 GIB = 2**30
-_NONE = Unavailable(code="NO_MEMORY_EVENTS", reason="None.", remedy="Record some.")
+_NONE = Unavailable(code="NO_ALLOCATOR_EVENTS", reason="None.", remedy="Record some.")
 
 
 def memory(*, peak_gib: float = 30.0, **fields: Any) -> MemoryUse:

@@ -28,7 +28,7 @@ from stepscope.advice.rules.launches import (
     launch_eager,
     launch_small,
 )
-from stepscope.advice.rules.loading import input_bound
+from stepscope.advice.rules.loading import input_bound, input_stage
 from stepscope.advice.rules.placement import copy_exposed, place_host, place_override
 from stepscope.advice.rules.precision import (
     amp_cast,
@@ -73,6 +73,7 @@ RULES: Final[tuple[Rule, ...]] = (
     env_libs.RULE,
     score_card.RULE,
     input_bound.RULE,
+    input_stage.RULE,
     gaps_between.RULE,
     host_work.RULE,
     gap_callbacks.RULE,

@@ -113,7 +113,7 @@ def memory_signals(profile: ProfileData, _: Thresholds) -> MemorySignals:
 
 
 _NO_EVENTS: Final = Unavailable(
-    code="NO_MEMORY_EVENTS",
+    code="NO_ALLOCATOR_EVENTS",
     reason="No allocation was recorded.",
     remedy="Record while the program takes memory.",
 )
