@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 #: TensorFlow's own recorder keeps no garbage collections, what else ran on the machine
 #: nobody recorded, and ten whole steps of an allocator are not in each of them.
-NOT_RECORDED = frozenset({"gap.gc", "step.outlier", "mem.fragmentation", "mem.leak"})
+NOT_RECORDED = frozenset(
+    {
+        "gap.gc",
+        "step.outlier",
+        *(f"mem.{one}" for one in ("fragmentation", "leak", "oom")),
+    }
+)
 
 
 @cache

@@ -39,6 +39,7 @@ from stepscope.advice.rules.precision import (
 from stepscope.advice.rules.running import (
     mem_fragmentation,
     mem_leak,
+    mem_oom,
     mem_peak,
     step_outlier,
     step_periodic,
@@ -108,6 +109,7 @@ RULES: Final[tuple[Rule, ...]] = (
     multi_stagger.RULE,
     mem_peak.RULE,
     mem_fragmentation.RULE,
+    mem_oom.RULE,
     mem_leak.RULE,
     step_outlier.RULE,
     step_periodic.RULE,

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["MemorySignals", "MemoryUse", "memory_signals"]
+__all__ = ["Failure", "MemorySignals", "MemoryUse", "memory_signals"]
 
 _RSS: Final = "process RSS (bytes)"
+#: Events of PyTorch: an allocation, which shows that memory was profiled, and one that
+#: failed.
+_ALLOCATION: Final = "[memory]"
+_FAILED: Final = "[OutOfMemory]"
 _AVAILABLE: Final = "memory available (bytes)"
 
 
@@ -77,16 +81,62 @@ class MemoryUse(Frozen, frozen=True):
         return self.peak_bytes / self.capacity_bytes
 
 
+class Failure(Frozen, frozen=True):
+    """An allocation that failed.
+
+    Attributes:
+        host: Name of the host.
+        device: Ordinal of the device; None where it was not recorded.
+        time_ps: When.
+        asked_bytes: What was asked for; None where it was not recorded.
+        allocated_bytes: What was in use; None likewise.
+        reserved_bytes: What the allocator held, in use or not; None likewise.
+        recovered: Whether memory was taken afterwards: the program went on.
+    """
+
+    host: str
+    device: int | None
+    time_ps: int
+    asked_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    recovered: bool
+
+    @property
+    def label(self) -> str:
+        """Return `host:device`, or the host where the device is not known."""
+        return self.host if self.device is None else f"{self.host}:{self.device}"
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """Return what the allocator held and nobody used."""
+        if self.reserved_bytes is None or self.allocated_bytes is None:
+            return None
+        return self.reserved_bytes - self.allocated_bytes
+
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Return whether as much was kept as was asked for."""
+        kept = self.kept_bytes
+        return None not in (kept, self.asked_bytes) and (kept or 0) >= (
+            self.asked_bytes or 0
+        )
+
+
 class MemorySignals(Frozen, frozen=True):
     """All memories of all hosts.
 
     Attributes:
         memories: One per allocator, and one per process whose size was recorded.
         absent: Why there is no allocator's; None where there is one.
+        failures: Allocations that failed, in time order on each host.
+        tells_failures: Whether the recorder notes allocations that fail.
     """
 
     memories: tuple[MemoryUse, ...]
     absent: Unavailable | None
+    failures: tuple[Failure, ...] = ()
+    tells_failures: bool = False
 
 
 @signal(memory_replay, windows)
@@ -109,7 +159,13 @@ def memory_signals(profile: ProfileData, _: Thresholds) -> MemorySignals:
         process = _process(profile, host, steps)
         processes += [] if process is None else [process]
     absent = None if found else next(iter(reasons), _NO_EVENTS)
-    return MemorySignals((*found, *processes), absent)
+    failures = [one for host in profile.hosts for one in _failures(profile, host)]
+    return MemorySignals(
+        (*found, *processes),
+        absent,
+        tuple(failures),
+        any(len(_rows(profile, host, _ALLOCATION)) for host in profile.hosts),
+    )
 
 
 _NO_EVENTS: Final = Unavailable(
@@ -241,17 +297,11 @@ def _samples(
     profile: ProfileData, host: str, name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return times and values of a counter, in time order."""
-    types = profile.table(host, "event_types")
     events = profile.table(host, "events")
     stats = profile.table(host, "stats")
-    if (
-        isinstance(types, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(stats, Unavailable)
-    ):
+    if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
         return None
-    wanted = np.flatnonzero((types["name"] == name).to_numpy())
-    rows = np.flatnonzero(np.isin(handles(events, "type"), wanted))
+    rows = _rows(profile, host, name)
     mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
         "event", keep="first"
     )
@@ -263,3 +313,43 @@ def _samples(
     real = (mine["kind"] == DOUBLE).to_numpy()
     number = np.where(real, value.view(np.float64), value)
     return time_ps[order], number[order].astype(np.int64)
+
+
+def _rows(profile: ProfileData, host: str, name: str) -> NDArray[np.intp]:
+    """Return the rows of events of one name."""
+    types = profile.table(host, "event_types")
+    events = profile.table(host, "events")
+    if isinstance(types, Unavailable) or isinstance(events, Unavailable):
+        return np.empty(0, np.intp)
+    wanted = np.flatnonzero((types["name"] == name).to_numpy())
+    return np.flatnonzero(np.isin(handles(events, "type"), wanted))
+
+
+def _failures(profile: ProfileData, host: str) -> list[Failure]:
+    """Return the allocations of one host that failed."""
+    events = profile.table(host, "events")
+    stats = profile.table(host, "stats")
+    rows = _rows(profile, host, _FAILED)
+    if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
+        return []
+    texts = profile.trace(host).strings
+    start_ps = ints(events, "start_ps")
+    taken = start_ps[_rows(profile, host, _ALLOCATION)]
+    found = []
+    for row in rows.tolist():
+        mine = stats.filter(pl.col("event") == row)
+        said = {
+            texts[key]: value for key, value in mine.select("key", "value").iter_rows()
+        }
+        found.append(
+            Failure(
+                host=host,
+                device=said.get("Device Id"),
+                time_ps=int(start_ps[row]),
+                asked_bytes=said.get("Bytes"),
+                allocated_bytes=said.get("Total Allocated"),
+                reserved_bytes=said.get("Total Reserved"),
+                recovered=bool((taken > start_ps[row]).any()),
+            )
+        )
+    return sorted(found, key=lambda one: one.time_ps)
