@@ -412,6 +412,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     worth_defragmenting: Threshold = _of(
         0.10, "ratio", "ours", "free share of the capacity from which its pieces matter"
     )
+    leak_steps: Threshold = _of(
+        10, "count", "ours", "steps from which on growth can be told from noise"
+    )
+    leak_growth: Threshold = _of(
+        0.1, "percent", "ours", "share of the capacity that a step adds: a leak"
+    )
+    leak_soon: Threshold = _of(
+        1000, "count", "ours", "steps to a full memory below which a leak is critical"
+    )
     small_op_runs: Threshold = _of(
         50, "count", "ours", "runs per step from which an op is frequent"
     )

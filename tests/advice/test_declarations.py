@@ -11,6 +11,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import (
     KERNELS,
     WATCHED,
+    allocating,
     on_host,
     parallel,
     together,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
+#: PyTorch's allocator takes memory.
+TAKEN = ("main", "[memory]", 5.0, 0.0, {"Bytes": 8, "Addr": 1, "Device Type": 0})
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.item.id)
 
 
@@ -49,10 +52,11 @@ def _bases() -> list[Signals]:
     convolutions = [("cudnn_fprop", 50.0, "a/Conv2D:Conv2D"), *KERNELS]
     traces = (
         blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100)),
-        blueprint.trace(on_host() + WATCHED),
+        blueprint.trace([*on_host(), *WATCHED, TAKEN]),
         noted(
             blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100})
         ),
+        blueprint.trace(allocating(), devices={0: blueprint.A100}),
     )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [

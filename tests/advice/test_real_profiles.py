@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
 
-#: TensorFlow's own recorder keeps no garbage collections, and what else ran on the
-#: machine nobody recorded.
-NOT_RECORDED = frozenset({"gap.gc", "step.outlier"})
+#: TensorFlow's own recorder keeps no garbage collections, what else ran on the machine
+#: nobody recorded, and ten whole steps of an allocator are not in each of them.
+NOT_RECORDED = frozenset(
+    {
+        "gap.gc",
+        "step.outlier",
+        *(f"mem.{one}" for one in ("fragmentation", "leak", "oom")),
+    }
+)
 
 
 @cache

@@ -28,7 +28,7 @@ from stepscope.advice.rules.launches import (
     launch_eager,
     launch_small,
 )
-from stepscope.advice.rules.loading import input_bound
+from stepscope.advice.rules.loading import input_bound, input_stage
 from stepscope.advice.rules.placement import copy_exposed, place_host, place_override
 from stepscope.advice.rules.precision import (
     amp_cast,
@@ -36,7 +36,14 @@ from stepscope.advice.rules.precision import (
     amp_share,
     amp_softmax,
 )
-from stepscope.advice.rules.running import step_outlier, step_periodic
+from stepscope.advice.rules.running import (
+    mem_fragmentation,
+    mem_leak,
+    mem_oom,
+    mem_peak,
+    step_outlier,
+    step_periodic,
+)
 from stepscope.advice.rules.trust import (
     capture_quality,
     capture_steps,
@@ -67,6 +74,7 @@ RULES: Final[tuple[Rule, ...]] = (
     env_libs.RULE,
     score_card.RULE,
     input_bound.RULE,
+    input_stage.RULE,
     gaps_between.RULE,
     host_work.RULE,
     gap_callbacks.RULE,
@@ -99,6 +107,10 @@ RULES: Final[tuple[Rule, ...]] = (
     comm_exposed.RULE,
     allreduce_arrival.RULE,
     multi_stagger.RULE,
+    mem_peak.RULE,
+    mem_fragmentation.RULE,
+    mem_oom.RULE,
+    mem_leak.RULE,
     step_outlier.RULE,
     step_periodic.RULE,
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.support.traces import blueprint
+from tests.support.traces.memory import MIB, Allocator
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.thresholds import THRESHOLDS
@@ -33,6 +34,7 @@ DETAILS = (
     "regs:32 static_shared:0 dynamic_shared:0 grid:864,1,1 block:128,1,1 occ_pct:50"
 )
 STEPS = 14
+GIB = 2**30
 KERNELS_OF_A_DEVICE = 10
 
 
@@ -360,3 +362,30 @@ def parallel(
         made.mark(number, begin - 30.0, max(free) - begin + 49.0)
         begin = max(free) + 50.0
     return made.lines
+
+
+def allocating(
+    *, base_gib: float = 18.0, peak_gib: float = 30.0, fragmentation: float = 0.04
+) -> list[Any]:
+    """B1 whose memory of 40 GiB fills up and empties again in each step."""
+    gpu = Allocator("GPU_0_bfc", limit=40 * GIB, in_use=int(base_gib * GIB))
+    size = int((peak_gib - base_gib) * GIB)
+    for number in range(STEPS):
+        begin = 10_000.0 * number
+        told = {"tf_op": "model/dense/MatMul:MatMul", "fragmentation": fragmentation}
+        gpu.allocate(begin + 100.0, 0x1000, size, **told)
+        gpu.free(begin + 9_000.0, 0x1000, size, fragmentation=fragmentation)
+    return ahead() + gpu.lines
+
+
+def leaking(mib: int, *, steps: int = STEPS) -> list[Any]:
+    """B1 that keeps so much more memory after each of the first steps."""
+    gpu = Allocator("GPU_0_bfc", limit=40 * GIB, in_use=18 * GIB)
+    for number in range(STEPS):
+        begin = 10_000.0 * number
+        gpu.allocate(begin + 100.0, 0x1000, GIB)
+        if number < steps:
+            kept = 0x100000 + number
+            gpu.allocate(begin + 200.0, kept, mib * MIB, tf_op="losses/stack:Pack")
+        gpu.free(begin + 9_000.0, 0x1000, GIB)
+    return ahead() + gpu.lines

@@ -36,13 +36,33 @@ _OWNED: Final = Owned(
 _ACTIONS: Final = (
     Action(
         cause="any",
-        framework="any",
-        text="Take it out of the step: do it ahead on other threads, or once.",
+        framework="TensorFlow",
+        text="Move it into the input pipeline, where it runs ahead on other threads.",
+        code="dataset.map(work, num_parallel_calls=tf.data.AUTOTUNE)"
+        ".prefetch(tf.data.AUTOTUNE)",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Move it into the dataset, where the loader's workers do it ahead.",
+        code="DataLoader(Dataset(work), num_workers=8, persistent_workers=True)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Move it into the loader's workers, which do it ahead.",
+        code="grain.DataLoader(…, operations=[Work()], worker_count=8)",
     ),
     Action(
         cause="any",
         framework="any",
-        text="Make it cheaper: work on whole arrays, with fewer and narrower copies.",
+        text="Vectorise it: work on whole arrays in place of loops over elements, with "
+        "fewer and narrower copies.",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Cache its results, or do it once, where it gives the same in each epoch.",
     ),
 )
 _NAMED: Final = (

@@ -1,0 +1,236 @@
+"""`input.stage`: which stage of the input pipeline is slow, and what it lacks.
+
+Definition: docs/advice/input_stage.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.rules.loading import input_bound
+from stepscope.advice.signals.loading.pipeline import pipeline_signals
+from stepscope.advice.signals.ranges import SHOWN
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.signals.loading.pipeline import PipelineSignals, Stage
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_READERS: Final = frozenset(
+    {
+        *("TFRecord", "SSTable", "RecordIO", "ArrayRecord", "TextLine"),
+        *("FixedLengthRecord", "LMDB", "CSV"),
+    }
+)
+_PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
+_PYTHON: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
+#: A stage or practice that takes this share of a batch's time is worth its change.
+_MUCH: Final = 30.0
+_PYTHON_MUCH: Final = 20.0
+#: What is done after the prefetch is no matter below this share.
+_LATE: Final = 5.0
+#: A function that is called so often per batch, and works so briefly, is mostly calls.
+_OFTEN: Final = 8
+_BRIEF_PS: Final = 50_000_000
+
+#: Practice that is missing → what to do, in the order of the guide.
+_ACTIONS: Final = (
+    Action(
+        cause="prefetch",
+        framework="any",
+        text="Make batches ahead: end the pipeline with a prefetch.",
+        code="dataset.prefetch(tf.data.AUTOTUNE)",
+    ),
+    Action(
+        cause="parallel_read",
+        framework="any",
+        text="Read several files at once.",
+        code="files.interleave(tf.data.TFRecordDataset, "
+        "num_parallel_calls=tf.data.AUTOTUNE)",
+    ),
+    Action(
+        cause="parallel_map",
+        framework="any",
+        text="Transform several elements at once.",
+        code="dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE)",
+    ),
+    Action(
+        cause="vectorise",
+        framework="any",
+        text="Batch before mapping, and let the function work on whole batches.",
+        code="dataset.batch(n).map(f_of_a_batch)",
+    ),
+    Action(
+        cause="native_code",
+        framework="any",
+        text="Replace Python in the pipeline by ops of the framework: it holds the "
+        "interpreter's lock.",
+    ),
+    Action(
+        cause="cache",
+        framework="any",
+        text="Keep what is the same in every epoch, where it fits into memory.",
+        code="dataset.cache()",
+    ),
+    Action(
+        cause="workers",
+        framework="PyTorch",
+        text="Load in worker processes, and pin what they make.",
+        code="DataLoader(dataset, num_workers=8, persistent_workers=True, "
+        "prefetch_factor=4, pin_memory=True)",
+    ),
+    Action(
+        cause="upstream",
+        framework="any",
+        text="Batches are made ahead, and too slowly: look at the stages before the "
+        "prefetch; record for longer if they are not in the graph.",
+    ),
+    Action(
+        cause="cheaper",
+        framework="any",
+        text="It is parallel and ahead already: make its function cheaper, or give it "
+        "more cores.",
+    ),
+)
+_SLOWEST: Final = (
+    "The slowest stage of the input pipeline is {named}: a batch waits for it "
+    "{value} of its time."
+)
+_WORDS: Final = Words(
+    passed="the input pipeline keeps up",
+    texts={
+        ("fail", None): (
+            (
+                _SLOWEST,
+                "The loader makes batches in the process of the steps, one by one.",
+            ),
+        ),
+        ("pass", None): (("{passed}.",),),
+    },
+    causes={
+        "prefetch": "no prefetch at its end",
+        "parallel_read": "files are read one after the other",
+        "parallel_map": "elements are transformed one after the other",
+        "vectorise": "a brief function is called for each element",
+        "native_code": "Python makes the elements",
+        "cache": "nothing is cached",
+        "workers": "the loader has no worker processes",
+        "upstream": "what it fetches ahead comes too slowly",
+        "cheaper": "it is parallel and ahead already",
+    },
+)
+_ITEM: Final = Item(
+    id="input.stage",
+    stage=1,
+    title="a stage of the input pipeline is too slow",
+    words=_WORDS,
+    pages=("tf_data_bottleneck_analysis", "input_pipeline_analyzer"),
+    confirm="Look at the graph of the pipeline: the stage lies on the critical path.",
+    refute="Take the stage out, for one run: if a batch takes as long, another stage "
+    "is the slow one.",
+    actions=_ACTIONS,
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Name the slow stage where steps wait for their data, or have no slack left."""
+    waits = input_bound.evaluate(signals, thresholds)
+    if waits.status == "cannot_tell":
+        return _ITEM.cannot_tell(waits.unavailable or _NO_WAIT)
+    if waits.status == "pass" and waits.note != "hidden":
+        return _ITEM.not_applicable(_NO_WAIT)
+    found = signals.of(pipeline_signals)
+    if not found.stages and not found.own_process:
+        return _ITEM.cannot_tell(found.absent or _NO_WAIT)
+    missing = _missing(found)
+    slowest = _by_share(found.stages)
+    return _ITEM.finding(
+        "fail",
+        severity=waits.severity if waits.status == "fail" else "info",
+        confidence=waits.confidence,
+        value=slowest[0].percent if slowest else None,
+        because=missing,
+        parts=tuple(
+            Part(name=one.name, share_percent=one.percent) for one in slowest[:SHOWN]
+        ),
+        devices=waits.devices,
+        facts=(
+            Fact(
+                name="runs_per_batch",
+                value=slowest[0].runs_per_call if slowest else None,
+                unit="count",
+            ),
+        ),
+        inputs=("pipeline_graph", "pipeline_calls"),
+        actions=tuple(one for one in _ACTIONS if one.cause in missing),
+        explained_by=input_bound.RULE.item.id if waits.status == "fail" else None,
+    )
+
+
+def _by_share(stages: Sequence[Stage]) -> list[Stage]:
+    telling = [one for one in stages if not one.transparent]
+    return sorted(telling, key=lambda one: -one.percent)
+
+
+def _missing(found: PipelineSignals) -> tuple[str, ...]:
+    """Return the practices that the pipeline lacks, in the order of the guide."""
+    stages = found.stages
+    if not stages:
+        return ("workers",)
+    types = {one.type for one in stages}
+    share = {one.type: 0.0 for one in stages}
+    for one in stages:
+        share[one.type] += one.percent
+    reading = sum(share[it] for it in types & _READERS)
+    mapping = share.get("Map", 0.0)
+    tests = (
+        ("prefetch", _not_ahead(stages)),
+        ("parallel_read", reading >= _MUCH and not types & _PARALLEL_READERS),
+        ("parallel_map", mapping >= _MUCH),
+        ("vectorise", _calls_mostly(stages)),
+        ("native_code", sum(share[it] for it in types & _PYTHON) >= _PYTHON_MUCH),
+    )
+    lacking = tuple(name for name, holds in tests if holds)
+    made = reading + mapping + share.get("ParallelMap", 0.0)
+    cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
+    if lacking:
+        return (*lacking, *cached)
+    waiting = share.get("Prefetch", 0.0) >= _MUCH
+    return ("upstream" if waiting else "cheaper", *cached)
+
+
+def _not_ahead(stages: Sequence[Stage]) -> bool:
+    """Return whether a part of each batch is made only when it is asked for."""
+    ahead = [one.depth for one in stages if one.type == "Prefetch"]
+    late = sum(one.percent for one in stages if not ahead or one.depth < min(ahead))
+    return late >= _LATE
+
+
+def _calls_mostly(stages: Sequence[Stage]) -> bool:
+    """Return whether a map is called often per batch, for little work each time."""
+    return any(
+        one.type in {"Map", "ParallelMap"}
+        and one.runs_per_call >= _OFTEN
+        and one.mean_self_ps < _BRIEF_PS
+        and one.percent >= _MUCH
+        for one in stages
+    )
+
+
+_NO_WAIT: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="The steps do not wait for their data.",
+    remedy="Nothing to do.",
+)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*input_bound.RULE.reads, pipeline_signals))

@@ -1,0 +1,184 @@
+"""`mem.leak`: memory grows in every step.
+
+Definition: docs/advice/mem_leak.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.memory import memory_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.advice.signals.memory import MemoryUse
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_MIB: Final = 2**20
+#: Growth that goes on has at least this part of its slope in the second half.
+_GOES_ON: Final = 0.5
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Keep numbers, not tensors with their graph: a list of losses holds all "
+        "activations.",
+        code="losses.append(loss.item())  # or loss.detach()",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Keep no tensors in Python lists, and make no new function or variable in "
+        "each step.",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Turn results that are kept into NumPy arrays, and clear caches of "
+        "functions that are compiled anew.",
+        code="jax.clear_caches()",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Let nothing grow with the number of steps: lists, dictionaries, caches.",
+    ),
+)
+_GROWS: Final = tuple(
+    "Memory grows by {growth_mib} MiB a step" + full + named
+    for full in ("; at that rate it is full in {steps_left} steps", "")
+    for named in (". Most of what is alive was taken by {named}.", ".")
+)
+_WORDS: Final = Words(
+    passed="memory does not grow from step to step",
+    lead=_GROWS,
+    texts={
+        ("fail", None): (_GROWS,),
+        ("pass", None): (
+            (
+                (
+                    "Memory does not grow from step to step ({growth_mib} MiB a step, "
+                    "over {steps})."
+                ),
+            ),
+        ),
+    },
+)
+_ITEM: Final = Item(
+    id="mem.leak",
+    stage=9,
+    title="memory grows in every step",
+    words=_WORDS,
+    pages=("memory_profile",),
+    confirm="Look at the timeline of the memory: what is least in use in a step rises "
+    "from step to step.",
+    refute="Record again after many more steps: if as much is in use, it was warm-up.",
+    actions=_ACTIONS,
+)
+
+
+class _Growth(NamedTuple):
+    """How one memory grows: bytes per step, and whether that is sure and large."""
+
+    per_step: float
+    leaks: bool
+    steps_left: float | None
+    memory: MemoryUse
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the growth of what is least in use in each step."""
+    found = signals.of(memory_signals)
+    enough = [
+        one
+        for one in found.memories
+        if len(one.least_bytes) >= thresholds.leak_steps.value
+        and one.at_step[-1] - one.at_step[0] >= thresholds.leak_steps.value - 1
+        and one.capacity_bytes
+    ]
+    if not enough:
+        if found.absent is not None and not found.memories:
+            return _ITEM.cannot_tell(found.absent)
+        return _ITEM.cannot_tell(_FEW)
+    grown = [_growth(one, thresholds) for one in enough]
+    worst = max(grown, key=lambda one: (one.leaks, one.per_step))
+    if found.absent is not None and not worst.leaks:
+        # The process's own memory says nothing of a device's.
+        return _ITEM.cannot_tell(found.absent)
+    soon = worst.steps_left is not None and (
+        worst.steps_left < thresholds.leak_soon.value
+    )
+    return _ITEM.finding(
+        "fail" if worst.leaks else "pass",
+        severity=("critical" if soon else "warn") if worst.leaks else "info",
+        confidence=signals.of(record_grade),
+        value=100 * worst.per_step / (worst.memory.capacity_bytes or 1),
+        threshold=thresholds.leak_growth,
+        devices=tuple(one.memory.label for one in grown if one.leaks == worst.leaks),
+        parts=worst.memory.grown if worst.leaks else (),
+        facts=(
+            Fact(
+                name="growth_mib",
+                value=round(worst.per_step / _MIB, 1),
+                unit="ratio",
+                note=worst.memory.label,
+            ),
+            Fact(name="steps_left", value=worst.steps_left, unit="count"),
+            Fact(name="steps", value=len(worst.memory.least_bytes), unit="count"),
+        ),
+        inputs=("allocations", "memory_replay", "windows"),
+    )
+
+
+def _growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
+    use = np.array(memory.least_bytes, np.float64)
+    step = np.array(memory.at_step, np.float64)
+    slope, low = _slope(step, use)
+    half = len(use) // 2
+    later, _ = _slope(step[half:], use[half:])
+    capacity = memory.capacity_bytes or 0
+    leaks = (
+        low > 0
+        and 100 * slope >= thresholds.leak_growth.value * capacity
+        and later >= _GOES_ON * slope
+    )
+    left = (capacity - use[-1]) / slope if leaks else None
+    return _Growth(float(slope), bool(leaks), left, memory)
+
+
+def _slope(step: NDArray[np.float64], use: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the Theil-Sen slope, and the lower end of its 95 % interval.
+
+    The interval is that of the ranks of the slopes of all pairs (Sen 1968).
+    """
+    count = len(step)
+    first, second = np.triu_indices(count, 1)
+    apart = step[second] - step[first]
+    slopes = np.sort((use[second] - use[first])[apart > 0] / apart[apart > 0])
+    if not len(slopes):
+        return 0.0, 0.0
+    spread = 1.96 * np.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    lowest = max(int((len(slopes) - spread) / 2), 0)
+    return float(np.median(slopes)), float(slopes[lowest])
+
+
+_FEW: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Memory has to be seen over at least ten whole steps, with its size.",
+    remedy="Record more steps, of a program whose allocator reports.",
+)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (memory_signals, record_grade))

@@ -1,0 +1,1 @@
+"""How batches are made: the stages of the input pipeline."""

@@ -1,0 +1,355 @@
+"""Signals about memory: how full each one gets, in which pieces, and how it grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.advice.finding import Part
+from stepscope.advice.signals.ranges import SHOWN
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.memory.replay import memory_replay
+from stepscope.derive.step_windows.windows import windows
+from stepscope.frozen import Frozen
+from stepscope.trace.stats import DOUBLE
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["Failure", "MemorySignals", "MemoryUse", "memory_signals"]
+
+_RSS: Final = "process RSS (bytes)"
+#: Events of PyTorch: an allocation, which shows that memory was profiled, and one that
+#: failed.
+_ALLOCATION: Final = "[memory]"
+_FAILED: Final = "[OutOfMemory]"
+_AVAILABLE: Final = "memory available (bytes)"
+
+
+class MemoryUse(Frozen, frozen=True):
+    """One memory of one host.
+
+    Attributes:
+        host: Name of the host.
+        name: Name of the memory: its allocator, or "process" for that of the process.
+        capacity_bytes: Its size; None where that is not known.
+        peak_bytes: Greatest use while recording; None where no use is known.
+        peak_ps: When that was; 0 without a peak.
+        counted: Whether blocks older than the recording are in the use.
+        free_bytes: What was free at the peak; None where it was not recorded.
+        fragmentation: 1 - largest free piece / free memory at the peak; None where it
+            was not recorded.
+        alive: The ops whose blocks were largest at the peak, as shares of it.
+        least_bytes: Least use in each closed step, in time order; of a process one
+            value per sample.
+        at_step: For each of `least_bytes`, when in steps it was.
+        grown: The ops whose blocks of this recording were largest at its end, as
+            shares of the peak.
+    """
+
+    host: str
+    name: str
+    capacity_bytes: int | None
+    peak_bytes: int | None
+    peak_ps: int
+    counted: bool
+    free_bytes: int | None
+    fragmentation: float | None
+    alive: tuple[Part, ...]
+    least_bytes: tuple[int, ...]
+    at_step: tuple[float, ...]
+    grown: tuple[Part, ...]
+
+    @property
+    def label(self) -> str:
+        """Return `host:memory`."""
+        return f"{self.host}:{self.name}"
+
+    @property
+    def used(self) -> float | None:
+        """Return the share of the capacity in use at the peak, 0 to 1."""
+        if self.peak_bytes is None or not self.capacity_bytes:
+            return None
+        return self.peak_bytes / self.capacity_bytes
+
+
+class Failure(Frozen, frozen=True):
+    """An allocation that failed.
+
+    Attributes:
+        host: Name of the host.
+        device: Ordinal of the device; None where it was not recorded.
+        time_ps: When.
+        asked_bytes: What was asked for; None where it was not recorded.
+        allocated_bytes: What was in use; None likewise.
+        reserved_bytes: What the allocator held, in use or not; None likewise.
+        recovered: Whether memory was taken afterwards: the program went on.
+    """
+
+    host: str
+    device: int | None
+    time_ps: int
+    asked_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    recovered: bool
+
+    @property
+    def label(self) -> str:
+        """Return `host:device`, or the host where the device is not known."""
+        return self.host if self.device is None else f"{self.host}:{self.device}"
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """Return what the allocator held and nobody used."""
+        if self.reserved_bytes is None or self.allocated_bytes is None:
+            return None
+        return self.reserved_bytes - self.allocated_bytes
+
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Return whether as much was kept as was asked for."""
+        kept = self.kept_bytes
+        return None not in (kept, self.asked_bytes) and (kept or 0) >= (
+            self.asked_bytes or 0
+        )
+
+
+class MemorySignals(Frozen, frozen=True):
+    """All memories of all hosts.
+
+    Attributes:
+        memories: One per allocator, and one per process whose size was recorded.
+        absent: Why there is no allocator's; None where there is one.
+        failures: Allocations that failed, in time order on each host.
+        tells_failures: Whether the recorder notes allocations that fail.
+    """
+
+    memories: tuple[MemoryUse, ...]
+    absent: Unavailable | None
+    failures: tuple[Failure, ...] = ()
+    tells_failures: bool = False
+
+
+@signal(memory_replay, windows)
+def memory_signals(profile: ProfileData, _: Thresholds) -> MemorySignals:
+    """Look at every memory of every host."""
+    found: list[MemoryUse] = []
+    reasons: list[Unavailable] = []
+    processes: list[MemoryUse] = []
+    for host in profile.hosts:
+        steps = _steps(profile, host)
+        replay = profile.derived(host, memory_replay)
+        allocations = profile.table(host, "allocations")
+        if isinstance(replay, Unavailable):
+            reasons.append(replay)
+        elif not isinstance(allocations, Unavailable):
+            found += [
+                _use(host, allocations, replay, memory, steps)
+                for memory in replay.memories
+            ]
+        process = _process(profile, host, steps)
+        processes += [] if process is None else [process]
+    absent = None if found else next(iter(reasons), _NO_EVENTS)
+    failures = [one for host in profile.hosts for one in _failures(profile, host)]
+    return MemorySignals(
+        (*found, *processes),
+        absent,
+        tuple(failures),
+        any(len(_rows(profile, host, _ALLOCATION)) for host in profile.hosts),
+    )
+
+
+_NO_EVENTS: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="No allocation was recorded.",
+    remedy="Record while the program takes memory.",
+)
+#: Starts and ends of the closed steps.
+_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+
+
+def _steps(profile: ProfileData, host: str) -> _Steps:
+    nothing = np.empty(0, np.int64)
+    found = profile.derived(host, windows)
+    if isinstance(found, Unavailable) or not found.has_steps:
+        return nothing, nothing
+    closed = found.rows.filter(~pl.col("open_end"))
+    return ints(closed, "start_ps"), ints(closed, "end_ps")
+
+
+def _use(
+    host: str,
+    allocations: pl.DataFrame,
+    replay: MemoryReplay,
+    memory: OneMemory,
+    steps: _Steps,
+) -> MemoryUse:
+    events = allocations[memory.rows.tolist()]
+    parts = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
+    total = events["capacity_bytes"].fill_null(parts).max()
+    time_ps = ints(events, "start_ps")
+    peak = memory.peak
+    at = None if peak is None else events.row(peak, named=True)
+    least, numbers = _least(memory, time_ps, steps)
+    # What a replay adds up, and what a young allocator counts, leaves out older blocks.
+    older = events["older_counted"].eq(other=False).any()
+    highest = None if peak is None else int(memory.in_use_bytes[peak])
+    last = len(memory.rows) - 1
+    return MemoryUse(
+        host=host,
+        name=memory.name,
+        capacity_bytes=total if isinstance(total, int) else None,
+        peak_bytes=highest,
+        peak_ps=0 if peak is None else int(time_ps[peak]),
+        counted=not memory.replayed and not older,
+        free_bytes=None if at is None else at["free_bytes"],
+        fragmentation=None if at is None else at["fragmentation"],
+        alive=()
+        if peak is None
+        else _ops(allocations, replay.alive(memory, peak), highest),
+        least_bytes=least,
+        at_step=numbers,
+        grown=_ops(allocations, replay.alive(memory, last), highest),
+    )
+
+
+def _least(
+    memory: OneMemory, time_ps: NDArray[np.int64], steps: _Steps
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return the least use in each step, and the number of the step."""
+    if not memory.known.all() or not len(time_ps):
+        return (), ()
+    starts, ends = steps
+    first = np.searchsorted(time_ps, starts, side="left")
+    last = np.searchsorted(time_ps, ends, side="left")
+    use = memory.in_use_bytes
+    found, numbers = [], []
+    for number, (low, high) in enumerate(
+        zip(first.tolist(), last.tolist(), strict=True)
+    ):
+        # What was in use as the step began counts too.
+        begin = max(low - 1, 0)
+        if high > begin:
+            found.append(int(use[begin:high].min()))
+            numbers.append(float(number))
+    return tuple(found), tuple(numbers)
+
+
+def _ops(
+    allocations: pl.DataFrame, rows: NDArray[np.int64], whole: int | None
+) -> tuple[Part, ...]:
+    """Return the ops that asked for most of some blocks."""
+    if not len(rows) or not whole:
+        return ()
+    named = (
+        allocations[rows.tolist()]
+        .filter(pl.col("op").is_not_null())
+        .group_by("op")
+        .agg(pl.col("allocated_bytes").sum())
+        .sort("allocated_bytes", "op", descending=[True, False])
+    )
+    return tuple(
+        Part(name=op, share_percent=100 * size / whole)
+        for op, size in named.head(SHOWN).iter_rows()
+        if size
+    )
+
+
+def _process(profile: ProfileData, host: str, steps: _Steps) -> MemoryUse | None:
+    """Return the memory of the process, where its size was sampled."""
+    size = _samples(profile, host, _RSS)
+    rest = _samples(profile, host, _AVAILABLE)
+    if size is None:
+        return None
+    time_ps, use = size
+    starts, _ = steps
+    numbers: tuple[float, ...] = ()
+    if len(starts) > 1:
+        period = float(np.median(np.diff(starts)))
+        numbers = tuple(((time_ps - int(starts[0])) / period).tolist())
+    free = None if rest is None else int(rest[1].min())
+    return MemoryUse(
+        host=host,
+        name="process",
+        capacity_bytes=None if free is None else int(use.max()) + free,
+        peak_bytes=int(use.max()),
+        peak_ps=int(time_ps[int(use.argmax())]),
+        counted=True,
+        free_bytes=free,
+        fragmentation=None,
+        alive=(),
+        least_bytes=tuple(use.tolist()) if numbers else (),
+        at_step=numbers,
+        grown=(),
+    )
+
+
+def _samples(
+    profile: ProfileData, host: str, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return times and values of a counter, in time order."""
+    events = profile.table(host, "events")
+    stats = profile.table(host, "stats")
+    if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
+        return None
+    rows = _rows(profile, host, name)
+    mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
+        "event", keep="first"
+    )
+    if not len(mine):
+        return None
+    time_ps = ints(events, "start_ps")[mine["event"].to_list()]
+    order = np.argsort(time_ps, kind="stable")
+    value = mine["value"].to_numpy()
+    real = (mine["kind"] == DOUBLE).to_numpy()
+    number = np.where(real, value.view(np.float64), value)
+    return time_ps[order], number[order].astype(np.int64)
+
+
+def _rows(profile: ProfileData, host: str, name: str) -> NDArray[np.intp]:
+    """Return the rows of events of one name."""
+    types = profile.table(host, "event_types")
+    events = profile.table(host, "events")
+    if isinstance(types, Unavailable) or isinstance(events, Unavailable):
+        return np.empty(0, np.intp)
+    wanted = np.flatnonzero((types["name"] == name).to_numpy())
+    return np.flatnonzero(np.isin(handles(events, "type"), wanted))
+
+
+def _failures(profile: ProfileData, host: str) -> list[Failure]:
+    """Return the allocations of one host that failed."""
+    events = profile.table(host, "events")
+    stats = profile.table(host, "stats")
+    rows = _rows(profile, host, _FAILED)
+    if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
+        return []
+    texts = profile.trace(host).strings
+    start_ps = ints(events, "start_ps")
+    taken = start_ps[_rows(profile, host, _ALLOCATION)]
+    found = []
+    for row in rows.tolist():
+        mine = stats.filter(pl.col("event") == row)
+        said = {
+            texts[key]: value for key, value in mine.select("key", "value").iter_rows()
+        }
+        found.append(
+            Failure(
+                host=host,
+                device=said.get("Device Id"),
+                time_ps=int(start_ps[row]),
+                asked_bytes=said.get("Bytes"),
+                allocated_bytes=said.get("Total Allocated"),
+                reserved_bytes=said.get("Total Reserved"),
+                recovered=bool((taken > start_ps[row]).any()),
+            )
+        )
+    return sorted(found, key=lambda one: one.time_ps)

@@ -1,0 +1,110 @@
+"""`mem.leak` over literal memories and on whole traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.advice.memories import memory, told
+from tests.support.traces.training import allocating, findings, leaking, together
+
+from stepscope.advice.rules.running.mem_leak import evaluate
+from stepscope.thresholds import THRESHOLDS
+
+MIB = 2**20
+GIB = 2**30
+
+
+def use(*grown_mib: float, **fields: Any) -> Any:
+    least = tuple(round(18 * GIB + mib * MIB) for mib in grown_mib)
+    steps = tuple(float(at) for at in range(len(least)))
+    return told(memory(least_bytes=least, at_step=steps, **fields))
+
+
+@pytest.mark.parametrize(
+    ("mib", "status"), [(60, "fail"), (41.5, "fail"), (40, "pass"), (0, "pass")]
+)
+def test_a_thousandth_of_the_memory_a_step_is_a_leak(
+    signals_of: Any, mib: float, status: str
+) -> None:
+    finding = evaluate(signals_of(use(*[mib * at for at in range(12)])), THRESHOLDS)
+    assert finding.status == status
+    assert finding.facts[0].value == mib
+
+
+def test_a_memory_that_is_full_soon_is_critical(signals_of: Any) -> None:
+    finding = evaluate(signals_of(use(*[60 * at for at in range(12)])), THRESHOLDS)
+    assert finding.severity == "critical"
+    facts = {fact.name: fact.value for fact in finding.facts}
+    # (22 GiB - 660 MiB) / 60 MiB
+    assert facts["steps_left"] == pytest.approx(364, abs=1)
+    large = use(
+        *[45 * at for at in range(12)],
+        capacity_bytes=44 * GIB,
+    )
+    assert evaluate(signals_of(large), THRESHOLDS).status == "pass"
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        [0, 500, 1000, 0, 500, 1000, 0, 500, 1000, 0, 500, 1000],
+        [60 * min(at, 6) for at in range(14)],
+        [300, -200, 400, -100, 500, -300, 200, -400, 300, -100, 400, 600],
+    ],
+    ids=["saw-tooth", "warm-up", "noise"],
+)
+def test_growth_that_does_not_go_on_is_none(signals_of: Any, grown: list[Any]) -> None:
+    assert evaluate(signals_of(use(*grown)), THRESHOLDS).status == "pass"
+
+
+def test_too_few_steps_cannot_tell(signals_of: Any) -> None:
+    for memories in (
+        use(*[60 * at for at in range(9)]),
+        use(*[60 * at for at in range(12)], capacity_bytes=None),
+        told(),
+    ):
+        assert evaluate(signals_of(memories), THRESHOLDS).status == "cannot_tell"
+
+
+def test_a_list_that_keeps_tensors_is_found_by_the_op_that_made_them() -> None:
+    finding = findings(leaking(60))["mem.leak"]
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert finding.facts[0].value == pytest.approx(60)
+    assert finding.parts[0].name == "losses/stack:Pack"
+
+
+@pytest.mark.parametrize("lines", [allocating(), leaking(0), leaking(60, steps=5)])
+def test_memory_that_stays_passes(lines: list[Any]) -> None:
+    assert findings(lines)["mem.leak"].status == "pass"
+
+
+def test_a_process_that_grows_is_found() -> None:
+    counters = [
+        (
+            "_counters_",
+            name,
+            10_000.0 * at,
+            0.0,
+            {"counter_value": float(value)},
+        )
+        for at in range(14)
+        for name, value in (
+            ("process RSS (bytes)", (2 + at / 4) * GIB),
+            ("memory available (bytes)", (30 - at / 4) * GIB),
+        )
+    ]
+    finding = findings(together() + counters)["mem.leak"]
+    assert (finding.status, finding.devices) == ("fail", ("vm:process",))
+    assert finding.facts[0].value == pytest.approx(256, rel=0.05)
+
+
+def test_a_process_that_stays_says_nothing_of_devices(signals_of: Any) -> None:
+    flat = use(*[0.0] * 12, name="process")
+    assert evaluate(signals_of(flat), THRESHOLDS).status == "cannot_tell"
+
+
+def test_without_allocations_it_cannot_tell() -> None:
+    assert findings(together())["mem.leak"].status == "cannot_tell"
+    found = findings(leaking(60), without="allocations")["mem.leak"]
+    assert found.status == "cannot_tell"

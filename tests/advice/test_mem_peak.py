@@ -1,0 +1,79 @@
+"""`mem.peak` over literal memories and on whole traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.advice.memories import memory, told
+from tests.support.traces.training import WATCHED, allocating, findings, together
+
+from stepscope.advice.finding import Part
+from stepscope.advice.rules.running.mem_peak import evaluate
+from stepscope.thresholds import THRESHOLDS
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("gib", "status", "severity"),
+    [
+        (36.7, "pass", "info"),
+        (36.9, "fail", "warn"),
+        (38.9, "fail", "critical"),
+    ],
+)
+def test_how_full_it_gets_decides(
+    signals_of: Any, gib: float, status: str, severity: str
+) -> None:
+    finding = evaluate(signals_of(told(memory(peak_gib=gib))), THRESHOLDS)
+    assert (finding.status, finding.severity) == (status, severity)
+    assert finding.value == pytest.approx(gib / 40)
+
+
+def test_the_fullest_memory_is_judged(signals_of: Any) -> None:
+    alive = (Part(name="Pad", share_percent=60.0),)
+    memories = (
+        memory(name="GPU_0_bfc", peak_gib=10.0),
+        memory(name="GPU_1_bfc", peak_gib=39.5, alive=alive),
+    )
+    finding = evaluate(signals_of(told(*memories)), THRESHOLDS)
+    assert finding.devices == ("vm:GPU_1_bfc", "vm:GPU_0_bfc")
+    assert finding.parts == alive
+
+
+def test_what_is_not_known_cannot_tell(signals_of: Any) -> None:
+    for memories in (
+        (),
+        (memory(capacity_bytes=None),),
+        (memory(peak_bytes=None),),
+        # Older blocks are in use beside what was counted.
+        (memory(counted=False),),
+        # That of the process says nothing of a device's.
+        (memory(name="process"),),
+    ):
+        finding = evaluate(signals_of(told(*memories)), THRESHOLDS)
+        assert finding.status == "cannot_tell"
+
+
+def test_a_full_process_is_found_without_an_allocator(signals_of: Any) -> None:
+    full = memory(name="process", peak_gib=39.0)
+    assert evaluate(signals_of(told(full)), THRESHOLDS).status == "fail"
+
+
+def test_a_memory_that_fills_up_is_found_with_what_was_alive() -> None:
+    finding = findings(allocating(peak_gib=38.9))["mem.peak"]
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert finding.parts[0].name == "model/dense/MatMul:MatMul"
+    assert finding.evidence[0].track == "GPU_0_bfc"
+
+
+@pytest.mark.parametrize("lines", [allocating(), allocating(peak_gib=20.0)])
+def test_room_passes(lines: list[Any]) -> None:
+    assert findings(lines)["mem.peak"].status == "pass"
+
+
+def test_without_allocations_it_cannot_tell() -> None:
+    assert findings(together() + WATCHED)["mem.peak"].status == "cannot_tell"
+    found = findings(allocating(peak_gib=39.0), without="allocations")
+    assert found["mem.peak"].status == "cannot_tell"
