@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.advice.signals.memory import MemorySignals, MemoryUse, memory_signals
+from stepscope.advice.signals.running.memory import (
+    MemorySignals,
+    MemoryUse,
+    memory_signals,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import Action, Evidence, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.memory import memory_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.memory import MemoryUse
+    from stepscope.advice.signals.running.memory import MemoryUse
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 

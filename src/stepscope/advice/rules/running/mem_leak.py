@@ -12,15 +12,15 @@ import numpy as np
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.memory import memory_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.advice.signals.memory import MemoryUse
+    from stepscope.advice.signals.running.memory import MemoryUse
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 

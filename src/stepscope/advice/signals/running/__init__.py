@@ -1,0 +1,1 @@
+"""How the run behaves from step to step: its memories."""
