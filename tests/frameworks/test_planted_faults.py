@@ -22,47 +22,55 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.framework
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
-#: (Framework, fault) → owner or finding of the headline, and what it says.
+#: Owners and findings that a headline may be about. Which rule is first depends on
+#: where a step ends, and that on what marks it; the function that is named does not.
+BETWEEN: Final = ("host_compute", "gap.callbacks", "step.periodic")
+WRITING: Final = ("output", "gap.output")
+COLLECTING: Final = ("host_compute", "gap.gc")
+COMPILING: Final = ("compile", "xla.recompile")
+INPUT: Final = ("input",)
+WORK: Final = ("host_compute",)
+#: (Framework, fault) → owners or findings of the headline, and what it says.
 FAULTS: Final = {
-    ("plain", "python_loop"): ("host_compute", "`count_words` (plain_program.py:"),
-    ("plain", "lock"): ("host_compute", "`read_shared` (plain_program.py:"),
-    ("plain", "logging"): ("host_compute", "`write_logs` (plain_program.py:"),
-    ("plain", "collect"): ("host_compute", "garbage collection"),
-    ("plain", "slow_loader"): ("input", "`normalize_slowly` (plain_program.py:"),
+    ("plain", "python_loop"): (WORK, "`count_words` (plain_program.py:"),
+    ("plain", "lock"): (WORK, "`read_shared` (plain_program.py:"),
+    ("plain", "logging"): (WORK, "`write_logs` (plain_program.py:"),
+    ("plain", "collect"): (COLLECTING, "garbage"),
+    ("plain", "slow_loader"): (INPUT, "`normalize_slowly` (plain_program.py:"),
     # Without a device the program's own work between steps is host compute too.
-    ("plain", "callback"): ("host_compute", "`Logs.on_batch_end` (plain_program.py:"),
-    ("plain", "bursts"): ("step.periodic", "`validate` (plain_program.py:"),
-    ("plain", "checkpoint"): ("gap.output", "`save_checkpoint` (plain_program.py:"),
+    ("plain", "callback"): (BETWEEN, "`Logs.on_batch_end` (plain_program.py:"),
+    ("plain", "bursts"): (BETWEEN, "`validate` (plain_program.py:"),
+    ("plain", "checkpoint"): (WRITING, "`save_checkpoint` (plain_program.py:"),
     ("torch", "slow_transform"): (
-        "host_compute",
+        WORK,
         "`normalize_by_hand` (torch_program.py:",
     ),
-    ("torch", "slow_collate"): ("input", "`slow_collate` (torch_program.py:"),
-    ("torch", "read_back"): ("host_compute", "`read_losses` (torch_program.py:"),
-    ("torch", "callback"): ("host_compute", "`log_metrics` (torch_program.py:"),
-    ("torch", "checkpoint"): ("gap.output", "`save_checkpoint` (torch_program.py:"),
-    ("torch", "collect"): ("host_compute", "garbage collection"),
-    ("tensorflow", "sequential_map"): ("input", "waiting for data"),
+    ("torch", "slow_collate"): (INPUT, "`slow_collate` (torch_program.py:"),
+    ("torch", "read_back"): (WORK, "`read_losses` (torch_program.py:"),
+    ("torch", "callback"): (BETWEEN, "`log_metrics` (torch_program.py:"),
+    ("torch", "checkpoint"): (WRITING, "`save_checkpoint` (torch_program.py:"),
+    ("torch", "collect"): (COLLECTING, "garbage"),
+    ("tensorflow", "sequential_map"): (INPUT, "waiting for data"),
     ("tensorflow", "numpy_function"): (
-        "input",
+        INPUT,
         "`parse_by_hand` (tensorflow_program.py:",
     ),
-    ("tensorflow", "eager"): ("launch.eager", "Ops run one by one outside a graph"),
-    ("tensorflow", "retrace"): ("compile", "take_step"),
+    ("tensorflow", "eager"): (("launch.eager",), "Ops run one by one outside a graph"),
+    ("tensorflow", "retrace"): (COMPILING, "take_step"),
     ("tensorflow", "callback"): (
-        "host_compute",
+        BETWEEN,
         "`log_metrics` (tensorflow_program.py:",
     ),
     ("tensorflow", "checkpoint"): (
-        "gap.output",
+        WRITING,
         "`save_checkpoint` (tensorflow_program.py:",
     ),
-    ("jax", "slow_transform"): ("host_compute", "`transform` (jax_program.py:"),
-    ("jax", "read_back"): ("host_compute", "`read_norms` (jax_program.py:"),
-    ("jax", "eager"): ("launch.eager", "Ops run one by one outside a compiled"),
-    ("jax", "callback"): ("host_compute", "`log_metrics` (jax_program.py:"),
-    ("jax", "recompile"): ("compile", "update"),
-    ("jax", "checkpoint"): ("gap.output", "`save_checkpoint` (jax_program.py:"),
+    ("jax", "slow_transform"): (WORK, "`transform` (jax_program.py:"),
+    ("jax", "read_back"): (WORK, "`read_norms` (jax_program.py:"),
+    ("jax", "eager"): (("launch.eager",), "Ops run one by one outside a compiled"),
+    ("jax", "callback"): (BETWEEN, "`log_metrics` (jax_program.py:"),
+    ("jax", "recompile"): (COMPILING, "update"),
+    ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),
 }
 #: One thread for each program: the tests may share the machine.
 _SURROUNDINGS: Final = {
@@ -108,7 +116,7 @@ def test_the_fault_is_said_first(
 ) -> None:
     about, said = FAULTS[framework, fault]
     headline = report(framework, fault)["headline"]
-    assert about in {headline["owner"], headline["finding"]}, headline
+    assert {headline["owner"], headline["finding"]}.intersection(about), headline
     assert said in headline["text"], headline
 
 

@@ -46,8 +46,8 @@ def transform(rows: np.ndarray) -> np.ndarray:
 
 
 def read_norms(weights: Any) -> list[float]:
-    """Fetches every weight in every step, and has it there again."""
-    return [float(np.square(np.asarray(it * 1.0)).sum()) for it in weights * 12]
+    """Fetches every weight many times, and works on it here."""
+    return [float(np.square(np.asarray(it)).sum()) for it in weights * 40]
 
 
 def log_metrics() -> None:
