@@ -6,8 +6,8 @@ empty, ascend and neither overlap nor touch: each set has one form. A *list* onl
 its starts ascending; its intervals may be empty or overlap.
 
 Times lie within ±(2**62 - 1), so that no sum or difference of times can overflow;
-`union_events`, which alone takes numbers from a file, cuts what lies beyond. Every
-kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RANGE`.
+`union_events` and `union_quick`, which take numbers from a file, cut what lies
+beyond. Every kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RANGE`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ __all__ = [
     "NO_ROOM",
     "OUT_OF_ORDER",
     "covered_before",
+    "covered_until",
     "difference",
     "intersection",
     "union",
     "union_events",
+    "union_quick",
 ]
 
 #: An output array is smaller than the contract says.
@@ -115,6 +117,104 @@ def union_events(
         out = memoryview(out)
     with cython.nogil:
         found: cython.longlong = _union_events(start, dur, begin, end, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _union_quick(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    begins: cython.const[cython.uchar][::1],
+    most: cython.longlong,
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    is_last: cython.longlong
+    count: cython.longlong = 0
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    # The begin whose successor is looked for.
+    before: cython.longlong = -1
+    opens: cython.longlong = 0
+    closes: cython.longlong = 0
+    for row in range(begin, end + 1):
+        is_last = row == end
+        if not is_last:
+            if begins[code[row]] == 0:
+                continue
+            if before >= 0 and start[row] < start[before]:
+                return -2
+        if before >= 0 and start[before] < limit:
+            starts = start[before]
+            ends = starts
+            if not is_last and start[row] <= starts + most:
+                ends = start[row]
+            elif 0 < dur[before] <= most:
+                ends = starts + dur[before]
+            starts = max(starts, -limit)
+            ends = min(ends, limit)
+            if starts < ends:
+                if opens == closes:
+                    opens = starts
+                    closes = ends
+                elif starts <= closes:
+                    closes = max(closes, ends)
+                else:
+                    out[0, count] = opens
+                    out[1, count] = closes
+                    count += 1
+                    opens = starts
+                    closes = ends
+        before = row
+    if opens < closes:
+        out[0, count] = opens
+        out[1, count] = closes
+        count += 1
+    return count
+
+
+def union_quick(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    begins: cython.const[cython.uchar][::1],
+    most: cython.longlong,
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Write the set of what lies between quickly succeeding begins.
+
+    Rows [begin, end) whose code is marked in `begins` (256 places) are begins; they
+    ascend. Each covers what lies before the next one if that is at most `most` later,
+    else its own duration, if that is at most as long. The outputs need one place per
+    row.
+
+    Returns:
+        The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
+        return BAD_RANGE
+    if end > code.shape[0] or begins.shape[0] != 256 or out.shape[0] != 2:
+        return BAD_RANGE
+    # Beyond it the end of a begin could overflow.
+    if most < 0 or most > 0x3FFF_FFFF_FFFF_FFFF:
+        return BAD_RANGE
+    if out.shape[1] < end - begin:
+        return NO_ROOM
+    if not cython.compiled:
+        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
+        begins, out = memoryview(begins), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _union_quick(
+            start, dur, code, begins, most, begin, end, out
+        )
     return found
 
 
@@ -309,6 +409,58 @@ def covered_before(
         times, out = memoryview(times), memoryview(out)
     with cython.nogil:
         found: cython.longlong = _covered_before(start, end, before, times, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _covered_until(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    times: cython.const[cython.longlong][::1],
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    time: cython.longlong
+    i: cython.longlong = 0
+    n: cython.longlong = start.shape[0]
+    covered: cython.longlong = 0
+    for row in range(times.shape[0]):
+        time = times[row]
+        if row > 0 and time < times[row - 1]:
+            return -2
+        while i < n and end[i] <= time:
+            covered += end[i] - start[i]
+            i += 1
+        out[row] = covered
+        if i < n and start[i] < time:
+            out[row] += time - start[i]
+    return times.shape[0]
+
+
+def covered_until(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    times: cython.const[cython.longlong][::1],
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write for each of ascending times how much of a set lies before it.
+
+    One walk over the set and the times, for sets whose lengths nobody has added up.
+
+    Returns:
+        The number of times; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if end.shape[0] != start.shape[0]:
+        return BAD_RANGE
+    if out.shape[0] < times.shape[0]:
+        return NO_ROOM
+    if not cython.compiled:
+        start, end = memoryview(start), memoryview(end)
+        times, out = memoryview(times), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _covered_until(start, end, times, out)
     return found
 
 

@@ -9,6 +9,7 @@ Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import polars as pl
     from numpy.typing import NDArray
@@ -152,16 +153,16 @@ def _runs(frames: FunctionFrames, chosen: NDArray[np.bool_]) -> Spans:
 class HostStates(Frozen, frozen=True):
     """When the threads of a host were in which state.
 
+    Claims are asked for within a set, such as the idle time of a device, and worked
+    out there only: of a long recording that is little.
+
     Attributes:
         classes: The classes of host time.
-        united: `HostCode` → where any step thread has it.
-        waits: Waiting for input on any thread.
-        peers: Communicating with other processes on any thread.
+        threads: Rows of tracks of the threads that are asked what they do.
         profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
-        doing: Row of tracks → where something says what the thread itself does.
         named: Row of tracks → where a function or a range of the user shows what the
             thread does.
         fetching: Row of tracks → where a function fetches or makes a batch.
@@ -169,33 +170,31 @@ class HostStates(Frozen, frozen=True):
     """
 
     classes: HostClasses
-    united: dict[int, Spans]
-    waits: Spans
-    peers: Spans
+    threads: tuple[int, ...]
     profiler: Spans
     chores: Spans
     between: Spans
     dense: Spans
-    doing: dict[int, Spans]
     named: dict[int, Spans]
     fetching: dict[int, Spans]
     writing: dict[int, Spans]
 
-    def claims(self, track: int, of_any_thread: Claims) -> Claims:
-        """Return what the state of one launching thread claims, in order.
+    def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
+        """Return what the state of one launching thread claims of a set, in order.
 
         Args:
             track: Row of tracks.
-            of_any_thread: What `claims_of_any_thread` returns.
+            within: The set.
+            of_any_thread: What `claims_of_any_thread` returns of it.
         """
-        one = self._only(track)
-        active = self.doing.get(track, Spans.empty())
+        active = self._doing(track, within)
         told = _Told(
-            self.named.get(track, Spans.empty()),
-            self.fetching.get(track, Spans.empty()),
-            self.writing.get(track, Spans.empty()),
+            *(
+                within & sets.get(track, Spans.empty())
+                for sets in (self.named, self.fetching, self.writing)
+            )
         )
-        own = self._claims(one, told, active)
+        own = self._claims(self._only(track, within), told, within, active)
         # Both are in the same order: one owner's own claim, then that of others.
         return tuple(
             claim
@@ -203,32 +202,23 @@ class HostStates(Frozen, frozen=True):
             for claim in ((owner, mine), (owner, theirs - active))
         )
 
-    def claims_of_any_thread(self) -> Claims:
-        """Return what the states of all step threads together claim, in order."""
-        return self._claims(self._any, self._told(), None)
+    def claims_of_any_thread(self, within: Spans) -> Claims:
+        """Return what all step threads together claim of a set, in order."""
+        return self._claims(self._any(within), self._told(within), within, None)
 
-    def _told(self) -> _Told:
-        return _Told(
-            Spans.union_of(self.named.values()),
-            Spans.union_of(self.fetching.values()),
-            Spans.union_of(self.writing.values()),
-        )
-
-    def claims_without_device(self) -> Claims:
+    def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
-        told = self._told()
-        state = self._any
+        told = self._told(within)
+        state = self._any(within)
         work = self.classes.host_compute
+        peers = _anywhere(self.classes, HostCode.PEER, within)
         waits = self.classes.input_wait
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             # The library communicates on a thread of its own; what computes meanwhile
             # does not wait for it.
-            (
-                "peer",
-                state(HostCode.PEER) | (self.peers - state(HostCode.HOST_COMPUTE)),
-            ),
+            ("peer", state(HostCode.PEER) | (peers - state(HostCode.HOST_COMPUTE))),
             ("input", waits | told.fetching),
             ("output", state(HostCode.OUTPUT) | told.writing),
             (
@@ -242,14 +232,18 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _claims(self, state: _State, told: _Told, active: Spans | None) -> Claims:
+    def _claims(
+        self, state: _State, told: _Told, within: Spans, active: Spans | None
+    ) -> Claims:
         # Long silence is work of the program where something says whose; the rest of
         # a long op that launches at its end is the op's own. Few stretches are that
         # long, so that they are found first.
-        long = told.named - self.dense
+        dense = within & self.dense
+        long = told.named - dense
         silent = _without(long, state, (*_LAUNCHES, *_WAITING))
-        swift = self.dense if active is None else self.dense & active
+        swift = dense if active is None else dense & active
         garbage = state(HostCode.GARBAGE)
+        waits = _anywhere(self.classes, HostCode.INPUT_WAIT, within)
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
@@ -257,7 +251,7 @@ class HostStates(Frozen, frozen=True):
             (
                 "input",
                 _union(state, _INPUT)
-                | _without(self.waits | told.fetching, state, _WORKING),
+                | _without(waits | told.fetching, state, _WORKING),
             ),
             (
                 "output",
@@ -269,7 +263,7 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.HOST_COMPUTE)
                 | garbage
                 | silent
-                | (state(HostCode.DISPATCH) - self.dense),
+                | (state(HostCode.DISPATCH) - dense),
             ),
             # Earlier claims have all other codes.
             ("launch", _union(state, _LAUNCHING) | _without(swift, state, _WAITING)),
@@ -277,12 +271,42 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _only(self, track: int) -> _State:
-        sets = self.classes.by_thread.get(track, {})
-        return lambda code: sets.get(code, Spans.empty())
+    def _told(self, within: Spans) -> _Told:
+        return _Told(
+            *(
+                _union_within(sets.values(), within)
+                for sets in (self.named, self.fetching, self.writing)
+            )
+        )
 
-    def _any(self, code: HostCode) -> Spans:
-        return self.united.get(code, Spans.empty())
+    def _doing(self, track: int, within: Spans) -> Spans:
+        """Return where something says what a thread itself does."""
+        if track not in self.threads:
+            return Spans.empty()
+        sets = self.classes.by_thread.get(track, {})
+        told = [spans for code, spans in sets.items() if code != HostCode.BLOCKED]
+        told.append(self.named.get(track, Spans.empty()))
+        return _union_within(told, within)
+
+    def _only(self, track: int, within: Spans) -> _State:
+        sets = self.classes.by_thread.get(track, {})
+        return cache(lambda code: within & sets.get(code, Spans.empty()))
+
+    def _any(self, within: Spans) -> _State:
+        """Return where any thread has a code, while it drives a step."""
+        classes = self.classes
+        driving = set(classes.threads.tracks())
+        when = {
+            track: within & classes.threads.when(track) if track in driving else within
+            for track in self.threads
+        }
+        return cache(
+            lambda code: Spans.union_of(
+                mine & classes.by_thread[track][code]
+                for track, mine in when.items()
+                if code in classes.by_thread.get(track, {})
+            )
+        )
 
 
 def host_states(
@@ -321,46 +345,34 @@ def host_states(
         function_purposes, Unavailable
     ):
         functions = _by_track(function_frames, function_purposes)
-    threads, program = _threads(tracks, events, event_kinds, host_classes, functions)
+    calling = rows_of.having(types, event_kinds.has(PROGRAM))
+    threads, program = _threads(tracks, calling, host_classes, functions)
     telling = (event_kinds.host_class == 0) & ~event_kinds.has(
         _WRAPPERS | EventFlag.PYTHON_FRAME
     )
     telling &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
-    plain = host_classes.code == HostCode.NOTHING
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
-    doing, named, chores = {}, {}, []
+    named, chores = {}, []
     for track in threads:
         rows = rows_of.of(track)
         mine = types[rows]
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
-            told = rows_of.spans(rows, telling[mine] & plain[rows])
+            plain = host_classes.code[rows] == HostCode.NOTHING
+            told = rows_of.spans(rows, telling[mine] & plain)
             named[track] = told | functions.get(track, _NO_FUNCTIONS).all
-        sets = host_classes.by_thread.get(track, {})
-        doing[track] = Spans.union_of(
-            [
-                named.get(track, Spans.empty()),
-                *(spans for code, spans in sets.items() if code != HostCode.BLOCKED),
-            ]
-        )
-        chores.append(rows_of.spans(rows, chore[mine]))
+        if chore.any():
+            chores.append(rows_of.spans(rows, chore[mine]))
+    latency_ps = 0 if isinstance(launch_facts, Unavailable) else launch_facts.latency_ps
     return HostStates(
         classes=host_classes,
-        united=_united(host_classes, threads),
-        waits=_anywhere(host_classes, HostCode.INPUT_WAIT),
-        peers=_anywhere(host_classes, HostCode.PEER),
-        profiler=_recording(tracks, rows_of, event_kinds.host_class[types]),
+        threads=tuple(threads),
+        profiler=_recording(tracks, rows_of, event_kinds.host_class, types),
         chores=Spans.union_of(chores),
         between=between_steps,
         dense=_dense(
-            rows_of,
-            threads,
-            host_classes.code,
-            limit_ps=long_stretch_ps(
-                0 if isinstance(launch_facts, Unavailable) else launch_facts.latency_ps
-            ),
+            rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
-        doing=doing,
         named=named,
         fetching={track: ran.fetching for track, ran in functions.items()},
         writing={track: ran.writing for track, ran in functions.items()},
@@ -368,29 +380,39 @@ def host_states(
 
 
 def _recording(
-    tracks: pl.DataFrame, rows_of: _RowsOfTracks, host_class: NDArray[np.uint8]
+    tracks: pl.DataFrame,
+    rows_of: _RowsOfTracks,
+    host_class: NDArray[np.uint8],
+    types: NDArray[np.int32],
 ) -> Spans:
     """Return when the recorder worked, on threads or on a line beside them."""
+    own = host_class == HostClass.PROFILER
+    if not own.any():
+        return Spans.empty()
     on_host = np.flatnonzero(tracks["device"].is_null().to_numpy())
     return Spans.union_of(
-        rows_of.spans(rows, host_class[rows] == HostClass.PROFILER)
+        rows_of.spans(rows, own[types[rows]])
         for rows in map(rows_of.of, on_host.tolist())
     )
 
 
 def _threads(
     tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    kinds: EventKinds,
+    calling: NDArray[np.bool_],
     classes: HostClasses,
     functions: Mapping[int, _Functions],
 ) -> tuple[list[int], NDArray[np.bool_]]:
-    """Return the threads that are asked what they do, and which run the program."""
+    """Return the threads that are asked what they do, and which run the program.
+
+    Args:
+        tracks: The table.
+        calling: By row of tracks, whether it holds calls or frames of the program.
+        classes: The classes of host time.
+        functions: The functions that ran, by row of tracks.
+    """
     on_host = tracks["device"].is_null().to_numpy()
     found = [track for track in classes.threads.tracks() if on_host[track]]
-    program = on_host & _tracks_with(
-        kinds, handles(events, "type"), handles(events, "track"), len(tracks)
-    )
+    program = on_host & calling
     program[list(functions)] = True
     if not program[found].any():
         # What launches are threads of the framework; the program feeds them.
@@ -400,30 +422,6 @@ def _threads(
     found += [row for row in functions if sampled[row] and row not in found]
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     return found, program | marked
-
-
-def _united(classes: HostClasses, threads: Collection[int]) -> dict[int, Spans]:
-    """Return where any of some threads has a code, while it drives a step."""
-    driving = set(classes.threads.tracks())
-    found: dict[int, list[Spans]] = {}
-    for track in threads:
-        when = classes.threads.when(track) if track in driving else None
-        for code, spans in classes.by_thread.get(track, {}).items():
-            mine = spans if when is None else spans & when
-            found.setdefault(code, []).append(mine)
-    return {code: Spans.union_of(sets) for code, sets in found.items()}
-
-
-def _tracks_with(
-    kinds: EventKinds,
-    types: NDArray[np.int32],
-    tracks: NDArray[np.int32],
-    count: int,
-) -> NDArray[np.bool_]:
-    """Return by row of tracks whether it holds calls or frames of the program."""
-    found = np.zeros(count, np.bool_)
-    found[tracks[kinds.has(PROGRAM)[types]]] = True
-    return found
 
 
 def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
@@ -436,10 +434,13 @@ def _union(state: _State, codes: Iterable[HostCode]) -> Spans:
     return Spans.union_of(state(code) for code in codes)
 
 
-def _anywhere(classes: HostClasses, code: HostCode) -> Spans:
-    return Spans.union_of(
-        found[code] for found in classes.by_thread.values() if code in found
-    )
+def _anywhere(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
+    sets = (found[code] for found in classes.by_thread.values() if code in found)
+    return _union_within(sets, within)
+
+
+def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
+    return Spans.union_of(within & spans for spans in sets)
 
 
 def _dense(
@@ -447,24 +448,21 @@ def _dense(
     threads: Iterable[int],
     code: NDArray[np.uint8],
     *,
-    limit_ps: int,
+    most_ps: int,
 ) -> Spans:
     """Return where each begin of an op or launch is soon followed by the next one."""
-    is_begin = np.zeros(256, np.bool_)
-    is_begin[list(_BEGINS)] = True
-    found = []
-    for track in threads:
-        rows = rows_of.of(track)
-        chosen = is_begin[code[rows]]
-        begins, own = rows_of.start_ps[rows][chosen], rows_of.dur_ps[rows][chosen]
-        if not len(begins):
-            continue
-        # To the next begin; where that is far away or none, to the event's own end.
-        length = np.append(np.diff(begins), limit_ps + 1)
-        length = np.where(length <= limit_ps, length, own)
-        quick = length <= limit_ps
-        found.append(Spans.from_events(begins[quick], length[quick]))
-    return Spans.union_of(found)
+    begins = np.zeros(256, np.uint8)
+    begins[list(_BEGINS)] = 1
+    return Spans.union_of(
+        Spans.between_quick(
+            rows_of.start_ps[rows],
+            rows_of.dur_ps[rows],
+            code=code[rows],
+            begins=begins,
+            most_ps=most_ps,
+        )
+        for rows in map(rows_of.of, threads)
+    )
 
 
 class _RowsOfTracks:
@@ -478,6 +476,16 @@ class _RowsOfTracks:
 
     def of(self, track: int) -> slice:
         return slice(int(self._begins[track]), int(self._ends[track]))
+
+    def having(
+        self, types: NDArray[np.int32], wanted: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return by row of tracks whether it holds an event of a wanted type."""
+        found = np.zeros(len(self._begins), np.bool_)
+        if wanted.any():
+            for track in range(len(found)):
+                found[track] = wanted[types[self.of(track)]].any()
+        return found
 
     def spans(self, rows: slice, chosen: NDArray[np.bool_] | None = None) -> Spans:
         starts, durs = self.start_ps[rows], self.dur_ps[rows]

@@ -200,19 +200,14 @@ class _Launching(Frozen, frozen=True):
             facts=launch_facts,
         )
 
-    @property
-    def latency_ps(self) -> int:
-        return self.facts.latency_ps
-
     def gaps(self, device: int, idle: Spans) -> Gaps:
-        launched = Launched.of(
+        launched = Launched(
             self.timeline[device],
             launch_of=self.launch_of,
             called_ps=self.called_ps,
             dur_ps=self.dur_ps,
             track=self.track,
             copies=self.copies,
-            latency_ps=self.latency_ps,
         )
         return divided_gaps(idle, launched, self.facts)
 
@@ -252,7 +247,7 @@ def _of_host(
     left = Spans.of([hull])
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is not None:
-        left = _claimed(left, states.claims_without_device(), idle)
+        left = _claimed(left, states.claims_without_device(left), idle)
     idle["unexplained"].append(left)
     return _device_account(None, idle, between, {}, Spans.empty())
 
@@ -274,7 +269,7 @@ def _of_device(
     idle["profiler"].append(recording)
     if launching is None:
         left = free - recording
-        claims = _without_launch(states.claims_of_any_thread())
+        claims = _without_launch(states.claims_of_any_thread(left))
         idle["unexplained"].append(_claimed(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
     gaps = launching.gaps(one.device, free)
@@ -286,15 +281,15 @@ def _of_device(
         spans = Spans(gaps.copy_call.start_ps[chosen], gaps.copy_call.end_ps[chosen])
         idle[owner].append(spans - recording)
     walked = {}
-    of_any_thread = states.claims_of_any_thread()
     for track in np.unique(gaps.walk_track).tolist():
         mine = gaps.walk_track == track
         walk = Spans(gaps.walk_start_ps[mine], gaps.walk_end_ps[mine])
         walked[track] = walk
-        claims = of_any_thread
+        left = walk - recording
+        claims = states.claims_of_any_thread(left)
         if track >= 0:
-            claims = states.claims(track, of_any_thread)
-        idle["unexplained"].append(_claimed(walk - recording, claims, idle))
+            claims = states.claims(track, left, claims)
+        idle["unexplained"].append(_claimed(left, claims, idle))
     return _device_account(one.device, idle, between, walked, gaps.latency)
 
 
