@@ -27,6 +27,7 @@ __all__ = [
     "covered_until",
     "difference",
     "intersection",
+    "meeting",
     "union",
     "union_events",
     "union_quick",
@@ -551,4 +552,88 @@ def difference(
         out = memoryview(out)
     with cython.nogil:
         found: cython.longlong = _difference(a_start, a_end, b_start, b_end, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _meeting(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    wanted: cython.const[cython.uchar][::1],
+    set_start: cython.const[cython.longlong][::1],
+    set_end: cython.const[cython.longlong][::1],
+    outermost: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    is_inner: cython.longlong
+    count: cython.longlong = 0
+    i: cython.longlong = 0
+    n: cython.longlong = set_start.shape[0]
+    limit: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    before: cython.longlong = -limit - 1
+    reach: cython.longlong = before
+    for row in range(start.shape[0]):
+        starts = start[row]
+        if starts < before:
+            return -2
+        before = starts
+        while i < n and set_end[i] <= starts:
+            i += 1
+        if i == n:
+            break
+        if wanted[code[row]] == 0 or dur[row] <= 0:
+            continue
+        ends = limit
+        if starts < 0 or dur[row] < limit - starts:
+            ends = starts + dur[row]
+        is_inner = starts < reach
+        reach = max(reach, ends)
+        if set_start[i] < ends and not (outermost and is_inner):
+            out[count] = row
+            count += 1
+    return count
+
+
+def meeting(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    wanted: cython.const[cython.uchar][::1],
+    set_start: cython.const[cython.longlong][::1],
+    set_end: cython.const[cython.longlong][::1],
+    outermost: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write the rows that last a while, have a wanted code and meet a set.
+
+    The starts of the rows ascend; `wanted` has 256 places. With `outermost` a row that
+    starts before an earlier wanted row has ended is left out. The output needs one
+    place per row.
+
+    Returns:
+        The number of rows; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if (
+        dur.shape[0] != start.shape[0]
+        or code.shape[0] != start.shape[0]
+        or wanted.shape[0] != 256
+        or set_end.shape[0] != set_start.shape[0]
+    ):
+        return BAD_RANGE
+    if out.shape[0] < start.shape[0]:
+        return NO_ROOM
+    if not cython.compiled:
+        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
+        wanted, out = memoryview(wanted), memoryview(out)
+        set_start, set_end = memoryview(set_start), memoryview(set_end)
+    with cython.nogil:
+        found: cython.longlong = _meeting(
+            start, dur, code, wanted, set_start, set_end, outermost, out
+        )
     return found

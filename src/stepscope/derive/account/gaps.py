@@ -22,7 +22,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows
 
 __all__ = ["LATENCY_CAP_PS", "Gaps", "Launched", "divided_gaps"]
@@ -109,7 +109,7 @@ class Gaps(Frozen, frozen=True):
         return _from_pairs(self.walk_start_ps, self.walk_end_ps)
 
 
-def divided_gaps(idle: Spans, launched: Launched, facts: LaunchFacts) -> Gaps:
+def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     """Divide each stretch of idle time of one device.
 
     Args:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.account.places import marker_names
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.intervals.track_rows import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
@@ -74,18 +75,17 @@ _BEGINS: Final = (
     HostCode.HOST_COMPUTE,
     HostCode.LAUNCH_OR_COMPUTE,
 )
-_LAUNCHING: Final = (
-    HostCode.LAUNCH,
-    HostCode.DISPATCH,
-    HostCode.LAUNCH_OR_COMPUTE,
-)
+_LAUNCHING: Final = (HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE)
 _LAUNCHES: Final = (HostCode.LAUNCH, HostCode.LAUNCH_OR_COMPUTE)
 _WAITING: Final = (
     *(HostCode.SYNC, HostCode.READ_BACK),
     *(HostCode.BLOCKED, HostCode.PIPELINE),
 )
 #: A thread that does one of these does not wait for the input of another thread.
-_WORKING: Final = (*_BEGINS, HostCode.COMPILE, HostCode.TRACING)
+_WORKING: Final = (
+    *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
+    *(HostCode.COMPILE, HostCode.TRACING),
+)
 
 
 def long_stretch_ps(latency_ps: int) -> int:
@@ -289,8 +289,7 @@ class HostStates(Frozen, frozen=True):
         return _union_within(told, within)
 
     def _only(self, track: int, within: Spans) -> _State:
-        sets = self.classes.by_thread.get(track, {})
-        return cache(lambda code: within & sets.get(code, Spans.empty()))
+        return cache(lambda code: self.classes.when(track, code, within))
 
     def _any(self, within: Spans) -> _State:
         """Return where any thread has a code, while it drives a step."""
@@ -302,9 +301,7 @@ class HostStates(Frozen, frozen=True):
         }
         return cache(
             lambda code: Spans.union_of(
-                mine & classes.by_thread[track][code]
-                for track, mine in when.items()
-                if code in classes.by_thread.get(track, {})
+                classes.when(track, code, mine) for track, mine in when.items()
             )
         )
 
@@ -319,7 +316,7 @@ def host_states(
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
     between_steps: Spans,
 ) -> HostStates:
     """Collect the states of the threads that drive the steps.
@@ -335,10 +332,10 @@ def host_states(
         host_classes: The classes of host time.
         function_frames: The functions that ran.
         function_purposes: What those of libraries are for.
-        launch_facts: What a launch usually takes.
+        launch_latency: What a launch usually takes.
         between_steps: Where no step's own work goes on.
     """
-    rows_of = _RowsOfTracks(tracks, events)
+    rows_of = host_classes.rows
     types = handles(events, "type")
     functions: dict[int, _Functions] = {}
     if not isinstance(function_frames, Unavailable) and not isinstance(
@@ -354,7 +351,7 @@ def host_states(
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
     named, chores = {}, []
     for track in threads:
-        rows = rows_of.of(track)
+        rows = rows_of.rows(track)
         mine = types[rows]
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
@@ -363,7 +360,9 @@ def host_states(
             named[track] = told | functions.get(track, _NO_FUNCTIONS).all
         if chore.any():
             chores.append(rows_of.spans(rows, chore[mine]))
-    latency_ps = 0 if isinstance(launch_facts, Unavailable) else launch_facts.latency_ps
+    latency_ps = (
+        0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
+    )
     return HostStates(
         classes=host_classes,
         threads=tuple(threads),
@@ -381,7 +380,7 @@ def host_states(
 
 def _recording(
     tracks: pl.DataFrame,
-    rows_of: _RowsOfTracks,
+    rows_of: TrackRows,
     host_class: NDArray[np.uint8],
     types: NDArray[np.int32],
 ) -> Spans:
@@ -392,7 +391,7 @@ def _recording(
     on_host = np.flatnonzero(tracks["device"].is_null().to_numpy())
     return Spans.union_of(
         rows_of.spans(rows, own[types[rows]])
-        for rows in map(rows_of.of, on_host.tolist())
+        for rows in map(rows_of.rows, on_host.tolist())
     )
 
 
@@ -426,6 +425,8 @@ def _threads(
 
 def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
     for code in codes:
+        if not len(spans):
+            break
         spans = spans - state(code)
     return spans
 
@@ -444,7 +445,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 
 
 def _dense(
-    rows_of: _RowsOfTracks,
+    rows_of: TrackRows,
     threads: Iterable[int],
     code: NDArray[np.uint8],
     *,
@@ -461,34 +462,5 @@ def _dense(
             begins=begins,
             most_ps=most_ps,
         )
-        for rows in map(rows_of.of, threads)
+        for rows in map(rows_of.rows, threads)
     )
-
-
-class _RowsOfTracks:
-    """The rows of events of each track."""
-
-    def __init__(self, tracks: pl.DataFrame, events: pl.DataFrame) -> None:
-        self.start_ps = ints(events, "start_ps")
-        self.dur_ps = ints(events, "dur_ps")
-        self._begins = ints(tracks, "event_begin")
-        self._ends = ints(tracks, "event_end")
-
-    def of(self, track: int) -> slice:
-        return slice(int(self._begins[track]), int(self._ends[track]))
-
-    def having(
-        self, types: NDArray[np.int32], wanted: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Return by row of tracks whether it holds an event of a wanted type."""
-        found = np.zeros(len(self._begins), np.bool_)
-        if wanted.any():
-            for track in range(len(found)):
-                found[track] = wanted[types[self.of(track)]].any()
-        return found
-
-    def spans(self, rows: slice, chosen: NDArray[np.bool_] | None = None) -> Spans:
-        starts, durs = self.start_ps[rows], self.dur_ps[rows]
-        if chosen is not None:
-            starts, durs = starts[chosen], durs[chosen]
-        return Spans.from_events(starts, durs)

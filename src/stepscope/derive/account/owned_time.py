@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.gaps import Gaps
     from stepscope.derive.account.host_states import Claims, HostStates
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -108,7 +108,7 @@ def account(
     device_sets: DeviceSets | Unavailable,
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
 ) -> Account:
     """Give every instant of every window its owner.
 
@@ -123,14 +123,14 @@ def account(
         device_sets: What each device did.
         launches: The table.
         correlation: The launch of each activity.
-        launch_facts: The usual launch latency and the shortest gap.
+        launch_latency: The usual launch latency and the shortest gap.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
     launch = _Launching.of(
-        device_activity, device_timeline, launches, correlation, launch_facts
+        device_activity, device_timeline, launches, correlation, launch_latency
     )
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
@@ -169,7 +169,7 @@ class _Launching(Frozen, frozen=True):
     track: NDArray[np.int32]
     copies: NDArray[np.bool_]
     inputs: NDArray[np.bool_]
-    facts: LaunchFacts
+    facts: LaunchLatency
 
     @classmethod
     def of(
@@ -178,14 +178,14 @@ class _Launching(Frozen, frozen=True):
         device_timeline: DeviceTimeline | Unavailable,
         launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
-        launch_facts: LaunchFacts | Unavailable,
+        launch_latency: LaunchLatency | Unavailable,
     ) -> _Launching | None:
         if (
             isinstance(device_activity, Unavailable)
             or isinstance(device_timeline, Unavailable)
             or isinstance(launches, Unavailable)
             or isinstance(correlation, Unavailable)
-            or isinstance(launch_facts, Unavailable)
+            or isinstance(launch_latency, Unavailable)
         ):
             return None
         kind = codes(device_activity, "kind")
@@ -197,7 +197,7 @@ class _Launching(Frozen, frozen=True):
             track=handles(launches, "track"),
             copies=(kind == _KIND["h2d"]) | (kind == _KIND["d2h"]),
             inputs=kind == _KIND["h2d"],
-            facts=launch_facts,
+            facts=launch_latency,
         )
 
     def gaps(self, device: int, idle: Spans) -> Gaps:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import codes, handles
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
@@ -20,6 +23,10 @@ _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
 #: A device takes part in the program that takes this share of the memory blocks that
 #: the busiest one takes. Fewer are the bookkeeping of a framework.
 _TAKES_PART: Final = 0.25
+
+
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
@@ -61,23 +68,26 @@ def unrecorded_devices(
     *, allocations: pl.DataFrame, device_activity: pl.DataFrame
 ) -> UnrecordedDevices | Unavailable:
     """Compare the devices on which memory was taken with those that ran kernels."""
+    named = allocations["allocator"].filter(allocations["kind"] == "allocate")
     taken = (
-        allocations.filter(pl.col("kind") == "allocate")
+        named.value_counts()
         .select(
+            "count",
             device=pl.col("allocator")
             .cast(pl.String)
             .str.extract(_ORDINAL)
-            .cast(pl.Int64, strict=False)
+            .cast(pl.Int64, strict=False),
         )
-        .drop_nulls()["device"]
-        .value_counts()
+        .drop_nulls()
+        .group_by("device")
+        .agg(pl.col("count").sum())
     )
     if not len(taken):
         return _NO_MEMORY
     least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
-    ran = device_activity.filter(pl.col("kind").is_in(["kernel", "collective"]))
-    working = set(ran["device"].unique().to_list())
+    kernel = np.isin(codes(device_activity, "kind"), _KERNELS)
+    working = set(np.unique(handles(device_activity, "device")[kernel]).tolist())
     # Without any kernel at all, kernels were not recorded: another doubt's matter. A
     # device that runs kernels and takes no memory has another number there.
     if not working or not working <= used:

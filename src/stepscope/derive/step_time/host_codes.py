@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from stepscope._core import launches
+from stepscope._core import nesting as kernels
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import text_codes
@@ -78,6 +80,8 @@ class HostCode(IntEnum):
     PEER = 16
     #: Handing a result of a device to the program, until it is there.
     READ_BACK = 17
+    #: Launching: `LAUNCH` and `DISPATCH` as one; no event has it.
+    LAUNCHING = 18
 
 
 #: These keep everything that is nested in them.
@@ -171,9 +175,9 @@ class HostEvents(Frozen, frozen=True):
     def codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
         """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
-        self._mark_launches(code, nesting, launching)
+        enclosing = self._mark_launches(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
-        self._mark_collectives(code, nesting, launching)
+        self._mark_collectives(code, enclosing)
         self._mark_thunks(code)
         self._mark_values(code, launching)
         self._mark_pipelines(code)
@@ -240,20 +244,27 @@ class HostEvents(Frozen, frozen=True):
 
     def _mark_launches(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
-    ) -> None:
-        """Mark launch calls, and the ops that enclose one."""
-        if not len(launching.rows):
-            return
-        around = _enclosing(launching.rows, nesting.parent)
-        classes = self.kinds.host_class[handles(self.events, "type")[around]]
-        is_plain = np.zeros(256, np.bool_)
-        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE]] = True
-        for rows, found in (
-            (launching.rows, HostCode.LAUNCH),
-            (around[classes == HostClass.OP], HostCode.DISPATCH),
-        ):
-            code[rows[is_plain[code[rows]]]] = found
-        self._mark_short_ops(code, nesting)
+    ) -> NDArray[np.bool_]:
+        """Mark launch calls, and the ops that enclose one; return what encloses one."""
+        is_plain = np.zeros(256, np.uint8)
+        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE]] = 1
+        enclosing = np.zeros(len(code), np.uint8)
+        answer = launches.mark(
+            launching.rows,
+            nesting.parent,
+            handles(self.events, "type"),
+            (self.kinds.host_class == HostClass.OP).view(np.uint8),
+            is_plain,
+            HostCode.LAUNCH,
+            HostCode.DISPATCH,
+            code,
+            enclosing,
+        )
+        if answer < 0:
+            raise ValueError(f"the kernel refused its arrays ({answer})")
+        if len(launching.rows):
+            self._mark_short_ops(code, nesting)
+        return enclosing.view(np.bool_)
 
     def _mark_short_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take ops that launch nothing and do little themselves for dispatch."""
@@ -262,13 +273,12 @@ class HostEvents(Frozen, frozen=True):
         long = own >= SHORT_OP_PS
         if long.any():
             # An op that only calls others has a little time of its own between them.
-            inside = nesting.parent[nesting.parent >= 0]
-            calls = np.bincount(inside, minlength=len(code))[rows[long]]
+            calls = _calls(rows[long], nesting.parent)
             long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
         code[rows[~long]] = HostCode.DISPATCH
 
     def _mark_collectives(
-        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+        self, code: NDArray[np.uint8], enclosing: NDArray[np.bool_]
     ) -> None:
         """Mark calls that communicate and put nothing on a device: they wait."""
         is_call = self.kinds.has(EventFlag.COLLECTIVE)
@@ -276,10 +286,7 @@ class HostEvents(Frozen, frozen=True):
             return
         rows = np.flatnonzero(is_call[handles(self.events, "type")])
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        if len(rows):
-            launching_too = np.zeros(len(code), np.bool_)
-            launching_too[_enclosing(launching.rows, nesting.parent)] = True
-            code[rows[~launching_too[rows]]] = HostCode.PEER
+        code[rows[~enclosing[rows]]] = HostCode.PEER
 
     def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take plain ops out of the calls that wait for other threads.
@@ -358,17 +365,13 @@ def _ancestors(name: str) -> set[str]:
     return {"::".join(parts[:count]) for count in range(2, len(parts))}
 
 
-def _enclosing(rows: NDArray[np.int32], parent: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return all rows that enclose one of the given rows."""
-    visited = np.zeros(len(parent), np.bool_)
-    frontier = parent[rows]
-    while len(frontier):
-        frontier = frontier[frontier >= 0]
-        frontier = frontier[~visited[frontier]]
-        visited[frontier] = True
-        # Neighbours share most parents; other duplicates stay until the root.
-        if len(frontier) > 1:
-            fresh = np.concatenate(([True], frontier[1:] != frontier[:-1]))
-            frontier = frontier[fresh]
-        frontier = parent[frontier]
-    return np.flatnonzero(visited)
+def _calls(rows: NDArray[np.intp], parent: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return how many events lie directly in each of some rows."""
+    chosen = np.zeros(len(parent), np.uint8)
+    chosen[rows] = 1
+    count = np.zeros(len(parent), np.int32)
+    answer = kernels.children(parent, chosen, count)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    found: NDArray[np.int32] = count[rows]
+    return found
