@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,12 +15,19 @@ from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.trace.model import TraceData
 
 __all__ = ["UnrecordedDevices", "unrecorded_devices"]
 
 #: The number of a device in the name of the allocator of its memory.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
+_ORDINAL_TEXT: Final = re.compile(_ORDINAL)
+#: Reports of PyTorch, which name no allocator but number its device.
+_NUMBERED: Final = "[memory]"
+#: Looking through more texts takes longer than reading the table.
+_MANY_TEXTS: Final = 100_000
 #: A device takes part in the program that takes this share of the memory blocks that
 #: the busiest one takes. Fewer are the bookkeeping of a framework.
 _TAKES_PART: Final = 0.25
@@ -33,7 +41,9 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
     """What the memory of devices says of records that are missing.
 
     Attributes:
-        used: Devices that take part in the program, by their memory, ascending.
+        used: Devices that take part in the program, by their memory, ascending. Where
+            no text names the memory of a device without kernels, those with kernels:
+            who took memory is not counted then.
         silent: Those of them without any kernel, ascending.
     """
 
@@ -65,9 +75,23 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def unrecorded_devices(
-    *, allocations: pl.DataFrame, device_activity: pl.DataFrame
+    *, trace: TraceData, event_types: pl.DataFrame, device_activity: pl.DataFrame
 ) -> UnrecordedDevices | Unavailable:
-    """Compare the devices on which memory was taken with those that ran kernels."""
+    """Compare the devices on which memory was taken with those that ran kernels.
+
+    Args:
+        trace: The trace, whose table of allocations is read only where some device may
+            be silent: many tools ask for doubts, and few for memory.
+        event_types: The table.
+        device_activity: The table.
+    """
+    kernel = np.isin(codes(device_activity, "kind"), _KERNELS)
+    working = set(np.unique(handles(device_activity, "device")[kernel]).tolist())
+    if working and _named(trace.strings, event_types) <= working:
+        return UnrecordedDevices(used=tuple(sorted(working)), silent=())
+    allocations = trace.table("allocations")
+    if isinstance(allocations, Unavailable):
+        return allocations
     named = allocations["allocator"].filter(allocations["kind"] == "allocate")
     taken = (
         named.value_counts()
@@ -86,8 +110,6 @@ def unrecorded_devices(
         return _NO_MEMORY
     least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
-    kernel = np.isin(codes(device_activity, "kind"), _KERNELS)
-    working = set(np.unique(handles(device_activity, "device")[kernel]).tolist())
     # Without any kernel at all, kernels were not recorded: another doubt's matter. A
     # device that runs kernels and takes no memory has another number there.
     if not working or not working <= used:
@@ -95,6 +117,14 @@ def unrecorded_devices(
     return UnrecordedDevices(
         used=tuple(sorted(used)), silent=tuple(sorted(used - working))
     )
+
+
+def _named(strings: Sequence[str], event_types: pl.DataFrame) -> set[int]:
+    """Return the devices whose memory a text may name; -1 where texts do not tell."""
+    numbered = (event_types["name"] == _NUMBERED).any()
+    if numbered or len(strings) > _MANY_TEXTS:
+        return {-1}
+    return {int(found[1]) for found in map(_ORDINAL_TEXT.match, strings) if found}
 
 
 _NO_MEMORY: Final = Unavailable(
