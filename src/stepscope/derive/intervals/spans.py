@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope._core import rows
 from stepscope._core import spans as kernels
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Spans:
                 the event's own duration counts, if that is at most as long.
         """
         out = np.empty((2, len(start_ps)), np.int64)
-        count = kernels.union_quick(
+        count = rows.union_quick(
             start_ps, dur_ps, code, begins, most_ps, 0, len(start_ps), out
         )
         return _trimmed(out, count)

@@ -34,7 +34,6 @@ _TAKES_PART: Final = 0.25
 
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
@@ -85,8 +84,10 @@ def unrecorded_devices(
         event_types: The table.
         device_activity: The table.
     """
-    kernel = np.isin(codes(device_activity, "kind"), _KERNELS)
-    working = set(np.unique(handles(device_activity, "device")[kernel]).tolist())
+    kind = codes(device_activity, "kind")
+    kernel = (kind == _KINDS.index("kernel")) | (kind == _KINDS.index("collective"))
+    ran = np.bincount(handles(device_activity, "device")[kernel])
+    working = set(np.flatnonzero(ran).tolist())
     if working and _named(trace.strings, event_types) <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")
