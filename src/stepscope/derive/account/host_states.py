@@ -187,7 +187,7 @@ class HostStates(Frozen, frozen=True):
             within: The set.
             of_any_thread: What `claims_of_any_thread` returns of it.
         """
-        active = self._doing(track, within)
+        active = self.doing(track, within)
         told = _Told(
             *(
                 within & sets.get(track, Spans.empty())
@@ -279,7 +279,7 @@ class HostStates(Frozen, frozen=True):
             )
         )
 
-    def _doing(self, track: int, within: Spans) -> Spans:
+    def doing(self, track: int, within: Spans) -> Spans:
         """Return where something says what a thread itself does."""
         if track not in self.threads:
             return Spans.empty()

@@ -214,6 +214,12 @@ class Spans:
         last = len(ends) - int(len(ends) > first and starts[-1] >= ends[-1])
         return Spans(starts[first:last], ends[first:last])
 
+    def meeting(self, other: Spans) -> Spans:
+        """Return the intervals, uncut, that share an instant with another set."""
+        if not len(self) or not len(other):
+            return Spans.empty()
+        return self._at(*self._ranges_beside(other))
+
     def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much is covered before each time; ascending times are fastest."""
         times = _int64(times_ps)
@@ -262,26 +268,30 @@ class Spans:
     def _beside(self, other: Spans) -> Spans:
         """Return the intervals, uncut, that may meet those of another set."""
         if _FEW * len(other) < len(self):
-            found = self._meeting(other)
-            if found is not None:
-                return found
+            first, count = self._ranges_beside(other)
+            if 2 * int(count.sum()) <= len(self):
+                return self._at(first, count)
         first = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
         last = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
         if first == 0 and last == len(self):
             return self
         return Spans(self.start_ps[first:last], self.end_ps[first:last])
 
-    def _meeting(self, other: Spans) -> Spans | None:
-        """Return the intervals that meet any of a few; None where most of them do."""
+    def _ranges_beside(
+        self, other: Spans
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first of the intervals that meet each of another set's, and count.
+
+        One that reaches into the next of the others counts for the first of them.
+        """
         first = np.searchsorted(self.end_ps, other.start_ps, side="right")
         last = np.searchsorted(self.start_ps, other.end_ps, side="left")
-        # One that reaches from one of the few into the next counts once.
         first[1:] = np.maximum(first[1:], last[:-1])
-        count = np.maximum(last - first, 0)
-        total = int(count.sum())
-        if 2 * total > len(self):
-            return None
-        row = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(total)
+        return first, np.maximum(last - first, 0)
+
+    def _at(self, first: NDArray[np.int64], count: NDArray[np.int64]) -> Spans:
+        before = np.repeat(first - (np.cumsum(count) - count), count)
+        row = before + np.arange(len(before))
         return Spans(self.start_ps[row], self.end_ps[row])
 
     def _is_inside_one_of(self, other: Spans) -> bool:
