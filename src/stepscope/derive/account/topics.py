@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import Account, DeviceAccount
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.steps.chosen import Steps
@@ -90,7 +90,7 @@ def idle_topics(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
 ) -> IdleTopics:
     """Find the topics of all idle time.
 
@@ -103,7 +103,7 @@ def idle_topics(
         function_frames: The functions that ran.
         function_purposes: What those of libraries are for.
         device_activity: The table, for results that were read back.
-        launch_facts: The usual launch latency.
+        launch_latency: The usual launch latency.
     """
     if isinstance(host_states, Unavailable):
         return IdleTopics((), dict.fromkeys(TOPICS, host_states))
@@ -122,9 +122,9 @@ def idle_topics(
     )
     reads = None
     if not isinstance(device_activity, Unavailable) and not isinstance(
-        launch_facts, Unavailable
+        launch_latency, Unavailable
     ):
-        reads = _ReadBacks(device_activity, 2 * launch_facts.latency_ps)
+        reads = _ReadBacks(device_activity, 2 * launch_latency.latency_ps)
     found = []
     for one in account.devices:
         drained = Spans.empty()

@@ -271,11 +271,11 @@ class Spans:
             first, count = self._ranges_beside(other)
             if 2 * int(count.sum()) <= len(self):
                 return self._at(first, count)
-        first = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
-        last = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
-        if first == 0 and last == len(self):
+        begin = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
+        end = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
+        if begin == 0 and end == len(self):
             return self
-        return Spans(self.start_ps[first:last], self.end_ps[first:last])
+        return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
 
     def _ranges_beside(
         self, other: Spans
