@@ -6,9 +6,9 @@ those that cannot; `spread` lays any spans flat, each on the first lane that is 
 Both visit the rows once, in order: start ascending, then duration descending. Starts
 and ends lie within 64 bits; a duration below one is an instant.
 
-`meeting` and `union_quick` choose rows by their codes. A *set* is a pair of arrays of equal length, start and end, whose
-intervals are not empty, ascend and neither overlap nor touch. What rows say of times
-beyond ±(2**62 - 1) is cut off.
+`meeting` and `union_quick` choose rows by their codes. A *set* is a pair of arrays of
+equal length, start and end, whose intervals are not empty, ascend and neither overlap
+nor touch. What rows say of times beyond ±(2**62 - 1) is cut off.
 """
 
 from __future__ import annotations
