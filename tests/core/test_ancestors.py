@@ -64,3 +64,29 @@ def test_what_cannot_be_a_forest_is_refused(
         label = np.full(len(parent), -1, np.int32)
         found = form.inherit(np.array(parent, np.int32), label, begin, end)
         assert found == form.BAD_RANGE
+
+
+@given(forest=forests())
+def test_children_of_chosen_rows_are_counted(
+    kernel_forms: Callable[[str], Forms], forest: tuple[list[int], list[int]]
+) -> None:
+    parents, labels = forest
+    chosen = [label >= 0 for label in labels]
+    expected = [parents.count(row) if chosen[row] else 0 for row in range(len(parents))]
+    for form in kernel_forms("nesting").values():
+        count = np.zeros(len(parents), np.int32)
+        answer = form.children(
+            np.array(parents, np.int32), np.array(chosen, np.uint8), count
+        )
+        assert expected == count.tolist()
+        assert sum(expected) == answer
+
+
+def test_children_of_no_forest_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    for form in kernel_forms("nesting").values():
+        one, two = np.zeros(1, np.int32), np.full(2, -1, np.int32)
+        assert form.children(one, np.ones(1, np.uint8), one.copy()) == form.BAD_RANGE
+        assert form.children(two, np.ones(1, np.uint8), two.copy()) == form.BAD_RANGE
+        assert form.children(two, np.ones(2, np.uint8), one.copy()) == form.BAD_RANGE

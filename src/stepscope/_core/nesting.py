@@ -31,6 +31,7 @@ __all__ = [
     "BAD_RANGE",
     "NO_ROOM",
     "OUT_OF_ORDER",
+    "children",
     "first_unordered",
     "flatten",
     "inherit",
@@ -400,4 +401,49 @@ def inherit(
         parent, label = memoryview(parent), memoryview(label)
     with cython.nogil:
         found: cython.longlong = _inherit(parent, label, begin, end)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _children(
+    parent: cython.const[cython.int][::1],
+    chosen: cython.const[cython.uchar][::1],
+    count: cython.int[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
+    for row in range(parent.shape[0]):
+        above = parent[row]
+        if above >= row:
+            return -3
+        if above >= 0 and chosen[above]:
+            count[above] += 1
+            found += 1
+    return found
+
+
+def children(
+    parent: cython.const[cython.int][::1],
+    chosen: cython.const[cython.uchar][::1],
+    count: cython.int[::1],
+) -> cython.longlong:
+    """Count the rows directly inside each chosen row; `count` begins as 0 everywhere.
+
+    Returns:
+        How many rows are directly inside a chosen one, or `BAD_RANGE`.
+    """
+    if (
+        chosen.shape[0] != parent.shape[0]
+        or count.shape[0] != parent.shape[0]
+        or parent.shape[0] > 0x7FFF_FFFF
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        parent, chosen = memoryview(parent), memoryview(chosen)
+        count = memoryview(count)
+    with cython.nogil:
+        found: cython.longlong = _children(parent, chosen, count)
     return found
