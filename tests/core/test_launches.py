@@ -188,47 +188,6 @@ def test_a_stretch_is_ended_by_the_first_activity_that_begins_at_its_end(
         assert sum(at >= 0 for at, _ in expected) == answer
 
 
-@given(data=st.data(), size=st.integers(0, 12))
-def test_calls_and_what_encloses_them_are_marked(
-    kernel_forms: Callable[[str], Forms], data: st.DataObject, size: int
-) -> None:
-    parents = [data.draw(st.integers(-1, row - 1)) for row in range(size)]
-    types = [data.draw(st.integers(0, 1)) for _ in range(size)]
-    codes = [data.draw(st.integers(0, 2)) for _ in range(size)]
-    rows = data.draw(st.lists(st.sampled_from(range(size)))) if size else []
-    around = set()
-    for row in rows:
-        above = parents[row]
-        while above >= 0:
-            around.add(above)
-            above = parents[above]
-    expected = list(codes)
-    # Code 0 is plain; type 1 is an op.
-    for row in rows:
-        expected[row] = expected[row] or 8
-    for row in around:
-        if types[row] == 1:
-            expected[row] = expected[row] or 9
-    plain = np.zeros(256, np.uint8)
-    plain[0] = 1
-    for form in kernel_forms("launches").values():
-        code, enclosing = np.array(codes, np.uint8), np.zeros(size, np.uint8)
-        answer = form.mark(
-            np.array(rows, np.int32),
-            np.array(parents, np.int32),
-            np.array(types, np.int32),
-            np.array([0, 1], np.uint8),
-            plain,
-            8,
-            9,
-            code,
-            enclosing,
-        )
-        assert expected == code.tolist()
-        assert [int(row in around) for row in range(size)] == enclosing.tolist()
-        assert len(around) == answer
-
-
 @given(
     activities=st.lists(
         st.tuples(
@@ -271,7 +230,6 @@ def test_arrays_that_do_not_fit_together_are_refused(
 ) -> None:
     long, two = np.zeros(3, np.int64), np.zeros(2, np.int64)
     rows, few = np.zeros(3, np.int32), np.zeros(2, np.int32)
-    flags, plain = np.zeros(3, np.uint8), np.zeros(256, np.uint8)
     for form in kernel_forms("launches").values():
         bad = form.BAD_RANGE
         endings = form.endings
@@ -292,14 +250,3 @@ def test_arrays_that_do_not_fit_together_are_refused(
         assert form.gaps(*gaps, 0, two.copy()) == bad
         beyond = np.full(3, 3, np.int32)
         assert form.gaps(*gaps[:3], beyond, *gaps[4:], 0, long.copy()) == bad
-        none = np.full(3, -1, np.int32)
-        mark = [rows, none, rows, plain, plain]
-        tail = (1, 2, flags.copy(), flags.copy())
-        assert form.mark(*mark, *tail) == 0
-        assert form.mark(beyond, *mark[1:], *tail) == bad
-        assert form.mark(*mark[:2], few, *mark[3:], *tail) == bad
-        assert form.mark(*mark[:4], flags, *tail) == bad
-        assert form.mark(*mark, 1, 2, flags[:2].copy(), flags.copy()) == bad
-        assert form.mark(*mark, 1, 2, flags.copy(), flags[:2].copy()) == bad
-        # A parent that does not come before its child is no parent.
-        assert form.mark(rows, rows, *mark[2:], *tail) == bad

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope._core import launches
 from stepscope._core import nesting as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
@@ -303,7 +302,7 @@ class HostEvents(Frozen, frozen=True):
         ):
             code[rows[is_plain[code[rows]] > 0]] = found
         enclosing = np.zeros(len(code), np.uint8)
-        answer = launches.mark(
+        answer = kernels.mark(
             launching.rows,
             nesting.parent,
             handles(self.events, "type"),
