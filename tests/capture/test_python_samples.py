@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,7 @@ from stepscope.derive.host.function_frames import FunctionFrames, function_frame
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 OPTIONS = ss.ProfilerOptions(counters_hz=0, collectors=("host", "python_samples"))
 
@@ -48,6 +49,13 @@ def frames_of(run: ss.Run) -> tuple[FunctionFrames, list[str]]:
     return found, tracks["name"].to_list()
 
 
+@pytest.fixture(name="of_the_test")
+def _of_the_test() -> Callable[[str], bool]:
+    """Whether a track is a thread of the test: what runs tests has some of its own."""
+    others = {f"thread {one.name}" for one in Path("/proc/self/task").glob("*")}
+    return lambda track: not any(f"{one}," in f"{track}," for one in others)
+
+
 def seconds_in(found: FunctionFrames, function: str) -> float:
     """Seconds in which a function was innermost."""
     return sum(
@@ -57,7 +65,9 @@ def seconds_in(found: FunctionFrames, function: str) -> float:
     )
 
 
-def test_functions_have_the_time_that_they_took(tmp_path: Path) -> None:
+def test_functions_have_the_time_that_they_took(
+    tmp_path: Path, of_the_test: Callable[[str], bool]
+) -> None:
     with ss.Profile(tmp_path, OPTIONS) as run:
         for step in range(10):
             with ss.StepTrace(step):
@@ -71,7 +81,8 @@ def test_functions_have_the_time_that_they_took(tmp_path: Path) -> None:
     names = {found.function(kind): found.names[kind] for kind in set(found.type)}
     line = pause.__code__.co_firstlineno
     assert names["pause"] == ("pause", __file__, line, False)
-    assert {tracks[track] for track in found.track.tolist()} == {"MainThread"}
+    seen = {tracks[track] for track in found.track.tolist()}
+    assert set(filter(of_the_test, seen)) == {"MainThread"}
 
 
 def test_by_default_functions_are_found(tmp_path: Path) -> None:
@@ -91,7 +102,9 @@ def test_nothing_of_the_recording_itself_is_found(tmp_path: Path) -> None:
     assert "Thread.start" not in inner
 
 
-def test_threads_that_annotate_are_looked_at_and_no_others(tmp_path: Path) -> None:
+def test_threads_that_annotate_are_looked_at_and_no_others(
+    tmp_path: Path, of_the_test: Callable[[str], bool]
+) -> None:
     silent_may_end = threading.Event()
 
     def annotating() -> None:
@@ -108,7 +121,8 @@ def test_threads_that_annotate_are_looked_at_and_no_others(tmp_path: Path) -> No
         silent_may_end.set()
         silent.join()
     found, tracks = frames_of(run)
-    assert {tracks[track] for track in found.track.tolist()} == {"MainThread", "worker"}
+    seen = {tracks[track] for track in found.track.tolist()}
+    assert set(filter(of_the_test, seen)) == {"MainThread", "worker"}
     assert "samples of worker, 100 a second" in tracks
     assert not any("silent" in name for name in tracks)
 
@@ -236,7 +250,9 @@ def test_looks_begin_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the thread")
-def test_functions_that_threads_of_others_call_are_found(tmp_path: Path) -> None:
+def test_functions_that_threads_of_others_call_are_found(
+    tmp_path: Path, of_the_test: Callable[[str], bool]
+) -> None:
     """A framework's pool calls Python as ctypes does here: from a thread of its own."""
 
     @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -253,7 +269,9 @@ def test_functions_that_threads_of_others_call_are_found(tmp_path: Path) -> None
     theirs = [
         function
         for track, kind in zip(found.track.tolist(), found.type.tolist(), strict=True)
-        if tracks[track] != "MainThread" and (function := found.function(kind))
+        if tracks[track] != "MainThread"
+        and of_the_test(tracks[track])
+        and (function := found.function(kind))
     ]
     assert {name.rpartition(".")[2] for name in theirs} == {"called", "pause"}
     assert 0.6 < seconds_in(found, "pause") < 2.0

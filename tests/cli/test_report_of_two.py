@@ -108,7 +108,10 @@ def test_a_stored_promise_is_answered_by_the_next_run(
     assert plain(str(file)) in plain(first.stdout)
     second = plain(report(after, "--store").stdout)
     assert f"Of {before.name}:" in second
-    assert "launch.delay: 593 µs to 1.19 ms a step promised; 1.16 ms measured" in second
+    # The programs' own clocks give the measured gain.
+    assert re.search(
+        r"launch\.delay: .* to 1\.19 ms a step promised; 1\.16 ms measured", second
+    )
     assert "as promised." in second
     kept: Any = json.loads(file.read_text("utf-8"))
     assert list(kept["runs"]) == [before.name, after.name]

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["WORKED_READS", "Worked", "idle_percent", "judge_kernels", "kernels_of"]
+__all__ = [
+    "WORKED_READS",
+    "Worked",
+    "idle_percent",
+    "judge_kernels",
+    "kernels_of",
+    "undecided",
+]
 
 #: The signals that these functions ask for.
 WORKED_READS: Final[tuple[Signal[Any], ...]] = (
@@ -70,6 +77,13 @@ def kernels_of(
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
     return found
+
+
+def undecided(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels of which nothing shows whether they are products."""
+    return rows.filter(
+        pl.col("eligible").is_null() & ~pl.col("plain") & ~pl.col("collective")
+    )
 
 
 def judge_kernels(

@@ -9,7 +9,7 @@ import numpy as np
 
 import stepscope as ss
 
-STEPS, BATCH, PIXELS, HIDDEN, CLASSES = 30, 128, 3072, 256, 10
+STEPS, BATCH, PIXELS, HIDDEN, CLASSES = 30, 32, 3072, 256, 10
 MOST = 1.0
 
 rng = np.random.default_rng(0)

@@ -82,8 +82,10 @@ _ITEM: Final = Item(
     "convolutions asks for it.",
     actions=_ACTIONS,
 )
+#: Types of ops, and parts of kernels' names.
+_OPS: Final = r"(?i)conv(?:[^e]|$)|batch_?norm"
 _CONVOLUTION: Final = (
-    r"(?i)conv(?:[^e]|$)|cudnn|fprop|dgrad|wgrad|winograd|batch_?norm|bn_(?:fw|bw)"
+    r"(?i)conv(?:[^e]|$)|fprop|dgrad|wgrad|winograd|batch_?norm|bn_(?:fw|bw)"
 )
 _GAIN: Final = (0.5, 1.0)
 
@@ -95,7 +97,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return work
     convolutions = set(
         work.rows.filter(
-            pl.col("full_name").str.contains(_CONVOLUTION) & ~pl.col("reorders")
+            (
+                pl.col("full_name").str.contains(_CONVOLUTION)
+                | pl.col("op_type").fill_null("").str.contains(_OPS)
+            )
+            & ~pl.col("reorders")
         )["class"]
     )
     if not convolutions:

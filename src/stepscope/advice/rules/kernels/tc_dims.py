@@ -16,6 +16,7 @@ from stepscope.advice.judging.worked import (
     Worked,
     judge_kernels,
     kernels_of,
+    undecided,
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
@@ -93,7 +94,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds,
         work,
         Worked(
-            odd, (time * _GAIN[0], time * _GAIN[1]), beside.filter(~pl.col("sized"))
+            odd,
+            (time * _GAIN[0], time * _GAIN[1]),
+            pl.concat([beside.filter(~pl.col("sized")), undecided(work.rows)]),
         ),
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,

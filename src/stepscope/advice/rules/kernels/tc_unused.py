@@ -16,6 +16,7 @@ from stepscope.advice.judging.worked import (
     Worked,
     judge_kernels,
     kernels_of,
+    undecided,
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
@@ -109,7 +110,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         Worked(
             beside,
             (time * _GAIN[0], time * _GAIN[1]),
-            eligible.filter(pl.col("matrix_units").is_null()),
+            pl.concat(
+                [
+                    eligible.filter(pl.col("matrix_units").is_null()),
+                    undecided(work.rows),
+                ]
+            ),
         ),
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,

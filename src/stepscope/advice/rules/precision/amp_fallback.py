@@ -16,6 +16,7 @@ from stepscope.advice.judging.worked import (
     Worked,
     judge_kernels,
     kernels_of,
+    undecided,
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
@@ -106,7 +107,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         Worked(
             outside,
             (time * _GAIN[0], time * _GAIN[1]),
-            eligible.filter(~pl.col("told")),
+            pl.concat([eligible.filter(~pl.col("told")), undecided(work.rows)]),
         ),
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,

@@ -36,6 +36,12 @@ _OWNED: Final = Owned(
 _ACTIONS: Final = (
     Action(
         cause="any",
+        framework="any",
+        text="Vectorise it: work on whole arrays in place of loops over elements, with "
+        "fewer and narrower copies.",
+    ),
+    Action(
+        cause="any",
         framework="TensorFlow",
         text="Move it into the input pipeline, where it runs ahead on other threads.",
         code="dataset.map(work, num_parallel_calls=tf.data.AUTOTUNE)"
@@ -52,12 +58,6 @@ _ACTIONS: Final = (
         framework="JAX",
         text="Move it into the loader's workers, which do it ahead.",
         code="grain.DataLoader(…, operations=[Work()], worker_count=8)",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Vectorise it: work on whole arrays in place of loops over elements, with "
-        "fewer and narrower copies.",
     ),
     Action(
         cause="any",

@@ -17,7 +17,7 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
-from stepscope.derive.device.kernel_names import plain_name
+from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.frozen import Frozen
@@ -54,7 +54,8 @@ class KernelWork(Frozen, frozen=True):
             where nothing names the op), `category` (HLO opcode or op type),
             `precision` ("16", "32", "64", "tf32"; null unknown), `told` (whether
             anything but the absence of signs tells the precision), `matrix_units` and
-            `eligible` (null unknown), `collective`, `converts` (whether it only changes
+            `eligible` (null unknown), `plain` (whether its name is that of work without
+            products), `collective`, `converts` (whether it only changes
             the element type; null where types were not recorded), `reorders` (whether
             it only changes the order of elements, by its name), `odd_size` (a size of
             a product that is no multiple of 8; null for none, or not recorded), `sized`
@@ -169,6 +170,10 @@ def _rows(
             category=named.ops["category"].gather(op),
             silent=silent,
             collective=kinds == _COLLECTIVE,
+            plain=names.replace_strict(
+                {name: is_plain_kernel(name) for name in plain},
+                return_dtype=pl.Boolean,
+            ),
         )
         .select(
             "class",
@@ -181,6 +186,7 @@ def _rows(
             pl.col("precision_evidence").ne_missing("default").alias("told"),
             pl.col("uses_tensor_core").alias("matrix_units"),
             pl.col("tensor_core_eligible").alias("eligible"),
+            "plain",
             "collective",
             pl.col("count") / steps,
             (time // steps).cast(pl.Int64).alias("time_ps"),
