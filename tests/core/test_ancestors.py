@@ -64,3 +64,91 @@ def test_what_cannot_be_a_forest_is_refused(
         label = np.full(len(parent), -1, np.int32)
         found = form.inherit(np.array(parent, np.int32), label, begin, end)
         assert found == form.BAD_RANGE
+
+
+@given(forest=forests())
+def test_children_of_chosen_rows_are_counted(
+    kernel_forms: Callable[[str], Forms], forest: tuple[list[int], list[int]]
+) -> None:
+    parents, labels = forest
+    chosen = [label >= 0 for label in labels]
+    expected = [parents.count(row) if chosen[row] else 0 for row in range(len(parents))]
+    for form in kernel_forms("nesting").values():
+        count = np.zeros(len(parents), np.int32)
+        answer = form.children(
+            np.array(parents, np.int32), np.array(chosen, np.uint8), count
+        )
+        assert expected == count.tolist()
+        assert sum(expected) == answer
+
+
+def test_children_of_no_forest_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    for form in kernel_forms("nesting").values():
+        one, two = np.zeros(1, np.int32), np.full(2, -1, np.int32)
+        assert form.children(one, np.ones(1, np.uint8), one.copy()) == form.BAD_RANGE
+        assert form.children(two, np.ones(1, np.uint8), two.copy()) == form.BAD_RANGE
+        assert form.children(two, np.ones(2, np.uint8), one.copy()) == form.BAD_RANGE
+
+
+@given(data=st.data(), size=st.integers(0, 12))
+def test_calls_and_what_encloses_them_are_marked(
+    kernel_forms: Callable[[str], Forms], data: st.DataObject, size: int
+) -> None:
+    parents = [data.draw(st.integers(-1, row - 1)) for row in range(size)]
+    types = [data.draw(st.integers(0, 1)) for _ in range(size)]
+    codes = [data.draw(st.sampled_from([0, 1, 8])) for _ in range(size)]
+    rows = data.draw(st.lists(st.sampled_from(range(size)))) if size else []
+    around = set()
+    for row in rows:
+        above = parents[row]
+        while above >= 0:
+            around.add(above)
+            above = parents[above]
+    expected = list(codes)
+    # Codes 0 and 8 are plain; type 1 is an op.
+    for row in rows:
+        expected[row] = expected[row] or 8
+    for row in around:
+        if types[row] == 1 and expected[row] in (0, 8):
+            expected[row] = 9
+    plain = np.zeros(256, np.uint8)
+    plain[[0, 8]] = 1
+    for form in kernel_forms("nesting").values():
+        code, enclosing = np.array(codes, np.uint8), np.zeros(size, np.uint8)
+        answer = form.mark(
+            np.array(rows, np.int32),
+            np.array(parents, np.int32),
+            np.array(types, np.int32),
+            np.array([0, 1], np.uint8),
+            plain,
+            8,
+            9,
+            code,
+            enclosing,
+        )
+        assert expected == code.tolist()
+        assert [int(row in around) for row in range(size)] == enclosing.tolist()
+        assert len(around) == answer
+
+
+def test_marks_of_no_forest_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    rows, few = np.zeros(3, np.int32), np.zeros(2, np.int32)
+    beyond = np.full(3, 3, np.int32)
+    flags, plain = np.zeros(3, np.uint8), np.zeros(256, np.uint8)
+    for form in kernel_forms("nesting").values():
+        bad = form.BAD_RANGE
+        none = np.full(3, -1, np.int32)
+        mark = [rows, none, rows, plain, plain]
+        tail = (1, 2, flags.copy(), flags.copy())
+        assert form.mark(*mark, *tail) == 0
+        assert form.mark(beyond, *mark[1:], *tail) == bad
+        assert form.mark(*mark[:2], few, *mark[3:], *tail) == bad
+        assert form.mark(*mark[:4], flags, *tail) == bad
+        assert form.mark(*mark, 1, 2, flags[:2].copy(), flags.copy()) == bad
+        assert form.mark(*mark, 1, 2, flags.copy(), flags[:2].copy()) == bad
+        # A parent that does not come before its child is no parent.
+        assert form.mark(rows, rows, *mark[2:], *tail) == bad

@@ -59,7 +59,7 @@ def running(rows: list[Span], at: int) -> list[int]:
 def test_kept_spans_nest_and_a_span_is_apart_only_if_it_must_be(
     kernel_forms: Callable[[str], Forms], rows: list[Span]
 ) -> None:
-    for form in kernel_forms("lanes").values():
+    for form in kernel_forms("rows").values():
         answer, depth = fitted(form, rows)
         for at, (start, dur) in enumerate(rows):
             around = [row for row in running(rows, at) if depth[row] != form.APART]
@@ -75,7 +75,7 @@ def test_no_lane_runs_two_spans_and_there_are_as_many_as_run_at_a_time(
     kernel_forms: Callable[[str], Forms], rows: list[Span]
 ) -> None:
     beside = [len(running(rows, at)) + 1 for at in range(len(rows))]
-    for form in kernel_forms("lanes").values():
+    for form in kernel_forms("rows").values():
         answer, lane = spread(form, rows)
         for at in range(len(rows)):
             assert lane[at] not in {lane[row] for row in running(rows, at)}
@@ -86,7 +86,7 @@ def test_no_lane_runs_two_spans_and_there_are_as_many_as_run_at_a_time(
 
 def test_a_stack_without_room_is_told(kernel_forms: Callable[[str], Forms]) -> None:
     rows = [(0, 10), (1, 8), (2, 6)]
-    for form in kernel_forms("lanes").values():
+    for form in kernel_forms("rows").values():
         assert fitted(form, rows, room=2)[0] == form.NO_ROOM
         assert fitted(form, rows, room=3) == (3, [0, 1, 2])
 
@@ -96,7 +96,7 @@ def test_what_names_no_rows_is_refused(
     kernel_forms: Callable[[str], Forms], by_end: list[int]
 ) -> None:
     start, end = arrays([(0, 1), (5, 1)])
-    for form in kernel_forms("lanes").values():
+    for form in kernel_forms("rows").values():
         lane, free = np.zeros(2, np.int32), np.empty(2, np.int32)
         order = np.array(by_end, np.int64)
         assert form.spread(start, end, order, lane, free) == form.BAD_RANGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -144,3 +145,108 @@ def test_numbers_outside_of_their_tables_are_refused(
                 spills,
             )
             assert answer == form.BAD_RANGE
+
+
+NEVER = 2**63 - 1
+#: (begin, duration, launch) of activities in order of begin.
+ACTIVITIES = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 3), st.integers(-1, 2)), max_size=12
+).map(lambda rows: sorted(rows, key=lambda row: row[0]))
+
+
+@given(activities=ACTIVITIES, ends=st.sets(st.integers(0, 35), max_size=8))
+def test_a_stretch_is_ended_by_the_first_activity_that_begins_at_its_end(
+    kernel_forms: Callable[[str], Forms],
+    activities: list[tuple[int, int, int]],
+    ends: set[int],
+) -> None:
+    returned = [start + dur for start, dur in CALLS]
+    lasting = [(at, row) for at, row in enumerate(activities) if row[1] > 0]
+    expected = []
+    for end in sorted(ends):
+        later = [(at, row) for at, row in lasting if row[0] >= end]
+        ending = later[0][0] if later and later[0][1][0] == end else -1
+        behind = [returned[row[2]] for at, row in later if at != ending and row[2] >= 0]
+        expected.append((ending, min(behind, default=NEVER)))
+    # The launches are listed by row of another table, backwards here.
+    count = len(activities)
+    begin, dur, launch = np.array(activities, np.int64).reshape(-1, 3).T.copy()
+    for form in kernel_forms("launches").values():
+        place, behind = np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64)
+        answer = form.endings(
+            np.array(sorted(ends), np.int64),
+            begin,
+            dur,
+            np.arange(count)[::-1].copy(),
+            launch[::-1].astype(np.int32),
+            np.array([start for start, _ in CALLS], np.int64),
+            np.array([dur for _, dur in CALLS], np.int64),
+            place,
+            behind,
+        )
+        assert expected == list(zip(place.tolist(), behind.tolist(), strict=True))
+        assert sum(at >= 0 for at, _ in expected) == answer
+
+
+@given(
+    activities=st.lists(
+        st.tuples(
+            st.integers(0, 1), st.integers(0, 30), st.integers(0, 3), st.integers(-1, 2)
+        ),
+        max_size=12,
+    ),
+    ahead=st.integers(0, 5),
+)
+def test_gaps_are_those_before_work_that_waited(
+    kernel_forms: Callable[[str], Forms],
+    activities: list[tuple[int, int, int, int]],
+    ahead: int,
+) -> None:
+    returned = [start + dur for start, dur in CALLS]
+    expected = []
+    for before, after in pairwise(activities):
+        ended = before[1] + before[2]
+        waited = after[3] >= 0 and returned[after[3]] <= ended - ahead
+        if before[0] == after[0] and waited and after[1] > ended:
+            expected.append(after[1] - ended)
+    track, begin, dur, launch = np.array(activities, np.int64).reshape(-1, 4).T.copy()
+    for form in kernel_forms("launches").values():
+        out = np.zeros(len(activities), np.int64)
+        answer = form.gaps(
+            track.astype(np.int32),
+            begin,
+            dur,
+            launch.astype(np.int32),
+            np.array([start for start, _ in CALLS], np.int64),
+            np.array([dur for _, dur in CALLS], np.int64),
+            ahead,
+            out,
+        )
+        assert expected == out[:answer].tolist()
+
+
+def test_arrays_that_do_not_fit_together_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    long, two = np.zeros(3, np.int64), np.zeros(2, np.int64)
+    rows, few = np.zeros(3, np.int32), np.zeros(2, np.int32)
+    for form in kernel_forms("launches").values():
+        bad = form.BAD_RANGE
+        endings = form.endings
+        lasting = np.ones(3, np.int64)
+        fits = [long, long, lasting, long, rows, long, long, long.copy(), long.copy()]
+        for at in (2, 3, 5, 7, 8):
+            assert endings(*fits[:at], two.copy(), *fits[at + 1 :]) == bad
+        outside = fits.copy()
+        outside[3] = np.full(3, 3)
+        assert endings(*outside) == bad
+        outside[3:5] = long, np.full(3, 3, np.int32)
+        assert endings(*outside) == bad
+        gaps = [rows, long, long, rows, long, long]
+        assert form.gaps(few, *gaps[1:], 0, long.copy()) == bad
+        assert form.gaps(*gaps[:2], two, *gaps[3:], 0, long.copy()) == bad
+        assert form.gaps(*gaps[:3], few, *gaps[4:], 0, long.copy()) == bad
+        assert form.gaps(*gaps[:5], two, 0, long.copy()) == bad
+        assert form.gaps(*gaps, 0, two.copy()) == bad
+        beyond = np.full(3, 3, np.int32)
+        assert form.gaps(*gaps[:3], beyond, *gaps[4:], 0, long.copy()) == bad

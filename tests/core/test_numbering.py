@@ -92,3 +92,68 @@ def test_a_key_without_a_place_is_refused(kernel_forms: Callable[[str], Forms]) 
             keys = np.array([key], np.int32)
             assert form.pick(keys, table, 0, 1, out) == form.BAD_RANGE
         assert form.pick(keys, table, 0, 2, out) == form.BAD_RANGE
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-1, 2), st.integers(-9, 9), st.integers(0, 5)))
+)
+def test_a_hull_reaches_from_the_first_begin_to_the_last_end(
+    kernel_forms: Callable[[str], Forms], rows: list[tuple[int, int, int]]
+) -> None:
+    of_group = [[row for row in rows if row[0] == group] for group in range(3)]
+    expected = [
+        (
+            len(found),
+            min((begin for _, begin, _ in found), default=0),
+            max((begin + dur for _, begin, dur in found), default=0),
+        )
+        for found in of_group
+    ]
+    code, begin, dur = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+    for form in kernel_forms("numbering").values():
+        found = [np.zeros(3, np.int64) for _ in range(3)]
+        assert form.hulls(code.astype(np.int32), begin, dur, *found) == len(rows)
+        assert expected == list(zip(*(one.tolist() for one in found), strict=True))
+        small = [np.zeros(1, np.int64) for _ in range(3)]
+        if any(group > 0 for group, _, _ in rows):
+            answer = form.hulls(code.astype(np.int32), begin, dur, *small)
+            assert answer == form.BAD_RANGE
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 3))),
+    place=st.permutations([-1, 0, 1, 2]),
+)
+def test_a_tally_counts_rows_by_group_and_name(
+    kernel_forms: Callable[[str], Forms],
+    rows: list[tuple[int, int]],
+    place: list[int],
+) -> None:
+    expected = [[0] * 3 for _ in range(3)]
+    for group, name in rows:
+        if group >= 0 and place[name] >= 0:
+            expected[group][place[name]] += 1
+    group, name = np.array(rows, np.int32).reshape(-1, 2).T.copy()
+    for form in kernel_forms("numbering").values():
+        out = np.zeros((3, 3), np.int64)
+        answer = form.tally(group, name, np.array(place, np.int32), out)
+        assert expected == out.tolist()
+        assert answer == out.sum()
+
+
+def test_groups_and_names_without_a_place_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    for form in kernel_forms("numbering").values():
+        bad, out = form.BAD_RANGE, np.zeros((1, 1), np.int64)
+        place, two = np.zeros(1, np.int32), np.zeros(2, np.int32)
+        for group, name in ((1, 0), (0, 1), (0, -1)):
+            given_rows = (np.array([value], np.int32) for value in (group, name))
+            assert form.tally(*given_rows, place, out) == bad
+        assert form.tally(place, place, place + np.int32(1), out) == bad
+        assert form.tally(two, place, place, out) == bad
+        long, longer = np.zeros(1, np.int64), np.zeros(2, np.int64)
+        assert form.hulls(two, long, longer, long, long, long) == bad
+        assert form.hulls(place, long, longer, long, long, long) == bad
+        assert form.hulls(place, long, long, longer, long, long) == bad
+        assert form.hulls(place, long, long, long, long, longer) == bad

@@ -126,6 +126,20 @@ def test_covered_before_counts_the_instants_before(
         assert expected == out.tolist()
 
 
+@given(pairs=SETS, times=st.lists(st.integers(-40, 60) | INT64, max_size=30))
+def test_covered_until_counts_the_instants_before_ascending_times(
+    kernel_forms: Forms, pairs: Pairs, times: list[int]
+) -> None:
+    covered = instants(pairs)
+    times.sort()
+    expected = [sum(instant < time for instant in covered) for time in times]
+    for kernels in kernel_forms("spans").values():
+        out = np.full(len(times), -1, np.int64)
+        asked = np.array(times, np.int64)
+        assert kernels.covered_until(*columns(pairs), asked, out) == len(times)
+        assert expected == out.tolist()
+
+
 @given(data=st.data(), operation=st.sampled_from(sorted(OPERATIONS)))
 def test_no_disorder_makes_a_kernel_write_beyond_its_room(
     kernel_forms: Forms, data: st.DataObject, operation: str
@@ -246,7 +260,20 @@ def test_another_thread_runs_during_a_kernel(
         lambda: kernels.intersection(starts, ends, starts, ends, out),
         lambda: kernels.difference(starts, ends, starts + 1, ends + 1, out),
         lambda: kernels.covered_before(starts, ends, starts, ends, covered),
+        lambda: kernels.covered_until(starts, ends, starts, covered),
     ]
     assert not runs_beside(lambda: sum(range(1_000_000)))
     for work in works:
         assert any(runs_beside(work) for _ in range(20))
+
+
+def test_ascending_times_that_break_the_contract_are_refused(
+    kernels: ModuleType,
+) -> None:
+    three, two = np.arange(3) * 9, np.arange(2) * 9
+    bad, small, disorder = kernels.BAD_RANGE, kernels.NO_ROOM, kernels.OUT_OF_ORDER
+    descending = three[::-1].copy()
+    until = kernels.covered_until
+    assert until(three, two, three, three.copy()) == bad
+    assert until(three, three, three, two.copy()) == small
+    assert until(three, three, descending, three.copy()) == disorder

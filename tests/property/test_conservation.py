@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.account.parts import AccountParts, account_parts
-from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.device.launch_facts import launch_latency
 from stepscope.derive.phases.rules import PHASES
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.device_sets import DeviceSets, device_sets
@@ -138,7 +138,7 @@ def test_an_instant_has_the_owner_that_the_rules_give_it(
     end = max(ends for *_, ends in placed) + 30
     lines.append(("main", "train", 0, end, {"_r": 1, "step_num": 0}))
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    facts = profile.derived("vm", launch_facts)
+    facts = profile.derived("vm", launch_latency)
     assert not isinstance(facts, Unavailable)
     assert (facts.latency_ps, facts.switch_ps) == (LATENCY * US, SWITCH * US)
     found = profile.derived("vm", account)

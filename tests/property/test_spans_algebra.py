@@ -214,3 +214,42 @@ def test_a_set_is_shown_as_what_makes_it() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(spans)
     assert spans != [(0, 1), (4, 9)]
+
+
+FEW = st.lists(
+    st.tuples(st.integers(-5, 1400), st.integers(0, 60)), min_size=1, max_size=3
+).map(lambda rows: [(start, start + dur) for start, dur in rows])
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=80, max_size=120), few=FEW)
+def test_few_intervals_against_many_are_sets_too(
+    lengths: list[int], few: Pairs
+) -> None:
+    # Few against many are looked up; others are walked over.
+    starts = [11 * number for number in range(len(lengths))]
+    pairs = [(s, s + length) for s, length in zip(starts, lengths, strict=True)]
+    many, some = Spans.of(pairs), Spans.of(few)
+    expected = instants(pairs)
+    for one, other in ((many, some), (some, many)):
+        assert covered(one & other) == expected & instants(few)
+    assert covered(some - many) == instants(few) - expected
+    assert covered(many - some) == expected - instants(few)
+    ends = [end for _, end in few]
+    assert many.within([start for start, _ in few], ends).tolist() == [
+        len(expected & set(range(*pair))) for pair in few
+    ]
+
+
+def test_quick_begins_are_one_set() -> None:
+    code, begins = np.array([1, 0, 1, 2, 1], np.uint8), np.zeros(256, np.uint8)
+    begins[1] = 1
+    found = Spans.between_quick(
+        np.array([0, 1, 4, 41, 50]),
+        np.array([1, 1, 30, 5, 3]),
+        code=code,
+        begins=begins,
+        most_ps=10,
+    )
+    # From 4 the next begin is far away, and so is the event's own end. What ended at
+    # 46 is soon followed by a begin; what is passed over ends nothing.
+    assert found == Spans.of([(0, 4), (46, 53)])

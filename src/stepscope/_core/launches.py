@@ -20,7 +20,16 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "executions", "forward", "match", "ordered", "waits"]
+__all__ = [
+    "BAD_RANGE",
+    "endings",
+    "executions",
+    "forward",
+    "gaps",
+    "match",
+    "ordered",
+    "waits",
+]
 
 #: Arrays of different lengths, or a number outside of its table or array.
 BAD_RANGE = -3
@@ -427,5 +436,161 @@ def forward(
             dur,
             start,
             via,
+        )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _endings(
+    ends: cython.const[cython.longlong][::1],
+    begin: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    rows: cython.const[cython.longlong][::1],
+    launch: cython.const[cython.int][::1],
+    call_start: cython.const[cython.longlong][::1],
+    call_dur: cython.const[cython.longlong][::1],
+    place: cython.longlong[::1],
+    behind: cython.longlong[::1],
+) -> cython.longlong:
+    i: cython.longlong
+    call: cython.longlong
+    found: cython.longlong = 0
+    never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    j: cython.longlong = begin.shape[0] - 1
+    # The first activity that begins at the end of the stretch or later, and when its
+    # call returned; and the earliest return of all calls behind it.
+    newest: cython.longlong = -1
+    returned: cython.longlong = never
+    least: cython.longlong = never
+    for i in range(ends.shape[0] - 1, -1, -1):
+        while j >= 0 and begin[j] >= ends[i]:
+            if dur[j] > 0:
+                if rows[j] < 0 or rows[j] >= launch.shape[0]:
+                    return -3
+                call = launch[rows[j]]
+                if call >= call_start.shape[0]:
+                    return -3
+                least = min(least, returned)
+                newest = j
+                returned = never
+                if call >= 0:
+                    returned = call_start[call] + call_dur[call]
+            j -= 1
+        place[i] = -1
+        behind[i] = min(least, returned)
+        if newest >= 0 and begin[newest] == ends[i]:
+            place[i] = newest
+            behind[i] = least
+            found += 1
+    return found
+
+
+def endings(
+    ends: cython.const[cython.longlong][::1],
+    begin: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    rows: cython.const[cython.longlong][::1],
+    launch: cython.const[cython.int][::1],
+    call_start: cython.const[cython.longlong][::1],
+    call_dur: cython.const[cython.longlong][::1],
+    place: cython.longlong[::1],
+    behind: cython.longlong[::1],
+) -> cython.longlong:
+    """Find the activity that ends each idle stretch, and what was launched behind it.
+
+    Stretches ascend, and so do activities; those that last no time end nothing.
+    `rows` are places in `launch`. `place` receives the first activity that begins at
+    the end of the stretch, -1 where none does, and `behind` the earliest return of the
+    calls of all others from there on; the largest number where there is none.
+
+    Returns:
+        How many stretches were ended by an activity, or `BAD_RANGE`.
+    """
+    if (
+        dur.shape[0] != begin.shape[0]
+        or rows.shape[0] != begin.shape[0]
+        or call_dur.shape[0] != call_start.shape[0]
+        or place.shape[0] != ends.shape[0]
+        or behind.shape[0] != ends.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        ends, begin, dur = memoryview(ends), memoryview(begin), memoryview(dur)
+        rows, launch = memoryview(rows), memoryview(launch)
+        call_start, call_dur = memoryview(call_start), memoryview(call_dur)
+        place, behind = memoryview(place), memoryview(behind)
+    with cython.nogil:
+        found: cython.longlong = _endings(
+            ends, begin, dur, rows, launch, call_start, call_dur, place, behind
+        )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _gaps(
+    track: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    launch: cython.const[cython.int][::1],
+    call_start: cython.const[cython.longlong][::1],
+    call_dur: cython.const[cython.longlong][::1],
+    ahead: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    call: cython.longlong
+    ended: cython.longlong
+    count: cython.longlong = 0
+    for row in range(1, begin.shape[0]):
+        call = launch[row]
+        if call >= call_start.shape[0]:
+            return -3
+        if call < 0 or track[row] != track[row - 1]:
+            continue
+        ended = begin[row - 1] + dur[row - 1]
+        if begin[row] <= ended or call_start[call] + call_dur[call] > ended - ahead:
+            continue
+        out[count] = begin[row] - ended
+        count += 1
+    return count
+
+
+def gaps(
+    track: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    launch: cython.const[cython.int][::1],
+    call_start: cython.const[cython.longlong][::1],
+    call_dur: cython.const[cython.longlong][::1],
+    ahead: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write the gaps between neighbours on a track that no launch can have caused.
+
+    Those are the gaps before an activity whose call had returned, by `ahead` or more,
+    when the activity before it ended. The output needs one place per activity.
+
+    Returns:
+        The number of gaps, or `BAD_RANGE`.
+    """
+    if (
+        track.shape[0] != begin.shape[0]
+        or dur.shape[0] != begin.shape[0]
+        or launch.shape[0] != begin.shape[0]
+        or call_dur.shape[0] != call_start.shape[0]
+        or out.shape[0] < begin.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        track, launch = memoryview(track), memoryview(launch)
+        begin, dur, out = memoryview(begin), memoryview(dur), memoryview(out)
+        call_start, call_dur = memoryview(call_start), memoryview(call_dur)
+    with cython.nogil:
+        found: cython.longlong = _gaps(
+            track, begin, dur, launch, call_start, call_dur, ahead, out
         )
     return found

@@ -15,7 +15,7 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "number", "pick", "totals"]
+__all__ = ["BAD_RANGE", "NO_ROOM", "hulls", "number", "pick", "tally", "totals"]
 
 #: An output array is too small.
 NO_ROOM = -1
@@ -202,4 +202,114 @@ def totals(
         least, greatest = memoryview(least), memoryview(greatest)
     with cython.nogil:
         found: cython.longlong = _totals(code, value, count, total, least, greatest)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _hulls(
+    code: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    count: cython.longlong[::1],
+    first: cython.longlong[::1],
+    last: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    group: cython.longlong
+    ends: cython.longlong
+    for row in range(code.shape[0]):
+        group = code[row]
+        if group < 0:
+            continue
+        if group >= count.shape[0]:
+            return -3
+        ends = begin[row] + dur[row]
+        if count[group] == 0 or begin[row] < first[group]:
+            first[group] = begin[row]
+        if count[group] == 0 or ends > last[group]:
+            last[group] = ends
+        count[group] += 1
+    return code.shape[0]
+
+
+def hulls(
+    code: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    count: cython.longlong[::1],
+    first: cython.longlong[::1],
+    last: cython.longlong[::1],
+) -> cython.longlong:
+    """Find the first begin and the last end of each group, which begin as zeros.
+
+    Times lie within ±(2**62 - 1), so that no end can overflow. A code below 0 is no
+    group.
+
+    Returns:
+        The number of rows, or `BAD_RANGE`.
+    """
+    if (
+        begin.shape[0] != code.shape[0]
+        or dur.shape[0] != code.shape[0]
+        or first.shape[0] != count.shape[0]
+        or last.shape[0] != count.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        code, begin, dur = memoryview(code), memoryview(begin), memoryview(dur)
+        count, first, last = memoryview(count), memoryview(first), memoryview(last)
+    with cython.nogil:
+        found: cython.longlong = _hulls(code, begin, dur, count, first, last)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _tally(
+    group: cython.const[cython.int][::1],
+    name: cython.const[cython.int][::1],
+    place: cython.const[cython.int][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    row: cython.longlong
+    column: cython.longlong
+    found: cython.longlong = 0
+    for row in range(group.shape[0]):
+        if group[row] < 0:
+            continue
+        if name[row] < 0 or name[row] >= place.shape[0] or group[row] >= out.shape[0]:
+            return -3
+        column = place[name[row]]
+        if column < 0:
+            continue
+        if column >= out.shape[1]:
+            return -3
+        out[group[row], column] += 1
+        found += 1
+    return found
+
+
+def tally(
+    group: cython.const[cython.int][::1],
+    name: cython.const[cython.int][::1],
+    place: cython.const[cython.int][::1],
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Count the rows of each group and name; `out` begins as zeros.
+
+    `place` gives the column of a name, below 0 for none. A group below 0 is none.
+
+    Returns:
+        How many rows were counted, or `BAD_RANGE`.
+    """
+    if name.shape[0] != group.shape[0]:
+        return BAD_RANGE
+    if not cython.compiled:
+        group, name = memoryview(group), memoryview(name)
+        place, out = memoryview(place), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _tally(group, name, place, out)
     return found

@@ -24,6 +24,7 @@ __all__ = [
     "NO_ROOM",
     "OUT_OF_ORDER",
     "covered_before",
+    "covered_until",
     "difference",
     "intersection",
     "union",
@@ -309,6 +310,58 @@ def covered_before(
         times, out = memoryview(times), memoryview(out)
     with cython.nogil:
         found: cython.longlong = _covered_before(start, end, before, times, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _covered_until(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    times: cython.const[cython.longlong][::1],
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    time: cython.longlong
+    i: cython.longlong = 0
+    n: cython.longlong = start.shape[0]
+    covered: cython.longlong = 0
+    for row in range(times.shape[0]):
+        time = times[row]
+        if row > 0 and time < times[row - 1]:
+            return -2
+        while i < n and end[i] <= time:
+            covered += end[i] - start[i]
+            i += 1
+        out[row] = covered
+        if i < n and start[i] < time:
+            out[row] += time - start[i]
+    return times.shape[0]
+
+
+def covered_until(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    times: cython.const[cython.longlong][::1],
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write for each of ascending times how much of a set lies before it.
+
+    One walk over the set and the times, for sets whose lengths nobody has added up.
+
+    Returns:
+        The number of times; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if end.shape[0] != start.shape[0]:
+        return BAD_RANGE
+    if out.shape[0] < times.shape[0]:
+        return NO_ROOM
+    if not cython.compiled:
+        start, end = memoryview(start), memoryview(end)
+        times, out = memoryview(times), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _covered_until(start, end, times, out)
     return found
 
 

@@ -29,7 +29,7 @@ from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.executions import device_executions
 from stepscope.derive.device.exposure import exposure
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.device.launch_facts import launch_facts, launch_latency
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.device.precision import precision
 from stepscope.derive.device.tensor_cores import tensor_cores
@@ -121,6 +121,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     collective_calls,
     host_collectives,
     first_compute,
+    launch_latency,
     launch_facts,
     input_between_steps,
     input_ops,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import re
 from collections import Counter
@@ -342,8 +341,10 @@ def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
 
 
 def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
+    from filecmp import cmp  # noqa: PLC0415 - for runs of several hosts alone
+
     return all(
-        filecmp.cmp(mine, theirs, shallow=False)
+        cmp(mine, theirs, shallow=False)
         for mine, theirs in zip(one.paths, other.paths, strict=True)
     )
 

@@ -9,7 +9,6 @@ Definition: docs/formats/README.md#how-a-format-is-recognised.
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -158,17 +157,24 @@ def head_of(path: Path) -> bytes:
             head = file.read(_HEAD_BYTES)
         if not head.startswith(b"\x1f\x8b"):
             return head
-        with gzip.open(path) as file:
-            return file.read(_HEAD_BYTES)
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        # Cut or damaged after the head: what can be unpacked shows the format.
-        return _unpack(head)
+        return _unpacked(path, head)
     except OSError as error:
         raise BadInput.at(
             path,
             f"cannot be opened ({error.strerror})",
             "Give a log directory, a run directory or a trace file.",
         ) from error
+
+
+def _unpacked(path: Path, head: bytes) -> bytes:
+    import gzip  # noqa: PLC0415 - for packed files alone
+
+    try:
+        with gzip.open(path) as file:
+            return file.read(_HEAD_BYTES)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        # Cut or damaged after the head: what can be unpacked shows the format.
+        return _unpack(head)
 
 
 def _unpack(packed: bytes) -> bytes:

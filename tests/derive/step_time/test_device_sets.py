@@ -38,7 +38,8 @@ def test_orders_may_overlap_and_busy_is_their_union() -> None:
     assert found.orders["compute_32"] == us((0, 20))
     assert found.orders["copy_in"] == us((10, 30))
     assert found.orders["memset"] == us((50, 55))
-    assert found.covered["copy_out"] == us((0, 20), (50, 55))
+    assert found.charged["copy_in"] == us((20, 30))
+    assert found.idle_until("copy_out", us((15, 60))) == us((20, 50), (55, 60))
     assert found.busy == us((0, 30), (50, 55))
 
 

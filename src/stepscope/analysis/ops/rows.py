@@ -8,7 +8,10 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS, ENOUGH_SAMPLES
+from stepscope.derive.device.launch_facts import (
+    ASSUMED_LATENCY_PS,
+    ENOUGH_SAMPLES,
+)
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows

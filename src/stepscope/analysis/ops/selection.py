@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -114,6 +113,8 @@ def _instead(nearest: list[str]) -> str:
 
 def _nearest(wanted: str, known: pl.Series) -> list[str]:
     """List names that hold the text in any case first; then those spelled alike."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
+
     lowered = known.str.to_lowercase()
     inside = known.filter(lowered.str.contains(wanted.lower(), literal=True))
     holding = sorted(inside.to_list() if wanted else [], key=len)

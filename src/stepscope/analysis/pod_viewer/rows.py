@@ -179,8 +179,9 @@ def _split(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> pl.DataFrame:
-    covered = device.covered[_BEFORE_COLLECTIVES]
-    exposed = [spans - covered for spans in waiting_spans(calls)]
+    exposed = [
+        device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in waiting_spans(calls)
+    ]
     return _within(exposed, device.device, starts, ends)
 
 

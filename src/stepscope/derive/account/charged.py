@@ -48,11 +48,8 @@ def charged_rows(
     """
     left = ends - starts
     times: dict[str, NDArray[np.int64]] = {}
-    covered = np.zeros(len(starts), np.int64)
-    for name in BUSY_OWNERS if device is not None else ():
-        # What a set adds to all earlier ones is what it is charged.
-        now = device.covered[name].within(starts, ends) if device else covered
-        times[name], covered = now - covered, now
+    if device is not None:
+        times = {n: device.charged[n].within(starts, ends) for n in BUSY_OWNERS}
     for name in IDLE_OWNERS[:-1]:
         times[name] = idle.get(name, Spans.empty()).within(starts, ends)
     for name, time in times.items():
@@ -72,7 +69,7 @@ def charged_rows(
             pl.Series("device", [ordinal] * len(starts), dtype=pl.Int32),
             pl.Series("window_ps", ends - starts),
             *columns,
-            *_busy(device, starts, ends),
+            *_busy(times if device is not None else {}, starts),
         ]
     ).with_columns(
         # Without a device to transfer to, input is waiting alone; where transfers were
@@ -84,17 +81,19 @@ def charged_rows(
 
 
 def _busy(
-    device: OneDevice | None, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    times: Mapping[str, NDArray[np.int64]], starts: NDArray[np.int64]
 ) -> tuple[pl.Series, pl.Series]:
+    """Return the time of all busy owners, and of those that are work."""
     names = ("device_busy_ps", "device_working_ps")
-    if device is None:
+    if not times:
         none = pl.Series([None] * len(starts), dtype=pl.Int64)
         return none.alias(names[0]), none.alias(names[1])
-    working = device.covered[LAST_WORKING]
-    return (
-        pl.Series(names[0], device.busy.within(starts, ends)),
-        pl.Series(names[1], working.within(starts, ends)),
+    working = BUSY_OWNERS[: BUSY_OWNERS.index(LAST_WORKING) + 1]
+    busy, worked = (
+        np.sum([times[owner] for owner in owners], axis=0)
+        for owners in (BUSY_OWNERS, working)
     )
+    return pl.Series(names[0], busy), pl.Series(names[1], worked)
 
 
 def between_rows(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope._core import launches
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
@@ -21,7 +22,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows
 
 __all__ = ["LATENCY_CAP_PS", "Gaps", "Launched", "divided_gaps"]
@@ -33,63 +34,46 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 
 class Launched(Frozen, frozen=True):
-    """The launch calls of one device's activities, in the order of their starts.
+    """The activities of one device, and the launch calls of all.
 
     Attributes:
-        rows: Rows of device_activity.
-        start_ps: When each activity began.
+        device: The activities of the device, in the order of their starts.
+        launch_of: By row of device_activity, the row of launches; -1 for none.
+        called_ps: By row of launches, when the call began.
+        dur_ps: By row of launches, how long the call lasted.
+        track: By row of launches, row of tracks of the thread that called.
+        copies: By row of device_activity: whether it is a copy.
+    """
+
+    device: DeviceRows
+    launch_of: NDArray[np.int32]
+    called_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    track: NDArray[np.int32]
+    copies: NDArray[np.bool_]
+
+
+class _Endings(Frozen, frozen=True):
+    """What ended each of some stretches, and what was launched behind it.
+
+    Attributes:
+        row: Row of device_activity of the first activity that begins at the end; -1
+            for none.
         called_ps: When its launch call began; the largest int64 where unknown.
         returned_ps: When its launch call returned; the largest int64 where unknown.
         track: Row of tracks of the thread that called; -1 where unknown.
-        blocking: Where the call lasted longer than the copy that it began, by more
+        blocking: Whether the call lasted longer than the copy that it began, by more
             than the launch latency: the call waited.
+        behind_ps: Earliest return of the calls of all other activities from there on;
+            the largest int64 where there is none.
     """
 
-    rows: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
+    row: NDArray[np.int64]
     called_ps: NDArray[np.int64]
     returned_ps: NDArray[np.int64]
     track: NDArray[np.int32]
     blocking: NDArray[np.bool_]
-
-    @classmethod
-    def of(
-        cls,
-        device: DeviceRows,
-        *,
-        launch_of: NDArray[np.int32],
-        called_ps: NDArray[np.int64],
-        dur_ps: NDArray[np.int64],
-        track: NDArray[np.int32],
-        copies: NDArray[np.bool_],
-        latency_ps: int,
-    ) -> Launched:
-        """Look up the launch of each activity that lasts any time.
-
-        Args:
-            device: The activities of the device.
-            launch_of: By row of device_activity, the row of launches; -1 for none.
-            called_ps: By row of launches.
-            dur_ps: By row of launches.
-            track: By row of launches.
-            copies: By row of device_activity: whether it is a copy.
-            latency_ps: What a launch usually takes.
-        """
-        some = device.dur_ps > 0
-        rows = device.rows[some]
-        launch = launch_of[rows]
-        known = launch >= 0
-        called = np.full(len(rows), _NEVER)
-        returned = np.full(len(rows), _NEVER)
-        tracks = np.full(len(rows), -1, np.int32)
-        called[known] = called_ps[launch[known]]
-        returned[known] = called[known] + dur_ps[launch[known]]
-        tracks[known] = track[launch[known]]
-        blocking = copies[rows] & known
-        own = device.dur_ps[some][blocking]
-        in_call = (returned - called)[blocking]
-        blocking[blocking] = in_call > own + latency_ps
-        return cls(rows, device.start_ps[some], called, returned, tracks, blocking)
+    behind_ps: NDArray[np.int64]
 
 
 class Gaps(Frozen, frozen=True):
@@ -125,7 +109,7 @@ class Gaps(Frozen, frozen=True):
         return _from_pairs(self.walk_start_ps, self.walk_end_ps)
 
 
-def divided_gaps(idle: Spans, launched: Launched, facts: LaunchFacts) -> Gaps:
+def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     """Divide each stretch of idle time of one device.
 
     Args:
@@ -137,18 +121,11 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchFacts) -> Gaps:
     short = end - start <= facts.switch_ps
     switch = Spans(start[short], end[short])
     start, end = start[~short], end[~short]
-    count = len(launched.rows)
-    place = np.searchsorted(launched.start_ps, end, side="left")
-    ended = np.zeros(len(end), np.bool_)
-    inside = place < count
-    ended[inside] = launched.start_ps[place[inside]] == end[inside]
-    at = np.minimum(place, max(count - 1, 0))
-    called, returned = _of_ending(launched, at, ended)
     # No activity begins within a stretch, so what waits in it begins at its end or
     # later: the earliest return of all such calls is when the queue began to fill.
-    waiting = _earliest_from(launched.returned_ps)
-    behind = np.minimum(place + ended, count)
-    queued_from = np.clip(waiting[behind], start, end)
+    by = _endings(end, launched, facts.latency_ps)
+    ended, called, returned = by.row >= 0, by.called_ps, by.returned_ps
+    queued_from = np.clip(by.behind_ps, start, end)
     in_time = returned <= start - facts.latency_ps
     queued_from = np.where(in_time, start, queued_from)
     on_way = np.where(in_time | ~ended | (called == _NEVER), end, called)
@@ -156,9 +133,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchFacts) -> Gaps:
     arrives = np.minimum(np.maximum(returned, start), end - LATENCY_CAP_PS)
     arrives = np.clip(arrives + LATENCY_CAP_PS, on_way, end)
     walk_end = np.minimum(queued_from, on_way)
-    blocks = ended & (on_way < end)
-    if count:
-        blocks &= launched.blocking[at]
+    blocks = ended & (on_way < end) & by.blocking
     queued = Spans.union_of((_from_pairs(walk_end, on_way), _from_pairs(arrives, end)))
     walked = start < walk_end
     return Gaps(
@@ -166,46 +141,50 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchFacts) -> Gaps:
         queued=queued,
         latency=_from_pairs(on_way[~blocks], arrives[~blocks]),
         copy_call=_from_pairs(on_way[blocks], arrives[blocks]),
-        copy_call_rows=launched.rows[at[blocks]],
+        copy_call_rows=by.row[blocks],
         walk_start_ps=start[walked],
         walk_end_ps=walk_end[walked],
-        walk_track=_tracks(launched, at, ended)[walked],
-        activity=_activities(launched, at, ended)[walked],
+        walk_track=by.track[walked],
+        activity=by.row[walked],
     )
 
 
-def _of_ending(
-    launched: Launched, at: NDArray[np.intp], ended: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begin and return of the launches that ended the stretches."""
-    if not len(launched.rows):
-        never = np.full(len(at), _NEVER)
-        return never, never
-    called = np.where(ended, launched.called_ps[at], _NEVER)
-    return called, np.where(ended, launched.returned_ps[at], _NEVER)
-
-
-def _tracks(
-    launched: Launched, at: NDArray[np.intp], ended: NDArray[np.bool_]
-) -> NDArray[np.int32]:
-    if not len(launched.rows):
-        return np.full(len(at), -1, np.int32)
-    return np.where(ended, launched.track[at], np.int32(-1)).astype(np.int32)
-
-
-def _activities(
-    launched: Launched, at: NDArray[np.intp], ended: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    if not len(launched.rows):
-        return np.full(len(at), -1, np.int64)
-    return np.where(ended, launched.rows[at], np.int64(-1))
-
-
-def _earliest_from(returned_ps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each place, and for the end, the least value from there on."""
-    found = np.full(len(returned_ps) + 1, _NEVER)
-    found[:-1] = np.minimum.accumulate(returned_ps[::-1])[::-1]
-    return found
+def _endings(
+    end_ps: NDArray[np.int64], launched: Launched, latency_ps: int
+) -> _Endings:
+    """Look up what ended each stretch."""
+    device = launched.device
+    place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
+    found = launches.endings(
+        end_ps,
+        device.start_ps,
+        device.dur_ps,
+        device.rows,
+        launched.launch_of,
+        launched.called_ps,
+        launched.dur_ps,
+        place,
+        behind,
+    )
+    if found < 0:
+        raise ValueError(f"the kernel refused its arrays ({found})")
+    ended = place >= 0
+    row = np.full(len(end_ps), -1)
+    row[ended] = device.rows[place[ended]]
+    launch = np.full(len(end_ps), -1, np.int32)
+    launch[ended] = launched.launch_of[row[ended]]
+    known = launch >= 0
+    call = launch[known]
+    called, returned = (np.full(len(end_ps), _NEVER) for _ in range(2))
+    called[known] = launched.called_ps[call]
+    returned[known] = called[known] + launched.dur_ps[call]
+    track = np.full(len(end_ps), -1, np.int32)
+    track[known] = launched.track[call]
+    blocking = np.zeros(len(end_ps), np.bool_)
+    own = device.dur_ps[place[known]]
+    waits = launched.dur_ps[call] > own + latency_ps
+    blocking[known] = launched.copies[row[known]] & waits
+    return _Endings(row, called, returned, track, blocking, behind)
 
 
 def _from_pairs(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Spans:

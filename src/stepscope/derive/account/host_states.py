@@ -9,12 +9,13 @@ Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from stepscope.derive.account.places import marker_names
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -25,14 +26,15 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.intervals.track_rows import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
@@ -50,7 +52,6 @@ Claims = tuple[tuple[str, Spans], ...]
 #: so many launch latencies, is work of the program itself.
 _LONG_STRETCH_PS: Final = 1 * PS_PER_MS
 _LONG_LATENCIES: Final = 20
-_NEVER: Final = np.iinfo(np.int64).max
 
 _WRAPPERS: Final = (
     EventFlag.EAGER_WRAPPER
@@ -82,11 +83,7 @@ _BEGINS: Final = (
     HostCode.COPY_IN,
     HostCode.COPY_OUT,
 )
-_LAUNCHING: Final = (
-    HostCode.LAUNCH,
-    HostCode.DISPATCH,
-    HostCode.LAUNCH_OR_COMPUTE,
-)
+_LAUNCHING: Final = (HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE)
 _LAUNCHES: Final = (HostCode.LAUNCH, HostCode.LAUNCH_OR_COMPUTE)
 _WAITING: Final = (
     *(HostCode.SYNC, HostCode.READ_BACK),
@@ -94,7 +91,11 @@ _WAITING: Final = (
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
 )
 #: A thread that does one of these does not wait for the input of another thread.
-_WORKING: Final = (*_BEGINS, HostCode.COMPILE, HostCode.TRACING)
+_WORKING: Final = (
+    *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
+    *(HostCode.COPY_IN, HostCode.COPY_OUT),
+    *(HostCode.COMPILE, HostCode.TRACING),
+)
 
 
 def long_stretch_ps(latency_ps: int) -> int:
@@ -162,16 +163,16 @@ def _runs(frames: FunctionFrames, chosen: NDArray[np.bool_]) -> Spans:
 class HostStates(Frozen, frozen=True):
     """When the threads of a host were in which state.
 
+    Claims are asked for within a set, such as the idle time of a device, and worked
+    out there only: of a long recording that is little.
+
     Attributes:
         classes: The classes of host time.
-        united: `HostCode` → where any step thread has it.
-        waits: Waiting for input on any thread.
-        peers: Communicating with other processes on any thread.
+        threads: Rows of tracks of the threads that are asked what they do.
         profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
-        doing: Row of tracks → where something says what the thread itself does.
         named: Row of tracks → where a function or a range of the user shows what the
             thread does.
         fetching: Row of tracks → where a function fetches or makes a batch.
@@ -179,33 +180,31 @@ class HostStates(Frozen, frozen=True):
     """
 
     classes: HostClasses
-    united: dict[int, Spans]
-    waits: Spans
-    peers: Spans
+    threads: tuple[int, ...]
     profiler: Spans
     chores: Spans
     between: Spans
     dense: Spans
-    doing: dict[int, Spans]
     named: dict[int, Spans]
     fetching: dict[int, Spans]
     writing: dict[int, Spans]
 
-    def claims(self, track: int, of_any_thread: Claims) -> Claims:
-        """Return what the state of one launching thread claims, in order.
+    def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
+        """Return what the state of one launching thread claims of a set, in order.
 
         Args:
             track: Row of tracks.
-            of_any_thread: What `claims_of_any_thread` returns.
+            within: The set.
+            of_any_thread: What `claims_of_any_thread` returns of it.
         """
-        one = self._only(track)
-        active = self.doing.get(track, Spans.empty())
+        active = self.doing(track, within)
         told = _Told(
-            self.named.get(track, Spans.empty()),
-            self.fetching.get(track, Spans.empty()),
-            self.writing.get(track, Spans.empty()),
+            *(
+                within & sets.get(track, Spans.empty())
+                for sets in (self.named, self.fetching, self.writing)
+            )
         )
-        own = self._claims(one, told, active)
+        own = self._claims(self._only(track, within), told, within, active)
         # Both are in the same order: one owner's own claim, then that of others.
         return tuple(
             claim
@@ -213,32 +212,23 @@ class HostStates(Frozen, frozen=True):
             for claim in ((owner, mine), (owner, theirs - active))
         )
 
-    def claims_of_any_thread(self) -> Claims:
-        """Return what the states of all step threads together claim, in order."""
-        return self._claims(self._any, self._told(), None)
+    def claims_of_any_thread(self, within: Spans) -> Claims:
+        """Return what all step threads together claim of a set, in order."""
+        return self._claims(self._any(within), self._told(within), within, None)
 
-    def _told(self) -> _Told:
-        return _Told(
-            Spans.union_of(self.named.values()),
-            Spans.union_of(self.fetching.values()),
-            Spans.union_of(self.writing.values()),
-        )
-
-    def claims_without_device(self) -> Claims:
+    def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
-        told = self._told()
-        state = self._any
+        told = self._told(within)
+        state = self._any(within)
         work = self.classes.host_compute
+        peers = _anywhere(self.classes, HostCode.PEER, within)
         waits = self.classes.input_wait
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             # The library communicates on a thread of its own; what computes meanwhile
             # does not wait for it.
-            (
-                "peer",
-                state(HostCode.PEER) | (self.peers - state(HostCode.HOST_COMPUTE)),
-            ),
+            ("peer", state(HostCode.PEER) | (peers - state(HostCode.HOST_COMPUTE))),
             ("input", waits | told.fetching),
             ("output", state(HostCode.OUTPUT) | told.writing),
             (
@@ -252,14 +242,18 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _claims(self, state: _State, told: _Told, active: Spans | None) -> Claims:
+    def _claims(
+        self, state: _State, told: _Told, within: Spans, active: Spans | None
+    ) -> Claims:
         # Long silence is work of the program where something says whose; the rest of
         # a long op that launches at its end is the op's own. Few stretches are that
         # long, so that they are found first.
-        long = told.named - self.dense
+        dense = within & self.dense
+        long = told.named - dense
         silent = _without(long, state, (*_LAUNCHES, *_WAITING))
-        swift = self.dense if active is None else self.dense & active
+        swift = dense if active is None else dense & active
         garbage = state(HostCode.GARBAGE)
+        waits = _anywhere(self.classes, HostCode.INPUT_WAIT, within)
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
@@ -267,7 +261,7 @@ class HostStates(Frozen, frozen=True):
             (
                 "input",
                 _union(state, _INPUT)
-                | _without(self.waits | told.fetching, state, _WORKING),
+                | _without(waits | told.fetching, state, _WORKING),
             ),
             (
                 "output",
@@ -279,7 +273,7 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.HOST_COMPUTE)
                 | garbage
                 | silent
-                | (state(HostCode.DISPATCH) - self.dense),
+                | (state(HostCode.DISPATCH) - dense),
             ),
             # Earlier claims have all other codes.
             ("launch", _union(state, _LAUNCHING) | _without(swift, state, _WAITING)),
@@ -287,12 +281,39 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _only(self, track: int) -> _State:
-        sets = self.classes.by_thread.get(track, {})
-        return lambda code: sets.get(code, Spans.empty())
+    def _told(self, within: Spans) -> _Told:
+        return _Told(
+            *(
+                _union_within(sets.values(), within)
+                for sets in (self.named, self.fetching, self.writing)
+            )
+        )
 
-    def _any(self, code: HostCode) -> Spans:
-        return self.united.get(code, Spans.empty())
+    def doing(self, track: int, within: Spans) -> Spans:
+        """Return where something says what a thread itself does."""
+        if track not in self.threads:
+            return Spans.empty()
+        sets = self.classes.by_thread.get(track, {})
+        told = [spans for code, spans in sets.items() if code != HostCode.BLOCKED]
+        told.append(self.named.get(track, Spans.empty()))
+        return _union_within(told, within)
+
+    def _only(self, track: int, within: Spans) -> _State:
+        return cache(lambda code: self.classes.when(track, code, within))
+
+    def _any(self, within: Spans) -> _State:
+        """Return where any thread has a code, while it drives a step."""
+        classes = self.classes
+        driving = set(classes.threads.tracks())
+        when = {
+            track: within & classes.threads.when(track) if track in driving else within
+            for track in self.threads
+        }
+        return cache(
+            lambda code: Spans.union_of(
+                classes.when(track, code, mine) for track, mine in when.items()
+            )
+        )
 
 
 def host_states(
@@ -305,7 +326,7 @@ def host_states(
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
     between_steps: Spans,
 ) -> HostStates:
     """Collect the states of the threads that drive the steps.
@@ -321,56 +342,47 @@ def host_states(
         host_classes: The classes of host time.
         function_frames: The functions that ran.
         function_purposes: What those of libraries are for.
-        launch_facts: What a launch usually takes.
+        launch_latency: What a launch usually takes.
         between_steps: Where no step's own work goes on.
     """
-    rows_of = _RowsOfTracks(tracks, events)
+    rows_of = host_classes.rows
     types = handles(events, "type")
     functions: dict[int, _Functions] = {}
     if not isinstance(function_frames, Unavailable) and not isinstance(
         function_purposes, Unavailable
     ):
         functions = _by_track(function_frames, function_purposes)
-    threads, program = _threads(tracks, events, event_kinds, host_classes, functions)
+    calling = rows_of.having(types, event_kinds.has(PROGRAM))
+    threads, program = _threads(tracks, calling, host_classes, functions)
     telling = (event_kinds.host_class == 0) & ~event_kinds.has(
         _WRAPPERS | EventFlag.PYTHON_FRAME
     )
     telling &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
-    plain = host_classes.code == HostCode.NOTHING
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
-    doing, named, chores = {}, {}, []
+    named, chores = {}, []
     for track in threads:
-        rows = rows_of.of(track)
+        rows = rows_of.rows(track)
         mine = types[rows]
         sets = host_classes.by_thread.get(track, {})
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
-            told = rows_of.spans(rows, telling[mine] & plain[rows])
+            plain = host_classes.code[rows] == HostCode.NOTHING
+            told = rows_of.spans(rows, telling[mine] & plain)
             named[track] = told | _of_the_step(functions.get(track), sets)
-        doing[track] = Spans.union_of(
-            [
-                named.get(track, Spans.empty()),
-                *(spans for code, spans in sets.items() if code != HostCode.BLOCKED),
-            ]
-        )
-        chores.append(rows_of.spans(rows, chore[mine]))
+        if chore.any():
+            chores.append(rows_of.spans(rows, chore[mine]))
+    latency_ps = (
+        0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
+    )
     return HostStates(
         classes=host_classes,
-        united=_united(host_classes, threads),
-        waits=_anywhere(host_classes, HostCode.INPUT_WAIT),
-        peers=_anywhere(host_classes, HostCode.PEER),
-        profiler=_recording(tracks, rows_of, event_kinds.host_class[types]),
+        threads=tuple(threads),
+        profiler=_recording(tracks, rows_of, event_kinds.host_class, types),
         chores=Spans.union_of(chores),
         between=between_steps,
         dense=_dense(
-            rows_of,
-            threads,
-            host_classes.code,
-            limit_ps=long_stretch_ps(
-                0 if isinstance(launch_facts, Unavailable) else launch_facts.latency_ps
-            ),
+            rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
-        doing=doing,
         named=named,
         fetching={track: ran.fetching for track, ran in functions.items()},
         writing={track: ran.writing for track, ran in functions.items()},
@@ -384,29 +396,39 @@ def _of_the_step(functions: _Functions | None, sets: Mapping[int, Spans]) -> Spa
 
 
 def _recording(
-    tracks: pl.DataFrame, rows_of: _RowsOfTracks, host_class: NDArray[np.uint8]
+    tracks: pl.DataFrame,
+    rows_of: TrackRows,
+    host_class: NDArray[np.uint8],
+    types: NDArray[np.int32],
 ) -> Spans:
     """Return when the recorder worked, on threads or on a line beside them."""
+    own = host_class == HostClass.PROFILER
+    if not own.any():
+        return Spans.empty()
     on_host = np.flatnonzero(tracks["device"].is_null().to_numpy())
     return Spans.union_of(
-        rows_of.spans(rows, host_class[rows] == HostClass.PROFILER)
-        for rows in map(rows_of.of, on_host.tolist())
+        rows_of.spans(rows, own[types[rows]])
+        for rows in map(rows_of.rows, on_host.tolist())
     )
 
 
 def _threads(
     tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    kinds: EventKinds,
+    calling: NDArray[np.bool_],
     classes: HostClasses,
     functions: Mapping[int, _Functions],
 ) -> tuple[list[int], NDArray[np.bool_]]:
-    """Return the threads that are asked what they do, and which run the program."""
+    """Return the threads that are asked what they do, and which run the program.
+
+    Args:
+        tracks: The table.
+        calling: By row of tracks, whether it holds calls or frames of the program.
+        classes: The classes of host time.
+        functions: The functions that ran, by row of tracks.
+    """
     on_host = tracks["device"].is_null().to_numpy()
     found = [track for track in classes.threads.tracks() if on_host[track]]
-    program = on_host & _tracks_with(
-        kinds, handles(events, "type"), handles(events, "track"), len(tracks)
-    )
+    program = on_host & calling
     program[list(functions)] = True
     if not program[found].any():
         # What launches are threads of the framework; the program feeds them.
@@ -418,32 +440,10 @@ def _threads(
     return found, program | marked
 
 
-def _united(classes: HostClasses, threads: Collection[int]) -> dict[int, Spans]:
-    """Return where any of some threads has a code, while it drives a step."""
-    driving = set(classes.threads.tracks())
-    found: dict[int, list[Spans]] = {}
-    for track in threads:
-        when = classes.threads.when(track) if track in driving else None
-        for code, spans in classes.by_thread.get(track, {}).items():
-            mine = spans if when is None else spans & when
-            found.setdefault(code, []).append(mine)
-    return {code: Spans.union_of(sets) for code, sets in found.items()}
-
-
-def _tracks_with(
-    kinds: EventKinds,
-    types: NDArray[np.int32],
-    tracks: NDArray[np.int32],
-    count: int,
-) -> NDArray[np.bool_]:
-    """Return by row of tracks whether it holds calls or frames of the program."""
-    found = np.zeros(count, np.bool_)
-    found[tracks[kinds.has(PROGRAM)[types]]] = True
-    return found
-
-
 def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
     for code in codes:
+        if not len(spans):
+            break
         spans = spans - state(code)
     return spans
 
@@ -452,71 +452,32 @@ def _union(state: _State, codes: Iterable[HostCode]) -> Spans:
     return Spans.union_of(state(code) for code in codes)
 
 
-def _anywhere(classes: HostClasses, code: HostCode) -> Spans:
-    return Spans.union_of(
-        found[code] for found in classes.by_thread.values() if code in found
-    )
+def _anywhere(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
+    sets = (found[code] for found in classes.by_thread.values() if code in found)
+    return _union_within(sets, within)
+
+
+def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
+    return Spans.union_of(within & spans for spans in sets)
 
 
 def _dense(
-    rows_of: _RowsOfTracks,
+    rows_of: TrackRows,
     threads: Iterable[int],
     code: NDArray[np.uint8],
     *,
-    limit_ps: int,
+    most_ps: int,
 ) -> Spans:
-    """Return where a thread is busy with ops, or a begin soon follows what it did.
-
-    What it did is anything with a code: the program is on its way from the end of a
-    wait to the next op as well as from op to op.
-    """
-    is_begin = np.zeros(256, np.bool_)
-    is_begin[list(_BEGINS)] = True
-    found = []
-    for track in threads:
-        rows = rows_of.of(track)
-        start, end = (
+    """Return where a thread is busy with ops, or a begin soon follows what it did."""
+    begins = np.zeros(256, np.uint8)
+    begins[list(_BEGINS)] = 1
+    return Spans.union_of(
+        Spans.between_quick(
             rows_of.start_ps[rows],
-            rows_of.start_ps[rows] + rows_of.dur_ps[rows],
+            rows_of.dur_ps[rows],
+            code=code[rows],
+            begins=begins,
+            most_ps=most_ps,
         )
-        does = code[rows] != HostCode.NOTHING
-        start, end, begins = start[does], end[does], is_begin[code[rows][does]]
-        if not begins.any():
-            continue
-        # To the next begin; where that is far away or none, to the event's own end.
-        next_begin = _following(np.where(begins, start, _NEVER))
-        length = np.where(next_begin == _NEVER, limit_ps + 1, next_begin - start)
-        length = np.where(length <= limit_ps, length, end - start)
-        quick = begins & (length <= limit_ps)
-        # From the end of all that came before to a begin.
-        reach = np.maximum.accumulate(end)
-        before = np.concatenate(([_NEVER], reach[:-1]))
-        near = begins & (before < start) & (start - before <= limit_ps)
-        found.append(Spans.from_events(start[quick], length[quick]))
-        found.append(Spans.from_events(before[near], (start - before)[near]))
-    return Spans.union_of(found)
-
-
-def _following(begins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each place the least value after it."""
-    least = np.minimum.accumulate(begins[::-1])[::-1]
-    return np.append(least[1:], _NEVER)
-
-
-class _RowsOfTracks:
-    """The rows of events of each track."""
-
-    def __init__(self, tracks: pl.DataFrame, events: pl.DataFrame) -> None:
-        self.start_ps = ints(events, "start_ps")
-        self.dur_ps = ints(events, "dur_ps")
-        self._begins = ints(tracks, "event_begin")
-        self._ends = ints(tracks, "event_end")
-
-    def of(self, track: int) -> slice:
-        return slice(int(self._begins[track]), int(self._ends[track]))
-
-    def spans(self, rows: slice, chosen: NDArray[np.bool_] | None = None) -> Spans:
-        starts, durs = self.start_ps[rows], self.dur_ps[rows]
-        if chosen is not None:
-            starts, durs = starts[chosen], durs[chosen]
-        return Spans.from_events(starts, durs)
+        for rows in map(rows_of.rows, threads)
+    )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.gaps import Gaps
     from stepscope.derive.account.host_states import Claims, HostStates
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
@@ -108,7 +108,7 @@ def account(
     device_sets: DeviceSets | Unavailable,
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
 ) -> Account:
     """Give every instant of every window its owner.
 
@@ -123,14 +123,14 @@ def account(
         device_sets: What each device did.
         launches: The table.
         correlation: The launch of each activity.
-        launch_facts: The usual launch latency and the shortest gap.
+        launch_latency: The usual launch latency and the shortest gap.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
     launch = _Launching.of(
-        device_activity, device_timeline, launches, correlation, launch_facts
+        device_activity, device_timeline, launches, correlation, launch_latency
     )
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
@@ -169,7 +169,7 @@ class _Launching(Frozen, frozen=True):
     track: NDArray[np.int32]
     copies: NDArray[np.bool_]
     inputs: NDArray[np.bool_]
-    facts: LaunchFacts
+    facts: LaunchLatency
 
     @classmethod
     def of(
@@ -178,14 +178,14 @@ class _Launching(Frozen, frozen=True):
         device_timeline: DeviceTimeline | Unavailable,
         launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
-        launch_facts: LaunchFacts | Unavailable,
+        launch_latency: LaunchLatency | Unavailable,
     ) -> _Launching | None:
         if (
             isinstance(device_activity, Unavailable)
             or isinstance(device_timeline, Unavailable)
             or isinstance(launches, Unavailable)
             or isinstance(correlation, Unavailable)
-            or isinstance(launch_facts, Unavailable)
+            or isinstance(launch_latency, Unavailable)
         ):
             return None
         kind = codes(device_activity, "kind")
@@ -197,22 +197,17 @@ class _Launching(Frozen, frozen=True):
             track=handles(launches, "track"),
             copies=(kind == _KIND["h2d"]) | (kind == _KIND["d2h"]),
             inputs=kind == _KIND["h2d"],
-            facts=launch_facts,
+            facts=launch_latency,
         )
 
-    @property
-    def latency_ps(self) -> int:
-        return self.facts.latency_ps
-
     def gaps(self, device: int, idle: Spans) -> Gaps:
-        launched = Launched.of(
+        launched = Launched(
             self.timeline[device],
             launch_of=self.launch_of,
             called_ps=self.called_ps,
             dur_ps=self.dur_ps,
             track=self.track,
             copies=self.copies,
-            latency_ps=self.latency_ps,
         )
         return divided_gaps(idle, launched, self.facts)
 
@@ -252,7 +247,7 @@ def _of_host(
     left = Spans.of([hull])
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is not None:
-        left = _claimed(left, states.claims_without_device(), idle)
+        left = _claimed(left, states.claims_without_device(left), idle)
     idle["unexplained"].append(left)
     return _device_account(None, idle, between, {}, Spans.empty())
 
@@ -274,7 +269,7 @@ def _of_device(
     idle["profiler"].append(recording)
     if launching is None:
         left = free - recording
-        claims = _without_launch(states.claims_of_any_thread())
+        claims = _without_launch(states.claims_of_any_thread(left))
         idle["unexplained"].append(_claimed(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
     gaps = launching.gaps(one.device, free)
@@ -286,15 +281,15 @@ def _of_device(
         spans = Spans(gaps.copy_call.start_ps[chosen], gaps.copy_call.end_ps[chosen])
         idle[owner].append(spans - recording)
     walked = {}
-    of_any_thread = states.claims_of_any_thread()
     for track in np.unique(gaps.walk_track).tolist():
         mine = gaps.walk_track == track
         walk = Spans(gaps.walk_start_ps[mine], gaps.walk_end_ps[mine])
         walked[track] = walk
-        claims = of_any_thread
+        left = walk - recording
+        claims = states.claims_of_any_thread(left)
         if track >= 0:
-            claims = states.claims(track, of_any_thread)
-        idle["unexplained"].append(_claimed(walk - recording, claims, idle))
+            claims = states.claims(track, left, claims)
+        idle["unexplained"].append(_claimed(left, claims, idle))
     return _device_account(one.device, idle, between, walked, gaps.latency)
 
 

@@ -5,6 +5,7 @@ Definition: docs/where-a-steps-time-goes.md#names.
 
 from __future__ import annotations
 
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -281,17 +282,12 @@ class _Namer:
         self._marks = names.is_in(list(marks)).to_numpy()
         self._windows = windows
         self._types = handles(events, "type")
-        self._start_ps = ints(events, "start_ps")
-        self._end_ps = self._start_ps + ints(events, "dur_ps")
-        self._begins = ints(tracks, "event_begin")
-        self._ends = ints(tracks, "event_end")
+        self._rows = classes.rows
         on_host = tracks["device"].is_null().to_numpy()
         driving = [track for track in classes.threads.tracks() if on_host[track]]
         others = [track for track in classes.by_thread if track not in driving]
         self.threads = (*driving, *others)
-        self._program = _program_track(
-            self.threads, classes, calls=_calls_by_track(events, kinds, len(tracks))
-        )
+        self._calls = kinds.has(PROGRAM)
         # What only hands work on says nothing of where the program was.
         passing = np.isin(
             kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH)
@@ -309,22 +305,18 @@ class _Namer:
 
     def by_events(self, track: int, owner: str, spans: Spans) -> _Named:
         """Name what one thread's own events of an owner's codes cover of a set."""
-        sets = self._classes.by_thread.get(track, {})
-        wanted = [code for code in _CODES[owner] if code in sets]
-        covered = spans & Spans.union_of(sets[code] for code in wanted)
+        when, has = self._classes.when, self._classes.has
+        wanted = [code for code in _CODES[owner] if has(track, code)]
+        covered = Spans.union_of(when(track, code, spans) for code in wanted)
         if not len(covered):
             return _Named([], covered)
-        rows = slice(int(self._begins[track]), int(self._ends[track]))
-        code = self._classes.code[rows]
-        at = np.flatnonzero(np.isin(code, wanted)) + rows.start
         if owner == "launch":
-            parts = self._launching(track, at, covered)
+            parts = self._launching(track, covered, wanted)
         elif set(wanted) <= set(STICKY):
-            at = at[_outermost(self._start_ps[at], self._end_ps[at])]
-            parts = self._by_type(
-                at, covered.within(self._start_ps[at], self._end_ps[at])
-            )
+            at = self._meeting(track, covered, wanted, outermost=True)
+            parts = self._by_type(at, self._within(covered, at))
         else:
+            at = self._meeting(track, covered, wanted)
             parts = self._by_type(at, self._own(at, covered))
         rest = covered.length_ps - sum(time for _, time in parts)
         if rest > 0:
@@ -332,36 +324,50 @@ class _Namer:
         return _Named(parts, covered)
 
     def _launching(
-        self, track: int, at: NDArray[np.intp], spans: Spans
+        self, track: int, spans: Spans, wanted: Collection[HostCode]
     ) -> list[tuple[_Name, int]]:
         """Name launching by the outermost op around it, calls apart."""
-        calls = self._classes.by_thread[track].get(HostCode.LAUNCH, Spans.empty())
-        outer = at[_outermost(self._start_ps[at], self._end_ps[at])]
+        calls = self._classes.when(track, HostCode.LAUNCH, spans)
+        outer = self._meeting(track, spans, wanted, outermost=True)
         found = []
-        for detail, part in (
-            ("launch call", spans & calls),
-            ("dispatch", spans - calls),
-        ):
+        for detail, part in (("launch call", calls), ("dispatch", spans - calls)):
             # A call outside of any op is named by itself.
-            time = part.within(self._start_ps[outer], self._end_ps[outer])
             found += [
                 (_Name(name.name, detail), spent)
-                for name, spent in self._by_type(outer, time)
+                for name, spent in self._by_type(outer, self._within(part, outer))
             ]
         return found
 
-    def _own(self, at: NDArray[np.intp], spans: Spans) -> NDArray[np.int64]:
+    def _meeting(
+        self,
+        track: int,
+        spans: Spans,
+        wanted: Collection[int],
+        *,
+        outermost: bool = False,
+    ) -> NDArray[np.int64]:
+        """Return the rows of a thread that have wanted codes and meet a set."""
+        return self._rows.meeting(
+            track, spans, code=self._classes.code, wanted=wanted, outermost=outermost
+        )
+
+    def _within(self, spans: Spans, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how much of a set each row covers."""
+        start = self._rows.start_ps[at]
+        return spans.within(start, start + self._rows.dur_ps[at])
+
+    def _own(self, at: NDArray[np.int64], spans: Spans) -> NDArray[np.int64]:
         """Return what each row covers of a set while no row inside it runs."""
-        start, end = self._start_ps[at], self._end_ps[at]
-        nested = nest_subset(start, end - start, track=np.zeros(len(at), np.int32))
-        time = spans.within(start, end)
+        start, dur = self._rows.start_ps[at], self._rows.dur_ps[at]
+        nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
+        time = self._within(spans, at)
         own = time.copy()
         inside = nested.parent >= 0
         np.subtract.at(own, nested.parent[inside], time[inside])
         return np.maximum(own, 0)
 
     def _by_type(
-        self, at: NDArray[np.intp], time: NDArray[np.int64]
+        self, at: NDArray[np.int64], time: NDArray[np.int64]
     ) -> list[tuple[_Name, int]]:
         kind, place = np.unique(self._types[at], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
@@ -443,13 +449,12 @@ class _Namer:
         """Name by the innermost range around, thread after thread."""
         found: list[tuple[_Name, int]] = []
         for track in self.threads:
-            rows = slice(int(self._begins[track]), int(self._ends[track]))
-            plain = self._classes.code[rows] == HostCode.NOTHING
-            at = np.flatnonzero(plain & ~self._marks[self._types[rows]]) + rows.start
-            if not len(at) or not len(spans):
-                continue
-            start = self._start_ps[at]
-            covered = spans & Spans.from_events(start, self._end_ps[at] - start)
+            if not len(spans):
+                break
+            at = self._meeting(track, spans, [HostCode.NOTHING])
+            at = at[~self._marks[self._types[at]]]
+            start = self._rows.start_ps[at]
+            covered = spans & Spans.from_events(start, self._rows.dur_ps[at])
             found += self._by_type(at, self._own(at, covered))
             spans = spans - covered
         if len(spans):
@@ -471,50 +476,51 @@ class _Namer:
         track = self._program
         if track is None:
             return [(_UNNAMED, spans.length_ps)]
-        rows = np.arange(self._begins[track], self._ends[track])
-        calls = self._classes.code[rows] == HostCode.LAUNCH
-        rows = rows[~self._passing[self._types[rows]] & ~calls]
-        rows = rows[self._end_ps[rows] - self._start_ps[rows] >= _NEIGHBOUR_PS]
-        rows = rows[_outermost(self._start_ps[rows], self._end_ps[rows])]
-        start, end, types = self._start_ps[rows], self._end_ps[rows], self._types[rows]
+        mine = self._rows.rows(track)
+        long = np.flatnonzero(self._rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
+        calls = self._classes.code[long] == HostCode.LAUNCH
+        rows = long[~self._passing[self._types[long]] & ~calls]
+        start = self._rows.start_ps[rows]
+        end = start + self._rows.dur_ps[rows]
+        outer = _outermost(start, end)
+        start, end, types = start[outer], end[outer], self._types[rows[outer]]
         before = np.searchsorted(end, spans.start_ps, side="right") - 1
         after = np.searchsorted(start, spans.end_ps, side="left")
+
+        @cache
+        def name(first: int, last: int) -> _Name:
+            told = []
+            if first >= 0:
+                told.append(f"after {self._names[first]}")
+            if last >= 0:
+                told.append(f"before {self._names[last]}")
+            return _Name(", ".join(told) or None)
+
+        # One more at the end: nothing before the first one, nothing after the last.
+        around = np.append(types, np.int32(-1))
         return [
-            (_Name(self._neighbours(types, first, last)), int(length))
+            (name(first, last), length)
             for first, last, length in zip(
-                before.tolist(),
-                after.tolist(),
+                around[before].tolist(),
+                around[after].tolist(),
                 (spans.end_ps - spans.start_ps).tolist(),
                 strict=True,
             )
         ]
 
-    def _neighbours(
-        self, types: NDArray[np.int32], first: int, last: int
-    ) -> str | None:
-        told = []
-        if first >= 0:
-            told.append(f"after {self._names[int(types[first])]}")
-        if last < len(types):
-            told.append(f"before {self._names[int(types[last])]}")
-        return ", ".join(told) or None
+    @cached_property
+    def _program(self) -> int | None:
+        """Return the thread that carries the marks, else the one that calls most."""
+        by_evidence = self._classes.threads.by_evidence
+        marked = by_evidence[EVIDENCE.index("marker")].any(axis=1)
+        pool = [track for track in self.threads if marked[track]] or self.threads
+        if len(pool) < 2:
+            return pool[0] if pool else None
 
+        def calls(track: int) -> int:
+            return int(self._calls[self._types[self._rows.rows(track)]].sum())
 
-def _calls_by_track(
-    events: pl.DataFrame, kinds: EventKinds, tracks: int
-) -> NDArray[np.int64]:
-    """Count the calls and frames of the program on each track."""
-    calling = kinds.has(PROGRAM)[handles(events, "type")]
-    return np.bincount(handles(events, "track")[calling], minlength=tracks)
-
-
-def _program_track(
-    threads: tuple[int, ...], classes: HostClasses, *, calls: NDArray[np.int64]
-) -> int | None:
-    """Return the thread that carries the marks, else the one that calls most."""
-    marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
-    ranked = sorted(threads, key=lambda track: (not marked[track], -calls[track]))
-    return ranked[0] if ranked else None
+        return max(pool, key=calls)
 
 
 def _outermost(

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
@@ -25,11 +24,12 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import Account, DeviceAccount
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.steps.chosen import Steps
@@ -46,9 +46,14 @@ _COLLECTION: Final = "garbage collection"
 #: A counter that only the recorder writes that keeps collections, in any program.
 _WATCHED: Final = "process RSS (bytes)"
 _D2H: Final = ACTIVITY_KINDS.categories.to_list().index("d2h")
+_LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
 #: Owners of the time from the end of a read-back to the next launch.
 _REFILLING: Final = ("launch", "sync", "output", "between")
+
+
+#: Owners of all time that can have a topic.
+_LOOKED_AT: Final = ("between", "host_compute", "launch", "output", "sync")
 
 
 class DeviceTopics(Frozen, frozen=True):
@@ -85,7 +90,7 @@ def idle_topics(
     function_frames: FunctionFrames | Unavailable,
     function_purposes: FunctionPurposes | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
 ) -> IdleTopics:
     """Find the topics of all idle time.
 
@@ -98,7 +103,7 @@ def idle_topics(
         function_frames: The functions that ran.
         function_purposes: What those of libraries are for.
         device_activity: The table, for results that were read back.
-        launch_facts: The usual launch latency.
+        launch_latency: The usual launch latency.
     """
     if isinstance(host_states, Unavailable):
         return IdleTopics((), dict.fromkeys(TOPICS, host_states))
@@ -113,12 +118,13 @@ def idle_topics(
         event_types,
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
         waits=waiting,
+        within=Spans.union_of(_union(one.idle, _LOOKED_AT) for one in account.devices),
     )
     reads = None
     if not isinstance(device_activity, Unavailable) and not isinstance(
-        launch_facts, Unavailable
+        launch_latency, Unavailable
     ):
-        reads = _ReadBacks(device_activity, 2 * launch_facts.latency_ps)
+        reads = _ReadBacks(device_activity, 2 * launch_latency.latency_ps)
     found = []
     for one in account.devices:
         drained = Spans.empty()
@@ -130,16 +136,16 @@ def idle_topics(
 
 
 class _Host(Frozen, frozen=True):
-    """When the step threads did what."""
+    """When the step threads did what, some of it only within the time looked at."""
 
     marked: bool
     garbage: Spans
     collections_seen: bool
     writing: Spans
     waiting: Spans
-    calling: Spans
     doing: Spans
     work: Spans
+    states: HostStates
 
     @classmethod
     def of(
@@ -150,30 +156,54 @@ class _Host(Frozen, frozen=True):
         *,
         marked: bool,
         waits: Spans,
+        within: Spans,
     ) -> _Host:
-        sets = [states.classes.by_thread.get(track, {}) for track in states.doing]
+        sets = [states.classes.by_thread.get(track, {}) for track in states.threads]
 
         def union(*wanted: HostCode) -> Spans:
             return Spans.union_of(
                 found[code] for found in sets for code in wanted if code in found
             )
 
-        rows = events.with_row_index("row").filter(
-            pl.col("type").is_in(_types(event_types, _COLLECTION))
-        )
-        mine = rows.filter(pl.col("track").is_in(list(states.doing)))
-        watched = _types(event_types, _WATCHED)
+        types, rows = handles(events, "type"), states.classes.rows
+        collecting = _are(event_types, _COLLECTION)
+        garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
+        if collecting.any():
+            garbage = Spans.union_of(
+                rows.spans(mine, collecting[types[mine]])
+                for mine in map(rows.rows, states.threads)
+            )
+            seen = seen or collecting[types].any()
+        doing = Spans.union_of(states.doing(it, within) for it in states.threads)
         work = states.classes.host_compute
         return cls(
             marked=marked,
-            garbage=Spans.from_events(ints(mine, "start_ps"), ints(mine, "dur_ps")),
-            collections_seen=bool(watched) or bool(len(rows)),
+            garbage=garbage,
+            collections_seen=bool(seen),
             writing=union(HostCode.OUTPUT) | Spans.union_of(states.writing.values()),
             waiting=union(HostCode.SYNC, HostCode.READ_BACK),
-            calling=union(HostCode.LAUNCH),
-            doing=Spans.union_of(states.doing.values()) - waits,
+            doing=doing - waits,
             work=Spans.empty() if isinstance(work, Unavailable) else work,
+            states=states,
         )
+
+    def calling(self, times_ps: NDArray[np.int64]) -> Spans:
+        """Return the whole calls that launch around some times, all threads as one."""
+        classes, threads = self.states.classes, self.states.threads
+        near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
+        while True:
+            found = Spans.union_of(
+                classes.when(track, HostCode.LAUNCH, sets[_LAUNCHING].meeting(near))
+                for track in threads
+                if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
+            ).meeting(near)
+            # Calls of other threads may go on where these end or begin.
+            wider = near | Spans.from_events(
+                found.start_ps - 1, found.end_ps - found.start_ps + 2
+            )
+            if wider == near:
+                return found
+            near = wider
 
 
 def _of(one: DeviceAccount, host: _Host, drained: Spans) -> DeviceTopics:
@@ -196,7 +226,7 @@ def _of(one: DeviceAccount, host: _Host, drained: Spans) -> DeviceTopics:
         "callback": chores & host.doing,
         "unnamed": chores - host.doing,
     }
-    left = _union(idle, idle)
+    left = _union(idle, _LOOKED_AT)
     found = {}
     for topic in TOPICS:
         found[topic] = wanted[topic] & left
@@ -208,8 +238,8 @@ def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _types(event_types: pl.DataFrame, name: str) -> list[int]:
-    found: list[int] = np.flatnonzero((event_types["name"] == name).to_numpy()).tolist()
+def _are(event_types: pl.DataFrame, name: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (event_types["name"] == name).to_numpy()
     return found
 
 
@@ -234,11 +264,22 @@ class _ReadBacks(Frozen, frozen=True):
         or in the call of a copy of a small result.
         """
         free = Spans.union_of(one.idle.values())
+        copied = self._copied(one.device)
+        # Only idle time that begins as a wait ends, or as such a copy does.
+        ends = host.waiting.end_ps
+        near = Spans.from_events(
+            np.concatenate((ends - self.soon_ps, copied)),
+            np.concatenate(
+                (np.full(len(ends), self.soon_ps + 1), np.ones(len(copied)))
+            ),
+        )
+        free = free.meeting(near)
         begin = free.start_ps
         soon = begin + self.soon_ps
         waited = _waited(host.waiting, begin, soon)
-        copied = np.isin(begin, self._copied(one.device))
-        called = np.where(copied, _waited(host.calling, begin, soon), 0)
+        is_copied = np.isin(begin, copied)
+        calling = host.calling(begin[is_copied])
+        called = np.where(is_copied, _waited(calling, begin, soon), 0)
         # Without the wait the host would have come so much earlier, and no more.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Codes", "Totals", "combined", "dense", "totals_by"]
+__all__ = ["Codes", "Hulls", "Totals", "combined", "dense", "hulls_by", "totals_by"]
 
 #: A table of the whole range is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 4
@@ -60,6 +60,20 @@ class Totals(Frozen, frozen=True):
     total: NDArray[np.int64]
     least: NDArray[np.int64]
     greatest: NDArray[np.int64]
+
+
+class Hulls(Frozen, frozen=True):
+    """From the first begin to the last end by code; a code without rows has zeros.
+
+    Attributes:
+        count: Number of rows.
+        first_ps: Smallest begin.
+        last_ps: Largest end.
+    """
+
+    count: NDArray[np.int64]
+    first_ps: NDArray[np.int64]
+    last_ps: NDArray[np.int64]
 
 
 def dense(values: NDArray[np.signedinteger]) -> Codes:
@@ -146,6 +160,35 @@ def totals_by(
         found.total,
         found.least,
         found.greatest,
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return found
+
+
+def hulls_by(
+    code: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    *,
+    count: int,
+) -> Hulls:
+    """Find the first begin and the last end by code.
+
+    Args:
+        code: Below `count`; below 0 for a row that is left out.
+        start_ps: By row.
+        dur_ps: By row.
+        count: How many codes there are.
+    """
+    found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
+    answer = numbering.hulls(
+        np.ascontiguousarray(code, np.int32),
+        np.ascontiguousarray(start_ps),
+        np.ascontiguousarray(dur_ps),
+        found.count,
+        found.first_ps,
+        found.last_ps,
     )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")

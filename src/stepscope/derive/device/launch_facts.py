@@ -1,6 +1,7 @@
 """`launch_facts`: what launching work costs here, measured on the launches themselves.
 
-The latency and the shortest gap decide which idle time may be blamed on launches.
+The latency and the shortest gap decide which idle time may be blamed on launches; only
+they are needed to divide it, so they are a derivation of their own.
 
 Definition: docs/definitions/device-work.md#launch-latency.
 """
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -23,7 +25,14 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["ASSUMED_LATENCY_PS", "ENOUGH_SAMPLES", "LaunchFacts", "launch_facts"]
+__all__ = [
+    "ASSUMED_LATENCY_PS",
+    "ENOUGH_SAMPLES",
+    "LaunchFacts",
+    "LaunchLatency",
+    "launch_facts",
+    "launch_latency",
+]
 
 #: The lower end of the 20 to 40 µs that the TensorFlow GPU guide names.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
@@ -44,8 +53,8 @@ _FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
-class LaunchFacts(Frozen, frozen=True):
-    """What launching work costs on one host.
+class LaunchLatency(Frozen, frozen=True):
+    """How long work usually takes from its launch to the device, and between works.
 
     Attributes:
         latency_ps: Median time from the begin of a launch call to its activity, where
@@ -54,6 +63,38 @@ class LaunchFacts(Frozen, frozen=True):
             it is assumed.
         switch_ps: Longest idle time that is put down to the device itself, which
             switches between activities.
+    """
+
+    latency_ps: int
+    latency_samples: int
+    switch_ps: int
+
+
+def launch_latency(
+    *, device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
+) -> LaunchLatency:
+    """Measure the launches that some device activity came from."""
+    launch_of = correlation.launch_of_activity
+    start_ps = ints(device_activity, "start_ps")
+    called_ps = ints(launches, "start_ps")
+    waiting = np.flatnonzero(correlation.queue_empty)
+    waiting = waiting[launch_of[waiting] >= 0]
+    samples = start_ps[waiting] - called_ps[launch_of[waiting]]
+    enough = len(samples) >= ENOUGH_SAMPLES
+    latency_ps = int(np.median(samples)) if enough else ASSUMED_LATENCY_PS
+    return LaunchLatency(
+        latency_ps=latency_ps,
+        latency_samples=len(samples) if enough else 0,
+        switch_ps=_switch_ps(device_activity, launches, correlation, latency_ps),
+    )
+
+
+class LaunchFacts(Frozen, frozen=True):
+    """What launching work costs on one host.
+
+    Attributes:
+        latency_ps: As in `launch_latency`.
+        latency_samples: As in `launch_latency`.
         median_call_ps: Median duration of the calls that launched something; None
             where nothing was launched.
         median_kernel_ps: Median duration of a kernel; None without kernels.
@@ -71,7 +112,6 @@ class LaunchFacts(Frozen, frozen=True):
 
     latency_ps: int
     latency_samples: int
-    switch_ps: int
     median_call_ps: int | None
     median_kernel_ps: int | None
     kernels: int
@@ -86,6 +126,7 @@ def launch_facts(
     device_activity: pl.DataFrame,
     launches: pl.DataFrame,
     correlation: Correlation,
+    launch_latency: LaunchLatency,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     event_nesting: Nesting,
@@ -97,31 +138,23 @@ def launch_facts(
         ints(device_activity, "dur_ps"),
     )
     called_ps = ints(launches, "start_ps")
-    call_dur_ps = ints(launches, "dur_ps")
     known = np.flatnonzero(launch_of >= 0)
     waited = start_ps[known] - called_ps[launch_of[known]]
-    samples = waited[correlation.queue_empty[known]]
-    latency_ps = ASSUMED_LATENCY_PS
-    if len(samples) >= ENOUGH_SAMPLES:
-        latency_ps = int(np.median(samples))
     kernel = codes(device_activity, "kind") == _KERNEL
     early = -waited[waited < 0]
     outlasting = _outlasting_ps(
-        device_activity, launch_of, called_ps + call_dur_ps, events, event_types
+        device_activity,
+        launch_of,
+        called_ps + ints(launches, "dur_ps"),
+        events,
+        event_types,
     )
     used = correlation.activity_count_of_launch > 0
-    lost = _lost(launches, _around(launches, events, event_nesting), used)
+    lost = _lost(launches, events, event_nesting, used)
     return LaunchFacts(
-        latency_ps=latency_ps,
-        latency_samples=len(samples) if len(samples) >= ENOUGH_SAMPLES else 0,
-        switch_ps=_switch_ps(
-            handles(device_activity, "track"),
-            start_ps,
-            start_ps + dur_ps,
-            _queued_at(launch_of, called_ps + call_dur_ps),
-            latency_ps,
-        ),
-        median_call_ps=_median(call_dur_ps[used]),
+        latency_ps=launch_latency.latency_ps,
+        latency_samples=launch_latency.latency_samples,
+        median_call_ps=_median(ints(launches, "dur_ps")[used]),
         median_kernel_ps=_median(dur_ps[kernel]),
         kernels=int(kernel.sum()),
         graph_percent=_graph_percent(device_activity, event_types, kernel, dur_ps),
@@ -172,7 +205,10 @@ def _outlasting_ps(
 
 
 def _lost(
-    launches: pl.DataFrame, around: pl.Series, used: NDArray[np.bool_]
+    launches: pl.DataFrame,
+    events: pl.DataFrame,
+    nesting: Nesting,
+    used: NDArray[np.bool_],
 ) -> NDArray[np.intp]:
     """Return the calls without activity at places that usually have one.
 
@@ -181,9 +217,10 @@ def _lost(
     that was still queued when recording stopped is not lost: those calls come after the
     last one of their thread that has activity.
     """
-    if not used.any():
+    if not used.any() or used.all():
         return np.empty(0, np.intp)
     track = handles(launches, "track")
+    around = _around(launches, events, nesting)
     place = launches.select("track", "type", around=around, used=pl.Series(used))
     usual = place.select(
         pl.col("used").mean().over("track", "type", "around") >= _USUAL
@@ -219,35 +256,34 @@ def _priced(
     return total
 
 
-def _queued_at(
-    launch_of: NDArray[np.int32], returned_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return when the launch call of each activity returned; never where unknown."""
-    queued = np.full(len(launch_of), np.iinfo(np.int64).max)
-    known = launch_of >= 0
-    queued[known] = returned_ps[launch_of[known]]
-    return queued
-
-
 def _switch_ps(
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
-    queued_ps: NDArray[np.int64],
+    device_activity: pl.DataFrame,
+    launches: pl.DataFrame,
+    correlation: Correlation,
     latency_ps: int,
 ) -> int:
     """Return the 10th percentile of the gaps on a stream that no launch can cause."""
-    gap = start_ps[1:] - end_ps[:-1]
-    same = track[1:] == track[:-1]
-    in_time = queued_ps[1:] <= end_ps[:-1] - 2 * latency_ps
-    gaps = gap[same & in_time & (gap > 0)]
-    if len(gaps) < ENOUGH_SAMPLES:
+    out = np.empty(len(device_activity), np.int64)
+    count = kernels.gaps(
+        handles(device_activity, "track"),
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+        correlation.launch_of_activity,
+        ints(launches, "start_ps"),
+        ints(launches, "dur_ps"),
+        2 * latency_ps,
+        out,
+    )
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    if count < ENOUGH_SAMPLES:
         return _ASSUMED_SWITCH_PS
-    return int(np.percentile(gaps, _SWITCH_QUANTILE))
+    return int(np.percentile(out[:count], _SWITCH_QUANTILE, overwrite_input=True))
 
 
 def _median(values: NDArray[np.int64]) -> int | None:
-    return int(np.median(values)) if len(values) else None
+    """Return the median of values that may be reordered; None without any."""
+    return int(np.median(values, overwrite_input=True)) if len(values) else None
 
 
 def _graph_percent(

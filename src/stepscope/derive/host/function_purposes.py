@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -43,55 +44,61 @@ class _Rule(NamedTuple):
 
 
 #: Path of the file and name of the function; the first pair that matches decides.
-_RULES: Final = tuple(
-    (purpose, re.compile(file), re.compile(function))
-    for purpose, file, function in (
-        _Rule(
-            FunctionPurpose.INPUT,
-            r"/torch/utils/data/(?:dataloader|_utils/fetch)\.py$"
-            r"|/tensorflow/python/data/ops/iterator_ops\.py$",
-            r"(?:^|\.)(?:__next__|fetch|next|get_next)$",
-        ),
-        _Rule(FunctionPurpose.INPUT, r"/grain/", r"(?:^|\.)__next__$"),
-        _Rule(
-            FunctionPurpose.CHECKPOINT,
-            r"/torch/serialization\.py$|/torch/distributed/checkpoint/"
-            r"|/tensorflow/python/(?:checkpoint|saved_model)/"
-            r"|/tensorflow/python/training/saver\.py$|/keras/(?:src/)?saving/"
-            r"|/orbax/checkpoint/|/flax/training/checkpoints\.py$|/safetensors/"
-            r"|/numpy/lib/_?npyio(?:_impl)?\.py$|/joblib/numpy_pickle\.py$",
-            r"(?:^|\.)_*(?:save\w*|write|async_save|export|dump)$",
-        ),
-        _Rule(
-            FunctionPurpose.SUMMARY,
-            r"/torch/utils/tensorboard/writer\.py$|/tensorboardX/"
-            r"|/tensorflow/python/ops/summary_ops_v2\.py$"
-            r"|/tensorboard/(?:summary|plugins)/|/wandb/|/mlflow/",
-            r"",
-        ),
-        _Rule(
-            FunctionPurpose.COMPILE,
-            r"/torch/(?:_dynamo|_inductor)/",
-            r"(?:^|\.)(?:_?compile\w*|_compile_inner)$|compile_fx",
-        ),
-        _Rule(
-            FunctionPurpose.COMPILE,
-            r"/jax/_src/(?:compiler|interpreters/(?:mlir|partial_eval|pxla))\.py$",
-            r"(?:^|\.)(?:backend_compile\w*|compile_or_get_cached"
-            r"|lower_jaxpr_to_module|trace_to_jaxpr\w*|UnloadedMeshExecutable\.\w+)$",
-        ),
-        _Rule(
-            FunctionPurpose.COMPILE,
-            r"/tensorflow/python/eager/polymorphic_function/tracing_compilation\.py$",
-            r"",
-        ),
-        _Rule(
-            FunctionPurpose.SYNC,
-            r"/torch/(?:cuda|xpu|mps)/(?:__init__|streams)\.py$|/jax/_src/\w+\.py$",
-            r"(?:^|\.)(?:synchronize|block_until_ready)$",
-        ),
-    )
+_RULES: Final = (
+    _Rule(
+        FunctionPurpose.INPUT,
+        r"/torch/utils/data/(?:dataloader|_utils/fetch)\.py$"
+        r"|/tensorflow/python/data/ops/iterator_ops\.py$",
+        r"(?:^|\.)(?:__next__|fetch|next|get_next)$",
+    ),
+    _Rule(FunctionPurpose.INPUT, r"/grain/", r"(?:^|\.)__next__$"),
+    _Rule(
+        FunctionPurpose.CHECKPOINT,
+        r"/torch/serialization\.py$|/torch/distributed/checkpoint/"
+        r"|/tensorflow/python/(?:checkpoint|saved_model)/"
+        r"|/tensorflow/python/training/saver\.py$|/keras/(?:src/)?saving/"
+        r"|/orbax/checkpoint/|/flax/training/checkpoints\.py$|/safetensors/"
+        r"|/numpy/lib/_?npyio(?:_impl)?\.py$|/joblib/numpy_pickle\.py$",
+        r"(?:^|\.)_*(?:save\w*|write|async_save|export|dump)$",
+    ),
+    _Rule(
+        FunctionPurpose.SUMMARY,
+        r"/torch/utils/tensorboard/writer\.py$|/tensorboardX/"
+        r"|/tensorflow/python/ops/summary_ops_v2\.py$"
+        r"|/tensorboard/(?:summary|plugins)/|/wandb/|/mlflow/",
+        r"",
+    ),
+    _Rule(
+        FunctionPurpose.COMPILE,
+        r"/torch/(?:_dynamo|_inductor)/",
+        r"(?:^|\.)(?:_?compile\w*|_compile_inner)$|compile_fx",
+    ),
+    _Rule(
+        FunctionPurpose.COMPILE,
+        r"/jax/_src/(?:compiler|interpreters/(?:mlir|partial_eval|pxla))\.py$",
+        r"(?:^|\.)(?:backend_compile\w*|compile_or_get_cached"
+        r"|lower_jaxpr_to_module|trace_to_jaxpr\w*|UnloadedMeshExecutable\.\w+)$",
+    ),
+    _Rule(
+        FunctionPurpose.COMPILE,
+        r"/tensorflow/python/eager/polymorphic_function/tracing_compilation\.py$",
+        r"",
+    ),
+    _Rule(
+        FunctionPurpose.SYNC,
+        r"/torch/(?:cuda|xpu|mps)/(?:__init__|streams)\.py$|/jax/_src/\w+\.py$",
+        r"(?:^|\.)(?:synchronize|block_until_ready)$",
+    ),
 )
+
+
+@cache
+def _rules() -> tuple[tuple[FunctionPurpose, re.Pattern[str], re.Pattern[str]], ...]:
+    """Return the rules for matching: most recordings hold no functions."""
+    return tuple(
+        (rule.purpose, re.compile(rule.file), re.compile(rule.function))
+        for rule in _RULES
+    )
 
 
 class FunctionPurposes(Frozen, frozen=True):
@@ -138,7 +145,7 @@ def _purpose(name: FunctionName) -> FunctionPurpose:
     if not name.library or name.file is None:
         return FunctionPurpose.UNKNOWN
     path = name.file.replace("\\", "/")
-    for purpose, file, function in _RULES:
+    for purpose, file, function in _rules():
         if file.search(path) and function.search(name.function):
             return purpose
     return FunctionPurpose.UNKNOWN

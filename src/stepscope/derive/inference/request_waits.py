@@ -147,8 +147,8 @@ def request_waits(
         missing |= dict.fromkeys(("other_threads", "thread_queue"), _MANY_THREADS)
     if isinstance(work, Unavailable):
         missing |= dict.fromkeys(BUSY_OWNERS, work)
-    if isinstance(host_classes.launch, Unavailable):
-        missing["launch"] = host_classes.launch
+    if host_classes.launch_unknown is not None:
+        missing["launch"] = host_classes.launch_unknown
     if isinstance(host_classes.host_compute, Unavailable):
         # It is also unknown which calls hand work to a device and wait for it.
         lost = host_classes.host_compute

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,12 +22,19 @@ from stepscope.frozen import Frozen
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["NESTED_KINDS", "Nesting", "flatten_tracks", "nest_subset", "nesting"]
+__all__ = [
+    "NESTED_KINDS",
+    "Nesting",
+    "flatten_rows",
+    "flatten_tracks",
+    "nest_subset",
+    "nesting",
+]
 
 #: Kinds of track whose events contain each other; on all others they are siblings.
 NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
@@ -129,6 +137,7 @@ def flatten_tracks(
     code: NDArray[np.uint8],
     *,
     sticky: Collection[int] = (),
+    alike: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, dict[int, Spans]]:
     """Give each instant of each track the code of its innermost coded event.
 
@@ -139,6 +148,8 @@ def flatten_tracks(
         events: The table of that name.
         code: A class per row of events; 0 leaves an instant to the next outer event.
         sticky: Codes that keep everything nested in them; the outermost one wins.
+        alike: Code → the code that stands for it in the result: several that take
+            turns all the time are few stretches as one.
 
     Returns:
         Row of tracks → code → where the track has it. Tracks and codes that cover
@@ -146,8 +157,9 @@ def flatten_tracks(
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    is_sticky = np.zeros(256, np.uint8)
-    is_sticky[list(sticky)] = 1
+    is_sticky = _marked(sticky)
+    shown = np.arange(256, dtype=np.uint8)
+    shown[list(alike)] = list(alike.values())
     found: dict[int, dict[int, Spans]] = {}
 
     def one_track(track: int) -> None:
@@ -157,7 +169,7 @@ def flatten_tracks(
             return
         # Most rows are often transparent; only the others are worth the walk.
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
-        sets = _flattened(starts, durs, code[rows][coded], is_sticky)
+        sets = _flattened(starts, durs, shown[code[rows][coded]], is_sticky)
         if sets:
             found[track] = sets
 
@@ -217,6 +229,33 @@ def _nest(
     if answer < 0 and answer != kernels.OUT_OF_ORDER:
         raise ValueError(f"rows {begin} to {end} could not be nested ({answer})")
     return answer
+
+
+def flatten_rows(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    code: NDArray[np.uint8],
+    *,
+    sticky: Collection[int] = (),
+) -> dict[int, Spans]:
+    """Give each instant of some rows of one track the code of its innermost one.
+
+    Args:
+        start_ps: Starts of the rows, in the order of the table of events.
+        dur_ps: Their durations.
+        code: Their codes, none of them 0.
+        sticky: Codes that keep everything nested in them; the outermost one wins.
+
+    Returns:
+        Code → where the rows have it; codes that cover nothing are left out.
+    """
+    return _flattened(start_ps, dur_ps, code, _marked(sticky))
+
+
+def _marked(values: Collection[int]) -> NDArray[np.uint8]:
+    found = np.zeros(256, np.uint8)
+    found[list(values)] = 1
+    return found
 
 
 def _flattened(

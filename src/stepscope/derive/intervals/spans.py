@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope._core import rows
 from stepscope._core import spans as kernels
 
 if TYPE_CHECKING:
@@ -80,6 +81,33 @@ class Spans:
         )
 
     @classmethod
+    def between_quick(
+        cls,
+        start_ps: NDArray[np.int64],
+        dur_ps: NDArray[np.int64],
+        *,
+        code: NDArray[np.uint8],
+        begins: NDArray[np.uint8],
+        most_ps: int,
+    ) -> Spans:
+        """Return what lies before begins that quickly follow what was before.
+
+        Args:
+            start_ps: Begins of events, ascending.
+            dur_ps: Their durations.
+            code: A code of each; an event of code 0 is passed over.
+            begins: By code, 1 where such an event is a begin.
+            most_ps: From one begin to the next at most; where the next one is later,
+                the event's own duration counts, if that is at most as long. So much,
+                too, from the end of all earlier events to a begin at most.
+        """
+        out = np.empty((2, len(start_ps)), np.int64)
+        count = rows.union_quick(
+            start_ps, dur_ps, code, begins, most_ps, 0, len(start_ps), out
+        )
+        return _trimmed(out, count)
+
+    @classmethod
     def union_of(cls, sets: Iterable[Spans]) -> Spans:
         """Return the union of any number of sets, the smallest first."""
         waiting = [(len(spans), turn, spans) for turn, spans in enumerate(sets)]
@@ -135,6 +163,9 @@ class Spans:
     def __and__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
             return Spans.empty()
+        for inner, outer in ((self, other), (other, self)):
+            if inner._is_inside_one_of(outer):
+                return inner
         # A window against millions of intervals must not visit them all.
         mine, others = self._beside(other), other._beside(self)
         return _merged(kernels.intersection, mine, others)
@@ -157,15 +188,18 @@ class Spans:
         return int(self.start_ps[0]), int(self.end_ps[-1])
 
     def clip(self, start_ps: int, end_ps: int) -> Spans:
-        """Return the part within one window, for two searches and a copy of it."""
+        """Return the part within one window, for two searches; it may share arrays."""
         if end_ps <= start_ps:
             return Spans.empty()
         first = int(np.searchsorted(self.end_ps, start_ps, side="right"))
         last = int(np.searchsorted(self.start_ps, end_ps, side="left"))
-        starts, ends = self.start_ps[first:last].copy(), self.end_ps[first:last].copy()
-        if len(starts):
-            starts[0] = max(int(starts[0]), start_ps)
-            ends[-1] = min(int(ends[-1]), end_ps)
+        starts, ends = self.start_ps[first:last], self.end_ps[first:last]
+        if len(starts) and int(starts[0]) < start_ps:
+            starts = starts.copy()
+            starts[0] = start_ps
+        if len(ends) and int(ends[-1]) > end_ps:
+            ends = ends.copy()
+            ends[-1] = end_ps
         return Spans(starts, ends)
 
     def gaps(self, start_ps: int, end_ps: int) -> Spans:
@@ -175,8 +209,17 @@ class Spans:
         inside = self.clip(start_ps, end_ps)
         starts = np.concatenate(([start_ps], inside.end_ps))
         ends = np.concatenate((inside.start_ps, [end_ps]))
-        some = starts < ends
-        return Spans(starts[some], ends[some])
+        # Between neighbours there is always a gap; before the first one and after the
+        # last one only if they are within the window.
+        first = int(starts[0] >= ends[0])
+        last = len(ends) - int(len(ends) > first and starts[-1] >= ends[-1])
+        return Spans(starts[first:last], ends[first:last])
+
+    def meeting(self, other: Spans) -> Spans:
+        """Return the intervals, uncut, that share an instant with another set."""
+        if not len(self) or not len(other):
+            return Spans.empty()
+        return self._at(*self._ranges_beside(other))
 
     def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much is covered before each time; ascending times are fastest."""
@@ -198,22 +241,23 @@ class Spans:
             raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
         if (ends < starts).any():
             raise ValueError("a window ends before it starts")
-        return self.covered_before(ends) - self.covered_before(starts)
+        if 2 * _FEW * len(starts) >= len(self):
+            return self.covered_before(ends) - self.covered_before(starts)
+        # One walk over the many.
+        before = self._covered_before_few(np.concatenate((starts, ends)))
+        found: NDArray[np.int64] = before[len(starts) :] - before[: len(starts)]
+        return found
 
     def _covered_before_few(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return `covered_before` of few times, without an array as long as the set."""
-        begun = np.searchsorted(self.start_ps, times, side="right")
-        edges = np.unique(np.concatenate(([0], begun)))
-        inner = edges[edges < len(self)]
-        # Sums of absolute times wrap around; their difference is exact nevertheless.
-        lengths = np.add.reduceat(self.end_ps, inner) - np.add.reduceat(
-            self.start_ps, inner
+        order = np.argsort(times, kind="stable")
+        ascending = np.empty(len(times), np.int64)
+        _checked(
+            kernels.covered_until(self.start_ps, self.end_ps, times[order], ascending)
         )
-        before = np.concatenate(([0], np.cumsum(lengths)))
-        covered: NDArray[np.int64] = before[np.searchsorted(edges, begun)]
-        last = np.maximum(begun - 1, 0)
-        still = np.maximum(self.end_ps[last] - times, 0)
-        return covered - np.where(begun > 0, still, 0)
+        covered = np.empty(len(times), np.int64)
+        covered[order] = ascending
+        return covered
 
     @cached_property
     def _lengths_before(self) -> NDArray[np.int64]:
@@ -223,15 +267,41 @@ class Spans:
         return lengths
 
     def _beside(self, other: Spans) -> Spans:
-        """Return the intervals, uncut and uncopied, that meet another set's hull."""
-        first = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
-        last = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
-        if first == 0 and last == len(self):
+        """Return the intervals, uncut, that may meet those of another set."""
+        if _FEW * len(other) < len(self):
+            first, count = self._ranges_beside(other)
+            if 2 * int(count.sum()) <= len(self):
+                return self._at(first, count)
+        begin = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
+        end = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
+        if begin == 0 and end == len(self):
             return self
-        return Spans(self.start_ps[first:last], self.end_ps[first:last])
+        return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
+
+    def _ranges_beside(
+        self, other: Spans
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first of the intervals that meet each of another set's, and count.
+
+        One that reaches into the next of the others counts for the first of them.
+        """
+        first = np.searchsorted(self.end_ps, other.start_ps, side="right")
+        last = np.searchsorted(self.start_ps, other.end_ps, side="left")
+        first[1:] = np.maximum(first[1:], last[:-1])
+        return first, np.maximum(last - first, 0)
+
+    def _at(self, first: NDArray[np.int64], count: NDArray[np.int64]) -> Spans:
+        before = np.repeat(first - (np.cumsum(count) - count), count)
+        row = before + np.arange(len(before))
+        return Spans(self.start_ps[row], self.end_ps[row])
+
+    def _is_inside_one_of(self, other: Spans) -> bool:
+        """Return whether another set covers all of this one with one interval."""
+        at = int(np.searchsorted(other.end_ps, self.end_ps[-1], side="left"))
+        return at < len(other) and bool(other.start_ps[at] <= self.start_ps[0])
 
 
-#: Where intervals outnumber times by this, sums beat an array of all lengths.
+#: What is outnumbered by this much is few: searching beats walking over the many.
 _FEW: Final = 16
 
 

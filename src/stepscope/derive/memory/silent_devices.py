@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import codes, handles
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.trace.model import TraceData
 
 __all__ = ["UnrecordedDevices", "unrecorded_devices"]
 
 #: The number of a device in the name of the allocator of its memory.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
+_ORDINAL_TEXT: Final = re.compile(_ORDINAL)
+#: Reports of PyTorch, which name no allocator but number its device.
+_NUMBERED: Final = "[memory]"
+#: Looking through more texts takes longer than reading the table.
+_MANY_TEXTS: Final = 100_000
 #: A device takes part in the program that takes this share of the memory blocks that
 #: the busiest one takes. Fewer are the bookkeeping of a framework.
 _TAKES_PART: Final = 0.25
+
+
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
     """What the memory of devices says of records that are missing.
 
     Attributes:
-        used: Devices that take part in the program, by their memory, ascending.
+        used: Devices that take part in the program, by their memory, ascending. Where
+            no text names the memory of a device without kernels, those with kernels:
+            who took memory is not counted then.
         silent: Those of them without any kernel, ascending.
     """
 
@@ -58,26 +74,43 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
 
 
 def unrecorded_devices(
-    *, allocations: pl.DataFrame, device_activity: pl.DataFrame
+    *, trace: TraceData, event_types: pl.DataFrame, device_activity: pl.DataFrame
 ) -> UnrecordedDevices | Unavailable:
-    """Compare the devices on which memory was taken with those that ran kernels."""
+    """Compare the devices on which memory was taken with those that ran kernels.
+
+    Args:
+        trace: The trace, whose table of allocations is read only where some device may
+            be silent: many tools ask for doubts, and few for memory.
+        event_types: The table.
+        device_activity: The table.
+    """
+    kind = codes(device_activity, "kind")
+    kernel = (kind == _KINDS.index("kernel")) | (kind == _KINDS.index("collective"))
+    ran = np.bincount(handles(device_activity, "device")[kernel])
+    working = set(np.flatnonzero(ran).tolist())
+    if working and _named(trace.strings, event_types) <= working:
+        return UnrecordedDevices(used=tuple(sorted(working)), silent=())
+    allocations = trace.table("allocations")
+    if isinstance(allocations, Unavailable):
+        return allocations
+    named = allocations["allocator"].filter(allocations["kind"] == "allocate")
     taken = (
-        allocations.filter(pl.col("kind") == "allocate")
+        named.value_counts()
         .select(
+            "count",
             device=pl.col("allocator")
             .cast(pl.String)
             .str.extract(_ORDINAL)
-            .cast(pl.Int64, strict=False)
+            .cast(pl.Int64, strict=False),
         )
-        .drop_nulls()["device"]
-        .value_counts()
+        .drop_nulls()
+        .group_by("device")
+        .agg(pl.col("count").sum())
     )
     if not len(taken):
         return _NO_MEMORY
     least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
-    ran = device_activity.filter(pl.col("kind").is_in(["kernel", "collective"]))
-    working = set(ran["device"].unique().to_list())
     # Without any kernel at all, kernels were not recorded: another doubt's matter. A
     # device that runs kernels and takes no memory has another number there.
     if not working or not working <= used:
@@ -85,6 +118,14 @@ def unrecorded_devices(
     return UnrecordedDevices(
         used=tuple(sorted(used)), silent=tuple(sorted(used - working))
     )
+
+
+def _named(strings: Sequence[str], event_types: pl.DataFrame) -> set[int]:
+    """Return the devices whose memory a text may name; -1 where texts do not tell."""
+    numbered = (event_types["name"] == _NUMBERED).any()
+    if numbered or len(strings) > _MANY_TEXTS:
+        return {-1}
+    return {int(found[1]) for found in map(_ORDINAL_TEXT.match, strings) if found}
 
 
 _NO_MEMORY: Final = Unavailable(

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
 from stepscope.derive.replay.replayed import path_pieces, replayed
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import Claims, HostStates
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.replayed import PathPieces
     from stepscope.derive.step_time.device_sets import DeviceSets
@@ -252,12 +252,13 @@ class _Owners:
             return []
         if track not in self._claims:
             claims: Claims
+            within = Spans.of([self._range])
             if self._device.device is None:
-                claims = self._states.claims_without_device()
+                claims = self._states.claims_without_device(within)
             else:
                 if self._any is None:
-                    self._any = self._states.claims_of_any_thread()
-                claims = self._states.claims(track, self._any)
+                    self._any = self._states.claims_of_any_thread(within)
+                claims = self._states.claims(track, within, self._any)
             left: Spans | None = None
             found = []
             for owner, spans in claims:

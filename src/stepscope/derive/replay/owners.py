@@ -39,8 +39,7 @@ _WORK_OF: Final[dict[HostCode, str]] = {
     HostCode.READ_BACK: "output",
     HostCode.HOST_COMPUTE: "host_compute",
     HostCode.GARBAGE: "host_compute",
-    HostCode.LAUNCH: "launch",
-    HostCode.DISPATCH: "launch",
+    HostCode.LAUNCHING: "launch",
     HostCode.LAUNCH_OR_COMPUTE: "launch",
     HostCode.SYNC: "sync",
 }
@@ -65,11 +64,7 @@ def idle_spans(
 
 def charged_spans(one: OneDevice, owner: str, *, within: tuple[int, int]) -> Spans:
     """Return where a device's time is charged to an owner of work."""
-    at = BUSY_OWNERS.index(owner)
-    mine = one.covered[owner].clip(*within)
-    if at == 0:
-        return mine
-    return mine - one.covered[BUSY_OWNERS[at - 1]].clip(*within)
+    return one.charged[owner].clip(*within)
 
 
 def without_owners(
@@ -179,7 +174,7 @@ def claimed_ps(
         for one in device_sets.devices
         if one.device == device
         for owner in owners
-        if owner in one.covered
+        if owner in one.charged
     )
 
 

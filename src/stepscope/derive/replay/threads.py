@@ -175,7 +175,9 @@ class _Look:
             for_device,
             for_thread,
             for_thread & self._of(sets, (HostCode.BLOCKED,)),
-            self._of(sets, (HostCode.DISPATCH,)),
+            self._classes.when(
+                track, HostCode.DISPATCH, Spans.of([(self._from, self._to)])
+            ),
             self._on_device and track in self._driving,
             np.sort(np.concatenate((start, start + dur))),
         )

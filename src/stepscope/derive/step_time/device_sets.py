@@ -51,16 +51,21 @@ class OneDevice(Frozen, frozen=True):
         orders: Each of `BUSY_OWNERS` → where any such activity ran; they may overlap.
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
             widths of compute that no kernel is known to have while many have none.
-        covered: Each of `BUSY_OWNERS` → the union of its time and that of all before
-            it.
+        charged: Each of `BUSY_OWNERS` → where none before it ran; they are disjoint.
         busy: The union of all activity.
     """
 
     device: int
     orders: dict[str, Spans]
     unknown: dict[str, Unavailable]
-    covered: dict[str, Spans]
+    charged: dict[str, Spans]
     busy: Spans
+
+    def idle_until(self, last: str, spans: Spans) -> Spans:
+        """Return the part of a set in which no owner up to one of them works."""
+        for name in BUSY_OWNERS[: BUSY_OWNERS.index(last) + 1]:
+            spans = spans - self.charged[name]
+        return spans
 
 
 class DeviceSets(Frozen, frozen=True):
@@ -105,9 +110,7 @@ def device_sets(
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
         unknown = _not_recorded(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
-        covered = _covered(orders)
-        busy = covered[BUSY_OWNERS[-1]]
-        found.append(OneDevice(number, orders, unknown, covered, busy))
+        found.append(_one(number, orders, unknown))
     return DeviceSets(tuple(found), _united(found))
 
 
@@ -193,13 +196,23 @@ def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.ui
     return order
 
 
-def _covered(orders: dict[str, Spans]) -> dict[str, Spans]:
-    """Union by union in the order of charging."""
-    found, taken = {}, Spans.empty()
-    for name in BUSY_OWNERS:
-        taken |= orders.get(name, taken)
-        found[name] = taken
-    return found
+def _one(
+    device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
+) -> OneDevice:
+    charged = {}
+    for place, name in enumerate(BUSY_OWNERS):
+        left = orders.get(name, Spans.empty())
+        # Taking away one by one copies only what is left.
+        for earlier in BUSY_OWNERS[:place]:
+            left = left - orders.get(earlier, Spans.empty())
+        charged[name] = left
+    return OneDevice(
+        device=device,
+        orders=orders,
+        unknown=unknown,
+        charged=charged,
+        busy=Spans.union_of(orders.values()),
+    )
 
 
 def _united(devices: list[OneDevice]) -> OneDevice:
@@ -211,12 +224,4 @@ def _united(devices: list[OneDevice]) -> OneDevice:
         for name in BUSY_OWNERS
         if name not in unknown
     }
-    covered = _covered(orders)
-    busy = covered[BUSY_OWNERS[-1]]
-    return OneDevice(
-        device=-1,
-        orders=orders,
-        unknown=unknown,
-        covered=covered,
-        busy=busy,
-    )
+    return _one(-1, orders, unknown)

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.intervals.nesting import flatten_tracks
+from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.intervals.track_rows import TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.step_time.host_codes import (
     STICKY,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.pool_tasks import PoolTasks
@@ -54,11 +55,17 @@ _NO_NAMES: Final = Unavailable(
 _WORKING: Final = frozenset(
     {
         HostCode.HOST_COMPUTE,
-        HostCode.LAUNCH,
-        HostCode.DISPATCH,
+        HostCode.LAUNCHING,
         HostCode.LAUNCH_OR_COMPUTE,
     }
 )
+
+
+#: Codes that take turns on the way from launch to launch.
+_AS_ONE: Final[dict[int, int]] = {
+    HostCode.LAUNCH: HostCode.LAUNCHING,
+    HostCode.DISPATCH: HostCode.LAUNCHING,
+}
 
 
 class HostClasses(Frozen, frozen=True):
@@ -72,30 +79,61 @@ class HostClasses(Frozen, frozen=True):
         input_wait: Waiting for input, on any thread that waits for a step.
         compile: Tracing and compiling; Unavailable where some of it ran on a thread
             that may or may not drive steps.
-        launch: Launching device work; Unavailable where launches are unknown.
         host_compute: Running ops on the host; Unavailable where it cannot be
             distinguished from launching.
         sync: Blocked until a device or another thread is done; Unavailable where some
             of it ran on a thread that may or may not drive steps.
         by_thread: Row of tracks → `HostCode` → where the thread has it, for every host
-            thread and disjoint on each.
+            thread and disjoint on each. Calls that launch and what leads to them, which
+            take turns by the million, are `LAUNCHING` there; `when` tells them apart.
         unknown: Why it is unknown which host calls launched work; None where it is
             known, and where there is no device to launch on.
         no_device: Whether the recording lists no device.
+        launch_unknown: Why it is unknown which host calls launched work, also where
+            there is no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
+        rows: The rows of events of each track.
     """
 
     input_wait: Spans
     compile: Spans | Unavailable
-    launch: Spans | Unavailable
     host_compute: Spans | Unavailable
     sync: Spans | Unavailable
     by_thread: Mapping[int, Mapping[int, Spans]]
     unknown: Unavailable | None
     no_device: bool
+    launch_unknown: Unavailable | None
     code: NDArray[np.uint8]
     threads: StepThreads
+    rows: TrackRows
+
+    @property
+    def launch(self) -> Spans | Unavailable:
+        """When step threads launch device work; Unavailable where that is unknown."""
+        if self.launch_unknown is not None:
+            return self.launch_unknown
+        return _driven(self.by_thread, self.threads, [HostCode.LAUNCHING])
+
+    def has(self, track: int, code: HostCode) -> bool:
+        """Return whether a thread may have a code at some time."""
+        return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
+
+    def when(self, track: int, code: HostCode, within: Spans) -> Spans:
+        """Return where a thread has a code, within a set."""
+        sets = self.by_thread.get(track, {})
+        if code not in _AS_ONE:
+            return within & sets.get(code, Spans.empty())
+        launching = within & sets.get(HostCode.LAUNCHING, Spans.empty())
+        if not len(launching):
+            return launching
+        at = self.rows.meeting(
+            track, launching, code=self.code, wanted=range(1, HostCode.LAUNCHING)
+        )
+        found = flatten_rows(
+            self.rows.start_ps[at], self.rows.dur_ps[at], self.code[at], sticky=STICKY
+        )
+        return launching & found.get(code, Spans.empty())
 
 
 def host_classes(
@@ -111,7 +149,7 @@ def host_classes(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     windows: Windows,
@@ -130,7 +168,7 @@ def host_classes(
         launches: The table.
         correlation: The launch of each activity.
         device_activity: The table.
-        launch_facts: What a launch usually takes.
+        launch_latency: What a launch usually takes.
         steps: The steps, or why there are none.
         activity_steps: Row of steps per activity, -1 for none.
         windows: The windows of the steps.
@@ -138,14 +176,14 @@ def host_classes(
     if not event_types["known"].any():
         return _NO_NAMES
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(launches, correlation, device_activity, launch_facts)
+    launching = Launching.of(launches, correlation, device_activity, launch_latency)
     code = host.codes(event_nesting, launching)
     groups = host.groups()
     if groups is not None:
         # Where steps are grouped, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
-    sets = flatten_tracks(tracks, events, code, sticky=STICKY)
+    sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
     handed = Spans.empty()
     if launching.no_device:
         tasks = pool_tasks(
@@ -173,7 +211,8 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    found = _collected(code, sets, threads, launching)
+    rows = TrackRows.of(tracks, events)
+    found = _collected(code, sets, threads, launching, rows)
     if isinstance(found.host_compute, Unavailable) or not len(handed):
         return found
     return msgspec.structs.replace(found, host_compute=found.host_compute | handed)
@@ -184,16 +223,12 @@ def _collected(
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     launching: Launching,
+    rows: TrackRows,
 ) -> HostClasses:
     unknown = launching.why_not
 
     def driven(codes: Collection[HostCode]) -> Spans:
-        return Spans.union_of(
-            sets[track][code] & threads.when(track)
-            for track in threads.tracks()
-            for code in codes
-            if code in sets.get(track, {})
-        )
+        return _driven(sets, threads, codes)
 
     def known(*codes: HostCode) -> Spans | Unavailable:
         """Return when step threads have the codes, unless some may have been missed.
@@ -216,9 +251,6 @@ def _collected(
     return HostClasses(
         input_wait=Spans.union_of([*waits, *direct, driven([HostCode.OWN_INPUT])]),
         compile=known(HostCode.COMPILE, HostCode.TRACING),
-        launch=unknown
-        if unknown is not None
-        else driven([HostCode.LAUNCH, HostCode.DISPATCH]),
         host_compute=unknown
         if unknown is not None and not launching.no_device
         else driven([HostCode.HOST_COMPUTE]),
@@ -226,8 +258,24 @@ def _collected(
         by_thread=sets,
         unknown=None if launching.no_device else unknown,
         no_device=launching.no_device,
+        launch_unknown=unknown,
         code=code,
         threads=threads,
+        rows=rows,
+    )
+
+
+def _driven(
+    sets: Mapping[int, Mapping[int, Spans]],
+    threads: StepThreads,
+    codes: Collection[HostCode],
+) -> Spans:
+    """Return where step threads have some codes."""
+    return Spans.union_of(
+        sets[track][code] & threads.when(track)
+        for track in threads.tracks()
+        for code in codes
+        if code in sets.get(track, {})
     )
 
 

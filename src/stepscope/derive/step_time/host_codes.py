@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from stepscope._core import nesting as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import text_codes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -84,6 +85,8 @@ class HostCode(IntEnum):
     COPY_OUT = 18
     #: A call that begins a copy from the host and waits for it.
     COPY_IN = 19
+    #: Launching: `LAUNCH` and `DISPATCH` as one; no event has it.
+    LAUNCHING = 20
 
 
 #: These keep everything that is nested in them.
@@ -153,7 +156,7 @@ class Launching(Frozen, frozen=True):
         launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
-        launch_facts: LaunchFacts | Unavailable,
+        launch_latency: LaunchLatency | Unavailable,
     ) -> Launching:
         """Collect the launches that some device activity came from."""
         if isinstance(device_activity, Unavailable):
@@ -169,7 +172,7 @@ class Launching(Frozen, frozen=True):
         found = {}
         for kind in ("d2h", "h2d"):
             waits = _waiting_copies(
-                launches, correlation, device_activity, launch_facts, kind=kind
+                launches, correlation, device_activity, launch_latency, kind=kind
             )
             found[kind] = event[waits]
         return cls(
@@ -190,12 +193,12 @@ def _waiting_copies(
     launches: pl.DataFrame,
     correlation: Correlation,
     device_activity: pl.DataFrame,
-    launch_facts: LaunchFacts | Unavailable,
+    launch_latency: LaunchLatency | Unavailable,
     *,
     kind: str,
 ) -> NDArray[np.intp]:
     """Return rows of launches of copies that last longer than copy and launch."""
-    if isinstance(launch_facts, Unavailable):
+    if isinstance(launch_latency, Unavailable):
         return np.empty(0, np.intp)
     copies = np.flatnonzero(codes(device_activity, "kind") == _KINDS.index(kind))
     launch = correlation.launch_of_activity[copies]
@@ -203,7 +206,7 @@ def _waiting_copies(
     own = np.zeros(launches.height, np.int64)
     np.add.at(own, launch, ints(device_activity, "dur_ps")[copies])
     dur = ints(launches, "dur_ps")
-    return np.flatnonzero((own > 0) & (dur > own + launch_facts.latency_ps))
+    return np.flatnonzero((own > 0) & (dur > own + launch_latency.latency_ps))
 
 
 class HostEvents(Frozen, frozen=True):
@@ -219,9 +222,9 @@ class HostEvents(Frozen, frozen=True):
     def codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
         """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
-        self._mark_launches(code, nesting, launching)
+        enclosing = self._mark_launches(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
-        self._mark_collectives(code, nesting, launching)
+        self._mark_collectives(code, enclosing)
         self._mark_thunks(code)
         self._mark_values(code, launching)
         self._mark_pipelines(code)
@@ -288,23 +291,33 @@ class HostEvents(Frozen, frozen=True):
 
     def _mark_launches(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
-    ) -> None:
-        """Mark launch calls, and the ops that enclose one."""
-        if not len(launching.rows):
-            return
-        around = _enclosing(launching.rows, nesting.parent)
-        classes = self.kinds.host_class[handles(self.events, "type")[around]]
-        is_plain = np.zeros(256, np.bool_)
-        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = True
+    ) -> NDArray[np.bool_]:
+        """Mark launch calls, and the ops that enclose one; return what encloses one."""
+        is_plain = np.zeros(256, np.uint8)
+        is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = 1
+        # A call that waits for its own copy is no launching.
         for rows, found in (
-            # A call that waits for its own copy is no launching.
             (launching.reading, HostCode.COPY_OUT),
             (launching.feeding, HostCode.COPY_IN),
-            (launching.rows, HostCode.LAUNCH),
-            (around[classes == HostClass.OP], HostCode.DISPATCH),
         ):
-            code[rows[is_plain[code[rows]]]] = found
-        self._mark_short_ops(code, nesting)
+            code[rows[is_plain[code[rows]] > 0]] = found
+        enclosing = np.zeros(len(code), np.uint8)
+        answer = kernels.mark(
+            launching.rows,
+            nesting.parent,
+            handles(self.events, "type"),
+            (self.kinds.host_class == HostClass.OP).view(np.uint8),
+            is_plain,
+            HostCode.LAUNCH,
+            HostCode.DISPATCH,
+            code,
+            enclosing,
+        )
+        if answer < 0:
+            raise ValueError(f"the kernel refused its arrays ({answer})")
+        if len(launching.rows):
+            self._mark_short_ops(code, nesting)
+        return enclosing.view(np.bool_)
 
     def _mark_short_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take ops that launch nothing and do little themselves for dispatch."""
@@ -313,13 +326,12 @@ class HostEvents(Frozen, frozen=True):
         long = own >= SHORT_OP_PS
         if long.any():
             # An op that only calls others has a little time of its own between them.
-            inside = nesting.parent[nesting.parent >= 0]
-            calls = np.bincount(inside, minlength=len(code))[rows[long]]
+            calls = _calls(rows[long], nesting.parent)
             long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
         code[rows[~long]] = HostCode.DISPATCH
 
     def _mark_collectives(
-        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+        self, code: NDArray[np.uint8], enclosing: NDArray[np.bool_]
     ) -> None:
         """Mark calls that communicate and put nothing on a device: they wait."""
         is_call = self.kinds.has(EventFlag.COLLECTIVE)
@@ -327,10 +339,7 @@ class HostEvents(Frozen, frozen=True):
             return
         rows = np.flatnonzero(is_call[handles(self.events, "type")])
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        if len(rows):
-            launching_too = np.zeros(len(code), np.bool_)
-            launching_too[_enclosing(launching.rows, nesting.parent)] = True
-            code[rows[~launching_too[rows]]] = HostCode.PEER
+        code[rows[~enclosing[rows]]] = HostCode.PEER
 
     def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take plain ops out of the calls that wait for other threads.
@@ -409,17 +418,13 @@ def _ancestors(name: str) -> set[str]:
     return {"::".join(parts[:count]) for count in range(2, len(parts))}
 
 
-def _enclosing(rows: NDArray[np.int32], parent: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return all rows that enclose one of the given rows."""
-    visited = np.zeros(len(parent), np.bool_)
-    frontier = parent[rows]
-    while len(frontier):
-        frontier = frontier[frontier >= 0]
-        frontier = frontier[~visited[frontier]]
-        visited[frontier] = True
-        # Neighbours share most parents; other duplicates stay until the root.
-        if len(frontier) > 1:
-            fresh = np.concatenate(([True], frontier[1:] != frontier[:-1]))
-            frontier = frontier[fresh]
-        frontier = parent[frontier]
-    return np.flatnonzero(visited)
+def _calls(rows: NDArray[np.intp], parent: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return how many events lie directly in each of some rows."""
+    chosen = np.zeros(len(parent), np.uint8)
+    chosen[rows] = 1
+    count = np.zeros(len(parent), np.int32)
+    answer = kernels.children(parent, chosen, count)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    found: NDArray[np.int32] = count[rows]
+    return found

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import hulls_by, totals_by
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
@@ -35,6 +36,10 @@ _RUN_AHEAD: Final = 0.5
 _PAST_THE_END: Final = 0.05
 #: Fewer launches that ran late may as well be assigned to a wrong step.
 _LEAST_LAUNCHES: Final = 2
+
+
+#: Room for the kernels whose launch call also launched for another step.
+_USUAL_SPILLS: Final = 1024
 
 
 class StepKernels(Frozen, frozen=True):
@@ -80,24 +85,20 @@ def step_kernels(
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)
-    row = _busiest_stream(device_activity, activity_steps)
-    if not len(row):
-        return StepKernels("device", none, none, none)
-    step = activity_steps[row]
-    start = ints(device_activity, "start_ps")[row]
-    end = start + ints(device_activity, "dur_ps")[row]
-    begins = totals_by(step, start, count=steps)
-    ends = totals_by(step, end, count=steps)
-    used = begins.count > 0
-    return StepKernels(
-        "device",
-        np.where(used, begins.least, 0),
-        np.where(used, ends.greatest, 0),
-        _launches(step, row, correlation, steps),
+    step = _on_busiest_stream(device_activity, activity_steps)
+    hulls = hulls_by(
+        step,
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+        count=steps,
     )
+    launches = hulls.count
+    if correlation is not None:
+        launches = _launches(step, correlation, steps)
+    return StepKernels("device", hulls.first_ps, hulls.last_ps, launches)
 
 
-def anchor_of(steps: Steps, kernels: StepKernels) -> str:
+def anchor_of(steps: Steps, run: StepKernels) -> str:
     """Return `device` where the boundaries are device times, else who is behind.
 
     That is the side that still works on a step when the host began the next one; if
@@ -106,67 +107,74 @@ def anchor_of(steps: Steps, kernels: StepKernels) -> str:
     if steps.on_device:
         return "device"
     host = ints(steps.rows, "start_ps")
-    busy = kernels.any
+    busy = run.any
     if len(host) < 2 or busy.mean() < _DEVICE_STEPS:
         return "host"
-    past = kernels.last_ps[:-1] - host[1:]
+    past = run.last_ps[:-1] - host[1:]
     late = busy[:-1] & (past > _PAST_THE_END * np.diff(host))
-    proven = int(kernels.launches[:-1][late].sum()) >= _LEAST_LAUNCHES
-    return kernels.side if proven and late.mean() > _RUN_AHEAD else "host"
+    proven = int(run.launches[:-1][late].sum()) >= _LEAST_LAUNCHES
+    return run.side if proven and late.mean() > _RUN_AHEAD else "host"
 
 
-def work_starts(kernels: StepKernels) -> NDArray[np.int64]:
+def work_starts(run: StepKernels) -> NDArray[np.int64]:
     """Return the first kernel of each step, as begins that never go back.
 
     A step without a kernel takes no device time: its window is empty and lies at the
     begin of the next one, or after all work if none follows.
     """
     highest = np.iinfo(np.int64).max
-    own = np.where(kernels.any, kernels.first_ps, highest)
+    own = np.where(run.any, run.first_ps, highest)
     following = np.minimum.accumulate(own[::-1])[::-1]
-    begins = np.where(kernels.any, own, following)
-    begins = np.where(begins == highest, kernels.last_ps.max(), begins)
+    begins = np.where(run.any, own, following)
+    begins = np.where(begins == highest, run.last_ps.max(), begins)
     found: NDArray[np.int64] = np.maximum.accumulate(begins)
     return found
 
 
-def _busiest_stream(
+def _on_busiest_stream(
     device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    """Return rows of the steps' kernels on one stream of the busiest device."""
+) -> NDArray[np.int32]:
+    """Return the step of kernels on one stream of the busiest device; -1 elsewhere."""
     is_kernel = codes(device_activity, "kind") == (
         ACTIVITY_KINDS.categories.to_list().index("kernel")
     )
-    row = np.flatnonzero(is_kernel & (activity_steps >= 0))
-    for column in ("device", "track"):
-        if not len(row):
-            break
-        place = handles(device_activity, column)[row]
+    chosen = is_kernel & (activity_steps >= 0)
+    for column in ("device", "track") if chosen.any() else ():
+        place = handles(device_activity, column)
+        found = totals_by(
+            place,
+            ints(device_activity, "dur_ps"),
+            count=int(place.max()) + 1,
+            where=chosen,
+        )
         # One more for each, so that kernels without length beat no kernel.
-        busy = np.bincount(place, weights=ints(device_activity, "dur_ps")[row] + 1)
-        row = row[place == int(np.argmax(busy))]
-    return row
+        chosen &= place == int(np.argmax(found.total + found.count))
+    return np.where(chosen, activity_steps, np.int32(-1))
 
 
 def _launches(
-    step: NDArray[np.int32],
-    row: NDArray[np.int64],
-    correlation: Correlation | None,
-    steps: int,
+    step: NDArray[np.int32], correlation: Correlation, steps: int
 ) -> NDArray[np.int64]:
-    """Count the distinct launch calls of each step's kernels."""
-    if correlation is None:
-        return np.bincount(step, minlength=steps)
-    launch = correlation.launch_of_activity[row]
-    called = launch >= 0
-    mine, of = step[called], launch[called]
-    owner = np.full(len(correlation.activity_count_of_launch), -1, step.dtype)
-    owner[of] = mine
-    # Nearly every call belongs to one step; only the others are worth sorting.
-    other = mine != owner[of]
-    extra = np.unique(np.stack([mine[other], of[other]]), axis=1)[0]
+    """Count the distinct launch calls of each step's kernels; -1 is no step."""
+    chosen = step >= 0
+    launch = np.where(chosen, correlation.launch_of_activity, np.int32(-1))
+    room = _USUAL_SPILLS
+    while True:
+        owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
+        count = np.zeros(steps, np.int64)
+        # Nearly every call belongs to one step; only the others are worth sorting.
+        spilled = np.empty(room, np.int64)
+        spills = kernels.executions(step, launch, owner, count, spilled)
+        if spills < 0:
+            raise ValueError(f"the kernel refused its arrays ({spills})")
+        if spills <= room:
+            break
+        room = spills
+    others = spilled[:spills]
+    extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
+    called_nowhere = step[chosen & (launch < 0)]
     return (
-        np.bincount(owner[owner >= 0], minlength=steps)
+        count
         + np.bincount(extra, minlength=steps)
-        + np.bincount(step[~called], minlength=steps)
+        + np.bincount(called_nowhere, minlength=steps)
     )

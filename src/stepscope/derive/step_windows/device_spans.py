@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import hulls_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,27 +61,25 @@ def device_spans(
 def _hulls(
     activity_steps: NDArray[np.int32], device_activity: pl.DataFrame
 ) -> pl.DataFrame:
-    row = np.flatnonzero(activity_steps >= 0)
-    device = handles(device_activity, "device")
-    if not len(row):
+    if not len(activity_steps):
         return pl.DataFrame(schema=_HULLS)
+    device = handles(device_activity, "device")
     width = int(device.max()) + 1
-    step = activity_steps
-    start = ints(device_activity, "start_ps")
-    end = start + ints(device_activity, "dur_ps")
-    if len(row) < len(step):
-        step, device, start, end = step[row], device[row], start[row], end[row]
-    code = step * np.int32(width) + device
-    count = int(code.max()) + 1
-    begins = totals_by(code, start, count=count)
-    ends = totals_by(code, end, count=count)
-    used = np.flatnonzero(begins.count)
+    # Below 0 without a step, whatever the device.
+    code = activity_steps if width == 1 else activity_steps * np.int32(width) + device
+    hulls = hulls_by(
+        code,
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+        count=max(int(code.max()) + 1, 0),
+    )
+    used = np.flatnonzero(hulls.count)
     return pl.DataFrame(
         {
             "step_row": (used // width).astype(np.int32),
             "device": (used % width).astype(np.int32),
-            "first_begin_ps": begins.least[used],
-            "last_end_ps": ends.greatest[used],
+            "first_begin_ps": hulls.first_ps[used],
+            "last_end_ps": hulls.last_ps[used],
         }
     )
 

@@ -106,14 +106,16 @@ def window_flags(
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
         pattern |= marked[name].astype(np.uint16) << bit
+    # Few of the patterns occur: by each its names, by each window its pattern.
+    occurring, place = np.unique(pattern, return_inverse=True)
     names = pl.Series(
         [
             [name for bit, name in enumerate(FLAGS) if value >> bit & 1]
-            for value in range(1 << len(FLAGS))
+            for value in occurring.tolist()
         ],
         dtype=pl.List(pl.String),
     )
-    return names.gather(pattern).alias("flags")
+    return names.gather(place).alias("flags")
 
 
 def _other_kinds(

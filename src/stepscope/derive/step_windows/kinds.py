@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope._core import numbering
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import dense, totals_by
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
@@ -33,7 +34,7 @@ _SHARED: Final = 0.5
 _RARE: Final = 0.15
 #: Steps times names that are compared; beyond, the names that weigh least are left out.
 _CELLS: Final = 20_000_000
-#: (step, type, duration) of each piece of work.
+#: (step, type, duration) of each piece of work; a step of -1 is none.
 Work = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
 
 
@@ -69,14 +70,10 @@ def device_work(
         codes(device_activity, "kind"),
         [names.index("kernel"), names.index("collective")],
     )
-    row = np.flatnonzero(kernel & (activity_steps >= 0))
-    if not len(row):
+    step = np.where(kernel, activity_steps, np.int32(-1))
+    if not (step >= 0).any():
         return None
-    return (
-        activity_steps[row],
-        handles(device_activity, "type")[row],
-        ints(device_activity, "dur_ps")[row],
-    )
+    return step, handles(device_activity, "type"), ints(device_activity, "dur_ps")
 
 
 def host_work(
@@ -115,14 +112,16 @@ def _weighed(work: Work, steps: int) -> NDArray[np.int64]:
     """Return occurrences times mean duration, by step and name."""
     step, of_type, dur = work
     name = dense(of_type)
-    total = np.bincount(name.code, weights=dur, minlength=name.count)
-    mean = np.maximum(total / np.bincount(name.code, minlength=name.count), 1)
-    kept = np.argsort(-total, kind="stable")[: max(1, _CELLS // steps)]
-    place = np.full(name.count, -1)
-    place[kept] = np.arange(len(kept))
-    column = place[name.code]
-    inside = column >= 0
-    cell = step[inside].astype(np.int64) * len(kept) + column[inside]
-    count = np.bincount(cell, minlength=steps * len(kept)).reshape(steps, len(kept))
+    sums = totals_by(name.code, dur, count=name.count, where=step >= 0)
+    total = sums.total.astype(np.float64)
+    used = np.flatnonzero(sums.count)
+    mean = np.maximum(total[used] / sums.count[used], 1)
+    kept = np.argsort(-total[used], kind="stable")[: max(1, _CELLS // steps)]
+    place = np.full(name.count, -1, np.int32)
+    place[used[kept]] = np.arange(len(kept))
+    count = np.zeros((steps, len(kept)), np.int64)
+    answer = numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
     weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
     return weighed

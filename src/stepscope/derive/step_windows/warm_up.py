@@ -67,9 +67,15 @@ def _chance(ready: NDArray[np.bool_]) -> float:
 
 def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
     """Return when the threads that carry the boundaries waited for input."""
-    on = steps.rows["track"].drop_nulls().unique().to_numpy()
     waits = event_kinds.host_class == HostClass.INPUT_WAIT
-    row = np.flatnonzero(
-        waits[handles(events, "type")] & np.isin(handles(events, "track"), on)
-    )
-    return Spans.from_events(ints(events, "start_ps")[row], ints(events, "dur_ps")[row])
+    if not waits.any():
+        return Spans.empty()
+    types, track = handles(events, "type"), handles(events, "track")
+    found = []
+    for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
+        # The rows of a track follow each other.
+        begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
+        row = np.flatnonzero(waits[types[begin:end]]) + begin
+        starts = ints(events, "start_ps")[row]
+        found.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
+    return Spans.union_of(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope._core import lanes as kernels
+from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.frozen import Frozen

@@ -5,7 +5,7 @@ Definition: docs/advice/input_bound.md.
 
 from __future__ import annotations
 
-import statistics
+import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -263,7 +263,7 @@ def _facts(
     return (
         Fact(
             name="mean_fetch",
-            value=statistics.fmean(means) / PS_PER_US if means else None,
+            value=math.fsum(means) / len(means) / PS_PER_US if means else None,
             unit="us",
             note=None if means else "no fetch of a batch was recorded",
         ),

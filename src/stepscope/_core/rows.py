@@ -1,0 +1,375 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Rows of one track: those that meet a set of instants, and lanes to lay them on.
+
+Rows ascend by start. `fit` nests the spans of one track that can be nested and marks
+those that cannot; `spread` lays any spans flat, each on the first lane that is free.
+Both visit the rows once, in order: start ascending, then duration descending. Starts
+and ends lie within 64 bits; a duration below one is an instant.
+
+`meeting` and `union_quick` choose rows by their codes. A *set* is a pair of arrays of
+equal length, start and end, whose intervals are not empty, ascend and neither overlap
+nor touch. What rows say of times beyond ±(2**62 - 1) is cut off.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+if not cython.compiled:
+    from stepscope._core import _shim as cython
+
+__all__ = [
+    "APART",
+    "BAD_RANGE",
+    "NO_ROOM",
+    "OUT_OF_ORDER",
+    "fit",
+    "meeting",
+    "spread",
+    "union_quick",
+]
+
+#: The depth of a span that overlaps an earlier one without lying inside it.
+APART = -1
+
+#: The stack or an output array is too small.
+NO_ROOM = -1
+#: A row starts before its predecessor.
+OUT_OF_ORDER = -2
+#: Rows beyond an array, arrays of different lengths, or an order that names rows that
+#: do not exist.
+BAD_RANGE = -3
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _added(
+    out: cython.longlong[:, ::1],
+    count: cython.longlong,
+    starts: cython.longlong,
+    ends: cython.longlong,
+) -> cython.longlong:
+    """Add an interval that begins no sooner than the last one; return their number."""
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    starts = max(starts, -limit)
+    ends = min(ends, limit)
+    if starts >= ends:
+        return count
+    if count > 0 and starts <= out[1, count - 1]:
+        out[1, count - 1] = max(out[1, count - 1], ends)
+        return count
+    out[0, count] = starts
+    out[1, count] = ends
+    return count + 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _union_quick(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    begins: cython.const[cython.uchar][::1],
+    most: cython.longlong,
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    row: cython.longlong
+    ends: cython.longlong
+    count: cython.longlong = 0
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    # The begin whose successor is looked for; the row before, and how far rows reach.
+    before: cython.longlong = -1
+    previous: cython.longlong = -1
+    reach: cython.longlong = 0
+    for row in range(begin, end):
+        if code[row] == 0:
+            continue
+        if previous >= 0 and start[row] < start[previous]:
+            return -2
+        if begins[code[row]] != 0:
+            if before >= 0 and start[before] < limit:
+                if start[row] <= start[before] + most:
+                    count = _added(out, count, start[before], start[row])
+                elif 0 < dur[before] <= most:
+                    count = _added(
+                        out, count, start[before], start[before] + dur[before]
+                    )
+            if previous >= 0 and reach < start[row] <= reach + most:
+                count = _added(out, count, reach, start[row])
+            before = row
+        # Where the row ends, as far as it counts.
+        ends = min(start[row], limit)
+        if dur[row] > 0:
+            ends = limit
+            if start[row] < 0 or dur[row] < limit - start[row]:
+                ends = min(start[row] + dur[row], limit)
+        if previous < 0 or ends > reach:
+            reach = ends
+        previous = row
+    if before >= 0 and start[before] < limit and 0 < dur[before] <= most:
+        count = _added(out, count, start[before], start[before] + dur[before])
+    return count
+
+
+def union_quick(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    begins: cython.const[cython.uchar][::1],
+    most: cython.longlong,
+    begin: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Write the set of what lies between quickly succeeding begins.
+
+    Rows [begin, end) ascend; those of code 0 are passed over. A row whose code is
+    marked in `begins` (256 places) is a begin. Each covers what lies before the next
+    one if that is at most `most` later, else its own duration, if that is at most as
+    long; and what lies before itself from the end of all earlier rows, if that is at
+    most `most`. The outputs need one place per row.
+
+    Returns:
+        The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
+        return BAD_RANGE
+    if end > code.shape[0] or begins.shape[0] != 256 or out.shape[0] != 2:
+        return BAD_RANGE
+    # Beyond it the end of a begin could overflow.
+    if most < 0 or most > 0x3FFF_FFFF_FFFF_FFFF:
+        return BAD_RANGE
+    if out.shape[1] < end - begin:
+        return NO_ROOM
+    if not cython.compiled:
+        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
+        begins, out = memoryview(begins), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _union_quick(
+            start, dur, code, begins, most, begin, end, out
+        )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _meeting(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    wanted: cython.const[cython.uchar][::1],
+    set_start: cython.const[cython.longlong][::1],
+    set_end: cython.const[cython.longlong][::1],
+    outermost: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    is_inner: cython.longlong
+    count: cython.longlong = 0
+    i: cython.longlong = 0
+    n: cython.longlong = set_start.shape[0]
+    limit: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    before: cython.longlong = -limit - 1
+    reach: cython.longlong = before
+    for row in range(start.shape[0]):
+        starts = start[row]
+        if starts < before:
+            return -2
+        before = starts
+        while i < n and set_end[i] <= starts:
+            i += 1
+        if i == n:
+            break
+        if wanted[code[row]] == 0 or dur[row] <= 0:
+            continue
+        ends = limit
+        if starts < 0 or dur[row] < limit - starts:
+            ends = starts + dur[row]
+        is_inner = starts < reach
+        reach = max(reach, ends)
+        if set_start[i] < ends and not (outermost and is_inner):
+            out[count] = row
+            count += 1
+    return count
+
+
+def meeting(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    code: cython.const[cython.uchar][::1],
+    wanted: cython.const[cython.uchar][::1],
+    set_start: cython.const[cython.longlong][::1],
+    set_end: cython.const[cython.longlong][::1],
+    outermost: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Write the rows that last a while, have a wanted code and meet a set.
+
+    The starts of the rows ascend; `wanted` has 256 places. With `outermost` a row that
+    starts before an earlier wanted row has ended is left out. The output needs one
+    place per row.
+
+    Returns:
+        The number of rows; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
+    """
+    if (
+        dur.shape[0] != start.shape[0]
+        or code.shape[0] != start.shape[0]
+        or wanted.shape[0] != 256
+        or set_end.shape[0] != set_start.shape[0]
+    ):
+        return BAD_RANGE
+    if out.shape[0] < start.shape[0]:
+        return NO_ROOM
+    if not cython.compiled:
+        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
+        wanted, out = memoryview(wanted), memoryview(out)
+        set_start, set_end = memoryview(set_start), memoryview(set_end)
+    with cython.nogil:
+        found: cython.longlong = _meeting(
+            start, dur, code, wanted, set_start, set_end, outermost, out
+        )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fit(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    depth: cython.int[::1],
+    stack: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    height: cython.longlong = 0
+    deepest: cython.longlong = 0
+    room: cython.longlong = stack.shape[0]
+    for row in range(start.shape[0]):
+        while height > 0 and stack[height - 1] <= start[row]:
+            height -= 1
+        if height > 0 and stack[height - 1] < end[row]:
+            depth[row] = -1
+            continue
+        if height == room:
+            return -1
+        depth[row] = cython.cast(cython.int, height)
+        stack[height] = end[row]
+        height += 1
+        deepest = max(deepest, height)
+    return deepest
+
+
+def fit(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    depth: cython.int[::1],
+    stack: cython.longlong[::1],
+) -> cython.longlong:
+    """Nest the rows that can be nested; the others have the depth `APART`.
+
+    A row is apart if it ends after a kept row that is still running when it begins.
+
+    Args:
+        start: Starts of the rows, in order.
+        end: Their ends, none before its start.
+        depth: Receives 0 for outermost rows, and one more for each row around a row.
+        stack: Room for the deepest nesting.
+
+    Returns:
+        How many depths are used, `NO_ROOM` or `BAD_RANGE`.
+    """
+    if end.shape[0] != start.shape[0] or depth.shape[0] != start.shape[0]:
+        return BAD_RANGE
+    if not cython.compiled:
+        start, end = memoryview(start), memoryview(end)
+    with cython.nogil:
+        found: cython.longlong = _fit(start, end, depth, stack)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _spread(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    by_end: cython.const[cython.longlong][::1],
+    lane: cython.int[::1],
+    free: cython.int[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    other: cython.longlong
+    count: cython.longlong = start.shape[0]
+    ended: cython.longlong = 0
+    idle: cython.longlong = 0
+    opened: cython.longlong = 0
+    most: cython.longlong = 0
+    for row in range(count):
+        while ended < count:
+            other = by_end[ended]
+            if other < 0 or other >= count:
+                return -3
+            if other >= row or end[other] > start[row]:
+                break
+            free[idle] = lane[other]
+            idle += 1
+            ended += 1
+        if idle == opened:
+            # Nothing runs: begin again with the first lane.
+            idle = 0
+            opened = 0
+        if idle > 0:
+            idle -= 1
+            lane[row] = free[idle]
+        else:
+            lane[row] = cython.cast(cython.int, opened)
+            opened += 1
+            most = max(most, opened)
+    return most
+
+
+def spread(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    by_end: cython.const[cython.longlong][::1],
+    lane: cython.int[::1],
+    free: cython.int[::1],
+) -> cython.longlong:
+    """Give each row a lane on which nothing else runs when it begins.
+
+    The lanes are as few as can be: as many as rows run at one time.
+
+    Args:
+        start: Starts of the rows, in order.
+        end: Their ends, none before its start.
+        by_end: The rows by end, then by row.
+        lane: Receives the lanes, from 0 up.
+        free: Scratch, as long as the rows.
+
+    Returns:
+        How many lanes are used, or `BAD_RANGE`.
+    """
+    count: cython.longlong = start.shape[0]
+    if (
+        end.shape[0] != count
+        or by_end.shape[0] != count
+        or lane.shape[0] != count
+        or free.shape[0] != count
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        start, end, by_end = memoryview(start), memoryview(end), memoryview(by_end)
+    with cython.nogil:
+        found: cython.longlong = _spread(start, end, by_end, lane, free)
+    return found
