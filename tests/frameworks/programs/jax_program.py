@@ -14,12 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from clock import SEED, STEPS, rows_or, step_begins
 
 import stepscope as ss
 
-STEPS, ROWS, FEATURES, LAYERS = 24, 64, 512, 4
+ROWS, FEATURES, LAYERS = rows_or(64), 512, 4
 FOLDER = Path(tempfile.mkdtemp())
-RANDOM = np.random.default_rng(0)
+RANDOM = np.random.default_rng(SEED)
 INPUTS = RANDOM.normal(size=(ROWS, FEATURES)).astype("float32")
 
 
@@ -78,9 +79,10 @@ def take_step(step: int, weights: Any, fault: str) -> Any:
 
 
 def main(fault: str) -> None:
-    keys = jax.random.split(jax.random.key(0), LAYERS)
+    keys = jax.random.split(jax.random.key(SEED), LAYERS)
     weights = [jax.random.normal(key, (FEATURES, FEATURES)) * 0.05 for key in keys]
     for step in range(STEPS):
+        step_begins()
         with ss.StepTrace(step):
             weights = take_step(step, weights, fault)
 

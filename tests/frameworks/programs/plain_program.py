@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from clock import SEED, STEPS, rows_or, step_begins
 
 import stepscope as ss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STEPS = 24
-ROWS, FEATURES = 128, 512
-RANDOM = np.random.default_rng(0)
+ROWS, FEATURES = rows_or(128), 512
+RANDOM = np.random.default_rng(SEED)
 WEIGHTS = RANDOM.normal(size=(FEATURES, FEATURES)).astype("float32")
 INPUTS = RANDOM.normal(size=(ROWS, FEATURES)).astype("float32")
 FOLDER = Path(tempfile.mkdtemp())
@@ -164,6 +164,7 @@ def main(fault: str) -> None:
     if fault in FIRST:
         FIRST[fault]()
     for step in range(STEPS):
+        step_begins()
         with ss.StepTrace(step):
             take_step(fault, loader)
         if fault == "callback":

@@ -14,10 +14,11 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from clock import SEED, STEPS, rows_or, step_begins
 
 import stepscope as ss
 
-STEPS, ROWS, FEATURES = 24, 128, 512
+ROWS, FEATURES = rows_or(128), 512
 FOLDER = Path(tempfile.mkdtemp())
 
 
@@ -48,6 +49,9 @@ class Callback(keras.callbacks.Callback):
         super().__init__()
         self.fault = fault
 
+    def on_train_batch_begin(self, *_: object, **__: object) -> None:
+        step_begins()
+
     def on_train_batch_end(self, *_: object, **__: object) -> None:
         if self.fault == "callback":
             log_metrics()
@@ -64,7 +68,7 @@ def save_checkpoint(model: Any) -> None:
 
 
 def train_by_hand(model: Any, data: Any, fault: str) -> None:
-    """A loop of its own, whose step is compiled again and again, or not at all."""
+    """A loop of its own: compiled once, again and again, or not at all."""
 
     def take_step(rows: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -79,12 +83,13 @@ def train_by_hand(model: Any, data: Any, fault: str) -> None:
     for step, (rows, labels) in enumerate(data):
         # A new number of rows is a new signature.
         first = step if fault == "retrace" else 0
+        step_begins()
         with ss.StepTrace(step):
             train_step(rows[first:], labels[first:])
 
 
 def dataset(fault: str) -> Any:
-    rows = np.random.default_rng(0).normal(size=(ROWS * STEPS, FEATURES))
+    rows = np.random.default_rng(SEED).normal(size=(ROWS * STEPS, FEATURES))
     data = tf.data.Dataset.from_tensor_slices(rows.astype("float32"))
     if fault == "sequential_map":
         data = data.map(decode)
@@ -97,7 +102,7 @@ def main(fault: str) -> None:
     model = keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     data = dataset(fault)
-    if fault in {"eager", "retrace"}:
+    if fault in {"eager", "retrace", "by_hand"}:
         train_by_hand(model, data, fault)
     else:
         model.fit(data, verbose=0, callbacks=[Callback(fault)])

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from clock import SEED, STEPS, rows_or, step_begins
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-STEPS, ROWS, FEATURES = 24, 128, 512
+ROWS, FEATURES = rows_or(128), 512
 FOLDER = Path(tempfile.mkdtemp())
 
 
@@ -71,6 +72,7 @@ class Model(nn.Module):
 
 def main(fault: str) -> None:
     torch.set_num_threads(1)
+    torch.manual_seed(SEED)
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     collate = slow_collate if fault == "slow_collate" else None
@@ -79,6 +81,7 @@ def main(fault: str) -> None:
     if fault == "collect":
         NODES.extend(Node() for _ in range(500_000))
     for batch, labels in DataLoader(examples, batch_size=ROWS, collate_fn=collate):
+        step_begins()
         inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
         loss = nn.functional.mse_loss(model(inputs), labels)
         optimizer.zero_grad()

@@ -1,0 +1,61 @@
+"""Run a program again and again, each time with another fault, each time recorded.
+
+    python experiments_program.py PROGRAM REQUESTS SECONDS
+
+REQUESTS is a JSON list of objects with `fault`, `environment`, `plan` and `errors`. The
+frameworks are imported once; every run is a forked child, armed as `stepscope run` arms
+what it starts; none starts after so many seconds. Prints nothing: each run leaves its recording and its clock.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+#: Program → what is imported before its runs are forked.
+_IMPORTED_FIRST = {
+    "jax_program": ("jax", "jax.numpy"),
+    "plain_program": ("numpy",),
+    "tensorflow_program": ("keras", "tensorflow"),
+    "torch_program": ("torch", "torch.utils.data", "torch.profiler", "torch._dynamo"),
+}
+
+
+def main(program: str, requests: str, seconds: str) -> None:
+    """Run every request in a process of its own, one after the other."""
+    path, ends = Path(program), time.monotonic() + float(seconds)
+    for name in _IMPORTED_FIRST[path.stem]:
+        importlib.import_module(name)
+    sys.path.insert(0, str(path.parent))
+    for request in json.loads(Path(requests).read_text()):
+        if time.monotonic() > ends:
+            return
+        child = os.fork()
+        if child == 0:
+            _run(path, request)
+            return
+        os.waitpid(child, 0)
+
+
+def _run(path: Path, request: Mapping[str, Any]) -> None:
+    """Record one run; it ends as a program does, by leaving `main`."""
+    from stepscope.capture.launching.autostart import Armed
+    from stepscope.capture.launching.plan import RunPlan
+
+    os.environ.update(request["environment"])
+    errors = os.open(request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(errors, 2)
+    Armed(RunPlan(**request["plan"])).wait()
+    sys.argv = [str(path), request["fault"]]
+    with contextlib.suppress(SystemExit):
+        runpy.run_path(str(path), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,157 @@
+"""Record programs with planted faults and without, each run in a process of its own."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overhead import interpreter
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PROGRAMS = ROOT / "tests" / "frameworks" / "programs"
+#: Size → rows of a batch by framework, as part of the program's own, and the seed.
+SIZES = {"whole": (1, 0), "half": (2, 1)}
+ROWS = {"jax": 64, "plain": 128, "tensorflow": 128, "torch": 128}
+FRAMEWORKS = {
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "torch": "PyTorch",
+    "plain": "Python",
+}
+#: Steps before those that are recorded, and those; one more ends the last by its clock.
+SKIPPED, STEPS = 2, 11
+HEALTHY = "healthy"
+#: Fault of TensorFlow whose twin is not Keras's `fit` but the same loop, compiled.
+BY_HAND = {("tensorflow", "eager"): "by_hand", ("tensorflow", "retrace"): "by_hand"}
+#: One thread for each program: the machine has others to run.
+SURROUNDINGS = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "JAX_PLATFORMS": "cpu",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "PYTHONPATH": str(ROOT / "src"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recorded run.
+
+    Attributes:
+        framework: A key of `FRAMEWORKS`.
+        fault: What was planted, or the name of a twin.
+        size: A key of `SIZES`.
+        again: Whether it repeats a run: twins are recorded before and after.
+    """
+
+    framework: str
+    fault: str
+    size: str
+    again: bool = False
+
+    @property
+    def is_twin(self) -> bool:
+        """Whether nothing was planted."""
+        return self.fault in {HEALTHY, *BY_HAND.values()}
+
+    @property
+    def twin(self) -> str:
+        """The name of the same work without the fault."""
+        return BY_HAND.get((self.framework, self.fault), HEALTHY)
+
+    def folder(self, under: Path) -> Path:
+        """The folder of its recording and its clock."""
+        again = "-again" if self.again else ""
+        return under / f"{self.framework}-{self.fault}-{self.size}{again}"
+
+    def step_ms(self, under: Path) -> float | None:
+        """The mean of its recorded steps by its own clock; None where it failed."""
+        clock = self.folder(under) / "clock.json"
+        if not clock.exists():
+            return None
+        begun = json.loads(clock.read_text())
+        return float(1000 * (begun[SKIPPED + STEPS] - begun[SKIPPED]) / STEPS)
+
+
+def planted() -> Mapping[tuple[str, str], tuple[str, str]]:
+    """(Framework, fault) → owner or finding of the headline, and words that name it."""
+    sys.path.insert(0, str(ROOT))
+    tests: Any = importlib.import_module("tests.frameworks.test_planted_faults")
+    faults: Mapping[tuple[str, str], tuple[str, str]] = tests.FAULTS
+    return faults
+
+
+def runs() -> Iterator[Run]:
+    """All runs, in the order in which they are recorded."""
+    faults = planted()
+    for framework in FRAMEWORKS:
+        mine = [fault for name, fault in faults if name == framework]
+        twins = sorted({Run(framework, fault, "").twin for fault in mine})
+        for size in SIZES:
+            for fault in (*twins, *mine):
+                yield Run(framework, fault, size)
+        for size in SIZES:
+            for twin in twins:
+                yield Run(framework, twin, size, again=True)
+
+
+def record(under: Path, seconds: float) -> None:
+    """Record the runs that are not there yet, the frameworks beside each other.
+
+    No run begins after so many seconds.
+    """
+    begun = time.time()
+    started = []
+    for framework in FRAMEWORKS:
+        python = sys.executable if framework == "plain" else interpreter(framework)
+        if python is None:
+            raise SystemExit(f"{framework} is not there. Run `make frameworks`.")
+        wanted = [
+            _request(one, under)
+            for one in runs()
+            if one.framework == framework and one.step_ms(under) is None
+        ]
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+            json.dump(wanted, file)
+        program = PROGRAMS / f"{framework}_program.py"
+        asked = (HERE / "experiments_program.py", program, file.name, str(seconds))
+        surroundings = {**os.environ, **SURROUNDINGS}
+        started.append(subprocess.Popen([python, *asked], env=surroundings))
+    for one in started:
+        one.wait()
+    sys.stderr.write(f"recorded within {time.time() - begun:.0f} s\n")
+
+
+def _request(run: Run, under: Path) -> dict[str, object]:
+    folder = run.folder(under)
+    notes = folder / "notes"
+    notes.mkdir(parents=True, exist_ok=True)
+    parts, seed = SIZES[run.size]
+    return {
+        "fault": run.fault,
+        "errors": str(folder / "errors"),
+        "environment": {
+            "PROGRAM_STEPS": str(SKIPPED + STEPS + 1),
+            "PROGRAM_ROWS": str(ROWS[run.framework] // parts),
+            "PROGRAM_SEED": str(seed),
+            "PROGRAM_CLOCK": str(folder / "clock.json"),
+        },
+        "plan": {
+            "logdir": str(folder / "log"),
+            "run": "run",
+            "notes": str(notes),
+            "skip_steps": SKIPPED,
+            "steps": STEPS,
+            "max_s": 120.0,
+            "wait_s": 600.0,
+        },
+    }
