@@ -1,0 +1,279 @@
+"""Plant faults in real programs, and see what the report says of them.
+
+    python benchmarks/experiments.py [--folder DIR] [--seconds 420] [--write PAGE]
+
+Each program of `tests/frameworks/programs` runs with each fault in two sizes, and
+without any. The truth is what was planted and the program's own clock. `--folder` keeps
+the recordings: what is there already is not recorded again. The frameworks are those of
+`make frameworks`.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments_recorded import (
+    FRAMEWORKS,
+    ROOT,
+    SKIPPED,
+    STEPS,
+    Run,
+    planted,
+    record,
+    runs,
+)
+from experiments_scored import (
+    Gain,
+    Outcome,
+    Said,
+    inside,
+    median_width,
+    never,
+    outcome,
+    score,
+)
+from overhead import interpreter
+from pages import machine, replace_section
+from stepscope.advice.headline import by_cost
+from stepscope.advice.registry import RULES
+from stepscope.errors import StepscopeError
+from stepscope.report.compose import judge
+from stepscope.session import open_profile
+
+DATA = ROOT / "tests" / "data"
+#: Framework → the packages whose versions are told.
+PACKAGES = {
+    "tensorflow": ("tensorflow-cpu", "keras"),
+    "jax": ("jax",),
+    "torch": ("torch",),
+    "plain": ("numpy",),
+}
+_VERSIONS = "import sys; from importlib.metadata import version\n" + (
+    "print(', '.join(f'{it} {version(it)}' for it in sys.argv[1:]))"
+)
+FAULTS_HEAD = (
+    *("framework", "planted", "batch", "headline", "owner", "function named", "verdict"),
+    *("gain, ms", "promised, ms", "lies", "high ÷ low"),
+)
+TWINS_HEAD = ("framework", "twin", "batch", "step, ms", "findings at warn or above")
+SILENT = "–"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run, the mean of its steps by its own clock, and what the report says of it."""
+
+    run: Run
+    step_ms: float
+    said: Said
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A planted fault, and whether it was found."""
+
+    judged: Judged
+    outcome: Outcome
+    measured_ms: float | None
+    gain: Gain | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record, judge, and print the tables; put them into the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=420)
+    parser.add_argument("--write", type=Path, metavar="PAGE")
+    options = parser.parse_args(arguments)
+    conditions = machine()
+    with tempfile.TemporaryDirectory() as made:
+        folder = options.folder or Path(made)
+        record(folder, options.seconds)
+        judged = [it for it in (_judged(run, folder) for run in runs()) if it]
+        fired = {rule for one in judged for rule in one.said.fired}
+        fired |= _fired_on(_profiles(DATA), folder / "fired.json")
+    experiments = compared(judged)
+    table = "\n".join([conditions, *_versions(), "", *tables(experiments, judged)])
+    rules = "\n".join(_never_fired(fired))
+    sys.stdout.write(f"{table}\n\n{rules}\n")
+    if options.write is not None:
+        replace_section(options.write, "experiments", table)
+        replace_section(options.write, "uncalibrated", rules)
+    return 0
+
+
+def said_of(path: Path) -> Said:
+    """Judge a recording as a report does."""
+    found = judge(open_profile(path))
+    costly = by_cost(found.findings)
+    head = found.headline
+    about = [one for one in found.findings if one.id == head.finding] or costly
+    saving = about[0].saving_ms if about else None
+    return Said(
+        text=head.text,
+        finding=head.finding,
+        owner=head.owner,
+        failing=tuple(one.id for one in costly),
+        fired=tuple(one.id for one in found.findings if one.status == "fail"),
+        saving_ms=None if saving is None else (saving.low, saving.high),
+    )
+
+
+def _judged(run: Run, folder: Path) -> Judged | None:
+    """Judge a run; None, and a line, where there is nothing to judge."""
+    step_ms = run.step_ms(folder)
+    if step_ms is None:
+        sys.stderr.write(f"not recorded: {run}\n")
+        return None
+    try:
+        return Judged(run, step_ms, said_of(run.folder(folder) / "log"))
+    except StepscopeError as error:
+        sys.stderr.write(f"not read: {run}: {error}\n")
+        return None
+
+
+def compared(judged: Sequence[Judged]) -> list[Experiment]:
+    """Compare every planted fault with the twins of its size."""
+    faults = planted()
+    found = []
+    for one in judged:
+        run = one.run
+        if run.is_twin:
+            continue
+        twins = [
+            other.step_ms
+            for other in judged
+            if (other.run.framework, other.run.fault, other.run.size)
+            == (run.framework, run.twin, run.size)
+        ]
+        measured = one.step_ms - statistics.mean(twins) if twins else None
+        promised = one.said.saving_ms
+        gain = None
+        if measured is not None and promised is not None:
+            gain = Gain(measured, *promised)
+        said = outcome(*faults[run.framework, run.fault], one.said)
+        found.append(Experiment(one, said, measured, gain))
+    return found
+
+
+def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
+    """Write the scores, the table of faults, and that of twins."""
+    twins = [one for one in judged if one.run.is_twin]
+    scored = score([one.outcome for one in found], [one.said for one in twins])
+    gains = [one.gain for one in found if one.gain and one.outcome == "named"]
+    within = sum(one.side == "inside" for one in gains)
+    width = median_width(gains)
+    return [
+        f"{len(judged)} recorded runs: {len(found)} with a fault, {len(twins)} twins.",
+        "",
+        "| | share | of |",
+        "|---|--:|---|",
+        f"| precision | {_percent(scored.precision)} | {scored.named} named, "
+        f"{scored.wrong} wrong, {scored.false_alarms} twins blamed |",
+        f"| recall | {_percent(scored.recall)} | {scored.named} named, "
+        f"{scored.wrong} wrong, {scored.silent} silent |",
+        f"| gains inside the promised range | {_percent(inside(gains))} | {within} "
+        f"of {len(gains)} faults that were named and had a range |",
+        f"| high end ÷ low end, median | {SILENT if width is None else f'{width:.2f}'} "
+        f"| the same faults |",
+        "",
+        *_table(FAULTS_HEAD, map(_fault_row, found)),
+        "",
+        *_table(TWINS_HEAD, map(_twin_row, twins)),
+    ]
+
+
+def _fault_row(one: Experiment) -> tuple[str, ...]:
+    run, said, gain = one.judged.run, one.judged.said, one.gain
+    width = None if gain is None else gain.width
+    return (
+        FRAMEWORKS[run.framework],
+        f"`{run.fault}`",
+        run.size,
+        _code(said.finding),
+        _code(said.owner),
+        _code(said.function),
+        one.outcome,
+        SILENT if one.measured_ms is None else f"{one.measured_ms:.1f}",
+        SILENT if gain is None else f"{gain.low_ms:.1f} to {gain.high_ms:.1f}",
+        SILENT if gain is None else gain.side,
+        SILENT if width is None else f"{width:.2f}",
+    )
+
+
+def _twin_row(one: Judged) -> tuple[str, ...]:
+    run = one.run
+    failing = ", ".join(map(_code, one.said.failing))
+    return (
+        FRAMEWORKS[run.framework],
+        f"`{run.fault}`",
+        run.size,
+        f"{one.step_ms:.1f}",
+        failing or "none",
+    )
+
+
+def _code(name: str | None) -> str:
+    return SILENT if name is None else f"`{name}`"
+
+
+def _percent(share: float | None) -> str:
+    return SILENT if share is None else f"{100 * share:.0f} %"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
+
+
+def _versions() -> list[str]:
+    """Say what ran, for how many steps, and that it did not run alone."""
+    told = []
+    for framework, packages in PACKAGES.items():
+        python = sys.executable if framework == "plain" else interpreter(framework)
+        asked = [str(python), "-c", _VERSIONS, *packages]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        told.append(done.stdout.strip())
+    return [
+        f"{', '.join(told)}; one thread each.",
+        f"{STEPS} steps recorded after {SKIPPED}. The four programs ran beside each",
+        "other, and the machine had other work, as its load says.",
+    ]
+
+
+def _never_fired(fired: Iterable[str]) -> list[str]:
+    titles: Mapping[str, str] = {rule.item.id: rule.item.title for rule in RULES}
+    silent = never(titles, fired)
+    pages = ((it, it.replace(".", "_")) for it in silent)
+    return [
+        f"{len(silent)} of {len(titles)} rules:",
+        "",
+        *(f"- [`{it}`](advice/{page}.md): {titles[it]}" for it, page in pages),
+    ]
+
+
+def _profiles(under: Path) -> list[Path]:
+    """List the recorded profiles in the repository."""
+    names = ("*.xplane.pb", "*.xplane.pb.gz", "*.pt.trace.json", "*.pt.trace.json.gz")
+    return sorted(path for name in names for path in under.rglob(name))
+
+
+def _fired_on(profiles: Iterable[Path], kept: Path) -> set[str]:
+    """Return the rules that fail on any of the profiles; they are kept in a file."""
+    known: dict[str, list[str]] = json.loads(kept.read_text()) if kept.exists() else {}
+    for path in profiles:
+        name = str(path.relative_to(ROOT))
+        if name not in known:
+            known[name] = list(said_of(path).fired)
+            kept.write_text(json.dumps(known))
+    return {rule for fired in known.values() for rule in fired}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What a report said of runs with known faults, against what was planted and measured."""
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["named", "silent", "wrong"]
+Side = Literal["inside", "below", "above"]
+_FUNCTION = re.compile(r"`([^`]+)` \(")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the report said of one run.
+
+    Attributes:
+        text: The first sentence.
+        finding: Id of the finding that it is about; None for none.
+        owner: Owner of the time that it is about; None for none.
+        failing: Ids of the findings that fail at a warning or above, the costliest
+            first; those that another explains are left out.
+        fired: Ids of all findings that fail.
+        saving_ms: The promised gain per step, from and to, of the finding that the
+            sentence is about, else of the costliest; None where nothing was promised.
+    """
+
+    text: str
+    finding: str | None
+    owner: str | None
+    failing: tuple[str, ...]
+    fired: tuple[str, ...]
+    saving_ms: tuple[float, float] | None
+
+    @property
+    def function(self) -> str | None:
+        """The first function that the sentence names, with a file beside it."""
+        found = _FUNCTION.search(self.text)
+        return found and found[1]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What undoing a fault gained per step by the program's own clock.
+
+    Attributes:
+        measured_ms: The mean step with the fault less the mean step of its twins.
+        low_ms: What the report promised at least.
+        high_ms: What it promised at most.
+    """
+
+    measured_ms: float
+    low_ms: float
+    high_ms: float
+
+    @property
+    def side(self) -> Side:
+        """Where the measured gain lies, seen from the promised range."""
+        if self.measured_ms < self.low_ms:
+            return "below"
+        return "above" if self.measured_ms > self.high_ms else "inside"
+
+    @property
+    def width(self) -> float | None:
+        """The high end as a multiple of the low one; None where that is zero."""
+        return self.high_ms / self.low_ms if self.low_ms > 0 else None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How often the report was right.
+
+    Attributes:
+        named: Faults that it named first.
+        silent: Faults that it said nothing of.
+        wrong: Faults where something else was blamed.
+        false_alarms: Twins of which something was blamed.
+    """
+
+    named: int
+    silent: int
+    wrong: int
+    false_alarms: int
+
+    @property
+    def precision(self) -> float | None:
+        """The share of what was blamed that was planted; None where nothing was."""
+        blamed = self.named + self.wrong + self.false_alarms
+        return self.named / blamed if blamed else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of what was planted that was named; None where nothing was."""
+        faults = self.named + self.silent + self.wrong
+        return self.named / faults if faults else None
+
+
+def outcome(about: str, words: str, said: Said) -> Outcome:
+    """Judge what was said of a planted fault.
+
+    It is named where the first sentence is about the owner or finding that it belongs
+    to and says the words; wrong where a finding fails without that.
+
+    Args:
+        about: The owner or finding that the fault belongs to.
+        words: Words that name what was planted.
+        said: What the report said.
+    """
+    if about in {said.owner, said.finding} and words in said.text:
+        return "named"
+    return "wrong" if said.failing else "silent"
+
+
+def score(outcomes: Sequence[Outcome], twins: Iterable[Said]) -> Score:
+    """Count outcomes of faults, and twins of which something was blamed."""
+    return Score(
+        named=outcomes.count("named"),
+        silent=outcomes.count("silent"),
+        wrong=outcomes.count("wrong"),
+        false_alarms=sum(bool(one.failing) for one in twins),
+    )
+
+
+def inside(gains: Sequence[Gain]) -> float | None:
+    """Return the share of gains that lie inside their ranges; None without any."""
+    if not gains:
+        return None
+    return sum(one.side == "inside" for one in gains) / len(gains)
+
+
+def median_width(gains: Sequence[Gain]) -> float | None:
+    """Return the median width of the ranges; None where none has a width."""
+    widths = [one.width for one in gains if one.width is not None]
+    return statistics.median(widths) if widths else None
+
+
+def never(rules: Iterable[str], fired: Iterable[str]) -> list[str]:
+    """Return the rules that never failed, in their order."""
+    seen = set(fired)
+    return [rule for rule in rules if rule not in seen]
