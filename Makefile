@@ -45,6 +45,7 @@ fix: $(VENV)/.ready-test ## apply what formatter and linter can apply
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 	$(PY) build_tools/table_docs.py
+	$(PY) build_tools/rule_list.py
 	$(PY) build_tools/web_sources.py
 
 bench: export STEPSCOPE_PROFILES = $(abspath $(PROFILES))
@@ -56,6 +57,9 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/small.py
 	$(PY) benchmarks/peer.py
 	$(PY) benchmarks/serve.py
+
+experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (8 minutes)
+	$(PY) benchmarks/experiments.py --write docs/findings.md
 
 frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
@@ -97,5 +101,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-profiles test-web check fix bench frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test test-core test-profiles test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help

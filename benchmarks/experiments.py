@@ -20,11 +20,11 @@ from pathlib import Path
 
 from experiments_recorded import (
     FRAMEWORKS,
+    PLANTED,
     ROOT,
     SKIPPED,
     STEPS,
     Run,
-    planted,
     record,
     runs,
 )
@@ -54,11 +54,21 @@ PACKAGES = {
     "torch": ("torch",),
     "plain": ("numpy",),
 }
-_VERSIONS = "import sys; from importlib.metadata import version\n" + (
-    "print(', '.join(f'{it} {version(it)}' for it in sys.argv[1:]))"
-)
+_VERSIONS = """
+import sys
+from importlib.metadata import version
+print(", ".join(f"{it} {version(it)}" for it in sys.argv[1:]))
+"""
 FAULTS_HEAD = (
-    *("framework", "planted", "batch", "headline", "owner", "function named", "verdict"),
+    *(
+        "framework",
+        "planted",
+        "batch",
+        "headline",
+        "owner",
+        "function named",
+        "verdict",
+    ),
     *("gain, ms", "promised, ms", "lies", "high ÷ low"),
 )
 TWINS_HEAD = ("framework", "twin", "batch", "step, ms", "findings at warn or above")
@@ -140,7 +150,6 @@ def _judged(run: Run, folder: Path) -> Judged | None:
 
 def compared(judged: Sequence[Judged]) -> list[Experiment]:
     """Compare every planted fault with the twins of its size."""
-    faults = planted()
     found = []
     for one in judged:
         run = one.run
@@ -157,7 +166,7 @@ def compared(judged: Sequence[Judged]) -> list[Experiment]:
         gain = None
         if measured is not None and promised is not None:
             gain = Gain(measured, *promised)
-        said = outcome(*faults[run.framework, run.fault], one.said)
+        said = outcome(PLANTED[run.framework, run.fault].name, one.said)
         found.append(Experiment(one, said, measured, gain))
     return found
 
@@ -169,19 +178,26 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
     gains = [one.gain for one in found if one.gain and one.outcome == "named"]
     within = sum(one.side == "inside" for one in gains)
     width = median_width(gains)
+    blamed = f"{scored.wrong} wrong, {scored.false_alarms} twins blamed"
+    missed = f"{scored.wrong} wrong, {scored.silent} silent"
+    scores = (
+        ("precision", _percent(scored.precision), f"{scored.named} named, {blamed}"),
+        ("recall", _percent(scored.recall), f"{scored.named} named, {missed}"),
+        (
+            "gains inside the promised range",
+            _percent(inside(gains)),
+            f"{within} of {len(gains)} faults that were named and had a range",
+        ),
+        (
+            "high end ÷ low end, median",
+            SILENT if width is None else f"{width:.2f}",
+            "the same faults",
+        ),
+    )
     return [
         f"{len(judged)} recorded runs: {len(found)} with a fault, {len(twins)} twins.",
         "",
-        "| | share | of |",
-        "|---|--:|---|",
-        f"| precision | {_percent(scored.precision)} | {scored.named} named, "
-        f"{scored.wrong} wrong, {scored.false_alarms} twins blamed |",
-        f"| recall | {_percent(scored.recall)} | {scored.named} named, "
-        f"{scored.wrong} wrong, {scored.silent} silent |",
-        f"| gains inside the promised range | {_percent(inside(gains))} | {within} "
-        f"of {len(gains)} faults that were named and had a range |",
-        f"| high end ÷ low end, median | {SILENT if width is None else f'{width:.2f}'} "
-        f"| the same faults |",
+        *_table(("", "", "of"), scores),
         "",
         *_table(FAULTS_HEAD, map(_fault_row, found)),
         "",
@@ -194,7 +210,7 @@ def _fault_row(one: Experiment) -> tuple[str, ...]:
     width = None if gain is None else gain.width
     return (
         FRAMEWORKS[run.framework],
-        f"`{run.fault}`",
+        f"`{run.fault}`: {PLANTED[run.framework, run.fault].what}",
         run.size,
         _code(said.finding),
         _code(said.owner),

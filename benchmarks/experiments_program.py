@@ -4,7 +4,8 @@
 
 REQUESTS is a JSON list of objects with `fault`, `environment`, `plan` and `errors`. The
 frameworks are imported once; every run is a forked child, armed as `stepscope run` arms
-what it starts; none starts after so many seconds. Prints nothing: each run leaves its recording and its clock.
+what it starts, and none starts after so many seconds. Prints nothing: each run leaves
+its recording and its clock.
 """
 
 import contextlib
@@ -45,8 +46,12 @@ def main(program: str, requests: str, seconds: str) -> None:
 
 def _run(path: Path, request: Mapping[str, Any]) -> None:
     """Record one run; it ends as a program does, by leaving `main`."""
-    from stepscope.capture.launching.autostart import Armed
-    from stepscope.capture.launching.plan import RunPlan
+    from stepscope.capture.launching.autostart import (  # noqa: PLC0415 - only a run is armed
+        Armed,
+    )
+    from stepscope.capture.launching.plan import (  # noqa: PLC0415 - only a run is armed
+        RunPlan,
+    )
 
     os.environ.update(request["environment"])
     errors = os.open(request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

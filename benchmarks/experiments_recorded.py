@@ -1,16 +1,15 @@
 """Record programs with planted faults and without, each run in a process of its own."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from overhead import interpreter
 
@@ -39,6 +38,51 @@ SURROUNDINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "PYTHONPATH": str(ROOT / "src"),
+}
+
+
+class Fault(NamedTuple):
+    """What was planted.
+
+    Attributes:
+        what: It in a few words.
+        name: What a sentence must say to name it: the function, else the matter.
+    """
+
+    what: str
+    name: str
+
+
+#: (Framework, fault) → what the program does then.
+PLANTED = {
+    ("tensorflow", "sequential_map"): Fault(
+        "a map without workers", "waiting for data"
+    ),
+    ("tensorflow", "numpy_function"): Fault("a map in Python", "`parse_by_hand`"),
+    ("tensorflow", "eager"): Fault("a step that is not compiled", "one by one"),
+    ("tensorflow", "retrace"): Fault("a new shape every step", "Compiling"),
+    ("tensorflow", "callback"): Fault("a callback that sleeps", "`log_metrics`"),
+    ("tensorflow", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
+    ("jax", "slow_transform"): Fault("a batch sorted often", "`transform`"),
+    ("jax", "read_back"): Fault("every weight fetched", "`read_norms`"),
+    ("jax", "eager"): Fault("a step that is not compiled", "one by one"),
+    ("jax", "callback"): Fault("logging that sleeps", "`log_metrics`"),
+    ("jax", "recompile"): Fault("a new shape every step", "Compiling"),
+    ("jax", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
+    ("torch", "slow_transform"): Fault("rows through lists", "`normalize_by_hand`"),
+    ("torch", "slow_collate"): Fault("a collate in Python", "`slow_collate`"),
+    ("torch", "read_back"): Fault("each value read by itself", "`read_losses`"),
+    ("torch", "callback"): Fault("logging that sleeps", "`log_metrics`"),
+    ("torch", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
+    ("torch", "collect"): Fault("collections by hand", "garbage"),
+    ("plain", "python_loop"): Fault("a double loop in Python", "`count_words`"),
+    ("plain", "lock"): Fault("a lock that another holds", "`read_shared`"),
+    ("plain", "logging"): Fault("thousands of log lines", "`write_logs`"),
+    ("plain", "collect"): Fault("collections by hand", "garbage"),
+    ("plain", "slow_loader"): Fault("a batch sorted often", "`normalize_slowly`"),
+    ("plain", "callback"): Fault("a callback that sleeps", "`Logs.on_batch_end`"),
+    ("plain", "bursts"): Fault("a validation every sixth step", "`validate`"),
+    ("plain", "checkpoint"): Fault("a file every third step", "`save_checkpoint`"),
 }
 
 
@@ -74,27 +118,22 @@ class Run:
         return under / f"{self.framework}-{self.fault}-{self.size}{again}"
 
     def step_ms(self, under: Path) -> float | None:
-        """The mean of its recorded steps by its own clock; None where it failed."""
+        """The mean of its recorded steps by its own clock; None where it failed.
+
+        The first and the last one are left out: the recording begins and ends in them.
+        """
         clock = self.folder(under) / "clock.json"
         if not clock.exists():
             return None
         begun = json.loads(clock.read_text())
-        return float(1000 * (begun[SKIPPED + STEPS] - begun[SKIPPED]) / STEPS)
-
-
-def planted() -> Mapping[tuple[str, str], tuple[str, str]]:
-    """(Framework, fault) → owner or finding of the headline, and words that name it."""
-    sys.path.insert(0, str(ROOT))
-    tests: Any = importlib.import_module("tests.frameworks.test_planted_faults")
-    faults: Mapping[tuple[str, str], tuple[str, str]] = tests.FAULTS
-    return faults
+        first, end = SKIPPED + 1, SKIPPED + STEPS - 1
+        return float(1000 * (begun[end] - begun[first]) / (end - first))
 
 
 def runs() -> Iterator[Run]:
     """All runs, in the order in which they are recorded."""
-    faults = planted()
     for framework in FRAMEWORKS:
-        mine = [fault for name, fault in faults if name == framework]
+        mine = [fault for name, fault in PLANTED if name == framework]
         twins = sorted({Run(framework, fault, "").twin for fault in mine})
         for size in SIZES:
             for fault in (*twins, *mine):

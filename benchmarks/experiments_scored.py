@@ -1,4 +1,4 @@
-"""What a report said of runs with known faults, against what was planted and measured."""
+"""What a report said of runs with faults, against what was planted and measured."""
 
 import re
 import statistics
@@ -96,18 +96,17 @@ class Score:
         return self.named / faults if faults else None
 
 
-def outcome(about: str, words: str, said: Said) -> Outcome:
+def outcome(name: str, said: Said) -> Outcome:
     """Judge what was said of a planted fault.
 
-    It is named where the first sentence is about the owner or finding that it belongs
-    to and says the words; wrong where a finding fails without that.
+    It is named where the first sentence says its name; wrong where a finding fails and
+    the sentence does not.
 
     Args:
-        about: The owner or finding that the fault belongs to.
-        words: Words that name what was planted.
+        name: What a sentence must say to name what was planted.
         said: What the report said.
     """
-    if about in {said.owner, said.finding} and words in said.text:
+    if name in said.text:
         return "named"
     return "wrong" if said.failing else "silent"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TABLES
@@ -52,6 +53,13 @@ def build_tool(name: str) -> ModuleType:
 def test_the_page_of_the_tables_is_generated_from_their_declarations() -> None:
     page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
     assert page == build_tool("table_docs").render(TABLES.values())
+
+
+def test_the_list_of_rules_is_generated_from_the_registry() -> None:
+    page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    written = build_tool("rule_list").with_rules(page, RULES)
+    assert page == written, "run python build_tools/rule_list.py"
+    assert all(f"`{rule.item.id}`" in written for rule in RULES)
 
 
 RESULT_TABLES = build_tool("web_sources").result_tables()
