@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments_recorded import (
+    CONDITIONS,
     FRAMEWORKS,
     PLANTED,
     ROOT,
@@ -101,15 +102,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=420)
     parser.add_argument("--write", type=Path, metavar="PAGE")
     options = parser.parse_args(arguments)
-    conditions = machine()
     with tempfile.TemporaryDirectory() as made:
         folder = options.folder or Path(made)
         record(folder, options.seconds)
         judged = [it for it in (_judged(run, folder) for run in runs()) if it]
         fired = {rule for one in judged for rule in one.said.fired}
         fired |= _fired_on(_profiles(DATA), folder / "fired.json")
+        took = (folder / CONDITIONS).read_text()
     experiments = compared(judged)
-    table = "\n".join([conditions, *_versions(), "", *tables(experiments, judged)])
+    table = "\n".join([machine(), *_conditions(took), "", *tables(experiments, judged)])
     rules = "\n".join(_never_fired(fired))
     sys.stdout.write(f"{table}\n\n{rules}\n")
     if options.write is not None:
@@ -248,7 +249,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [lines[0], "|---" * len(head) + "|", *lines[1:]]
 
 
-def _versions() -> list[str]:
+def _conditions(took: str) -> list[str]:
     """Say what ran, for how many steps, and that it did not run alone."""
     told = []
     for framework, packages in PACKAGES.items():
@@ -259,7 +260,8 @@ def _versions() -> list[str]:
     return [
         f"{', '.join(told)}; one thread each.",
         f"{STEPS} steps recorded after {SKIPPED}. The four programs ran beside each",
-        "other, and the machine had other work, as its load says.",
+        "other, and the machine had other work, as its load says: recording took",
+        f"{took}.",
     ]
 
 

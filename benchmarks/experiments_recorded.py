@@ -28,6 +28,8 @@ FRAMEWORKS = {
 #: Steps before those that are recorded, and those; one more ends the last by its clock.
 SKIPPED, STEPS = 2, 11
 HEALTHY = "healthy"
+#: File that says how long recording took, and the load.
+CONDITIONS = "conditions"
 #: Fault of TensorFlow whose twin is not Keras's `fit` but the same loop, compiled.
 BY_HAND = {("tensorflow", "eager"): "by_hand", ("tensorflow", "retrace"): "by_hand"}
 #: One thread for each program: the machine has others to run.
@@ -148,7 +150,9 @@ def record(under: Path, seconds: float) -> None:
 
     No run begins after so many seconds.
     """
-    begun = time.time()
+    begun = time.monotonic()
+    if not any(one.step_ms(under) is None for one in runs()):
+        return
     started = []
     for framework in FRAMEWORKS:
         python = sys.executable if framework == "plain" else interpreter(framework)
@@ -167,7 +171,8 @@ def record(under: Path, seconds: float) -> None:
         started.append(subprocess.Popen([python, *asked], env=surroundings))
     for one in started:
         one.wait()
-    sys.stderr.write(f"recorded within {time.time() - begun:.0f} s\n")
+    took = f"{time.monotonic() - begun:.0f} s, load {os.getloadavg()[0]:.1f}"
+    (under / CONDITIONS).write_text(took)
 
 
 def _request(run: Run, under: Path) -> dict[str, object]:
