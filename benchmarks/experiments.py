@@ -25,14 +25,17 @@ from experiments_recorded import (
     ROOT,
     SKIPPED,
     STEPS,
+    TIMED,
     Run,
     record,
     runs,
+    share_recorded,
 )
 from experiments_scored import (
     Gain,
     Outcome,
     Said,
+    gained,
     inside,
     median_width,
     never,
@@ -78,10 +81,10 @@ SILENT = "–"
 
 @dataclass(frozen=True)
 class Judged:
-    """A run, the mean of its steps by its own clock, and what the report says of it."""
+    """A run, its steps by its own clock, and what the report says of it."""
 
     run: Run
-    step_ms: float
+    steps_ms: Sequence[float]
     said: Said
 
 
@@ -91,7 +94,7 @@ class Experiment:
 
     judged: Judged
     outcome: Outcome
-    measured_ms: float | None
+    measured: tuple[float, float] | None
     gain: Gain | None
 
 
@@ -138,12 +141,12 @@ def said_of(path: Path) -> Said:
 
 def _judged(run: Run, folder: Path) -> Judged | None:
     """Judge a run; None, and a line, where there is nothing to judge."""
-    step_ms = run.step_ms(folder)
-    if step_ms is None:
+    steps_ms = run.steps_ms(folder)
+    if not steps_ms:
         sys.stderr.write(f"not recorded: {run}\n")
         return None
     try:
-        return Judged(run, step_ms, said_of(run.folder(folder) / "log"))
+        return Judged(run, steps_ms, said_of(run.folder(folder) / "log"))
     except StepscopeError as error:
         sys.stderr.write(f"not read: {run}: {error}\n")
         return None
@@ -157,17 +160,20 @@ def compared(judged: Sequence[Judged]) -> list[Experiment]:
         if run.is_twin:
             continue
         twins = [
-            other.step_ms
+            step_ms
             for other in judged
             if (other.run.framework, other.run.fault, other.run.size)
             == (run.framework, run.twin, run.size)
+            for step_ms in other.steps_ms
         ]
-        measured = one.step_ms - statistics.mean(twins) if twins else None
-        promised = one.said.saving_ms
-        gain = None
+        fault, promised = PLANTED[run.framework, run.fault], one.said.saving_ms
+        measured = gain = None
+        if twins:
+            often = share_recorded(fault)
+            measured = gained(one.steps_ms, twins, fault.hit(TIMED), often)
         if measured is not None and promised is not None:
-            gain = Gain(measured, *promised)
-        said = outcome(PLANTED[run.framework, run.fault].name, one.said)
+            gain = Gain(measured[0], *promised, doubt_ms=measured[1])
+        said = outcome(fault.name, one.said)
         found.append(Experiment(one, said, measured, gain))
     return found
 
@@ -178,6 +184,7 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
     scored = score([one.outcome for one in found], [one.said for one in twins])
     gains = [one.gain for one in found if one.gain and one.outcome == "named"]
     within = sum(one.side == "inside" for one in gains)
+    possible = sum(one.may_be_inside for one in gains)
     width = median_width(gains)
     blamed = f"{scored.wrong} wrong, {scored.false_alarms} twins blamed"
     missed = f"{scored.wrong} wrong, {scored.silent} silent"
@@ -188,6 +195,11 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
             "gains inside the promised range",
             _percent(inside(gains)),
             f"{within} of {len(gains)} faults that were named and had a range",
+        ),
+        (
+            "inside it, or no farther off than its doubt",
+            _percent(possible / len(gains) if gains else None),
+            f"{possible} of {len(gains)}",
         ),
         (
             "high end ÷ low end, median",
@@ -217,7 +229,7 @@ def _fault_row(one: Experiment) -> tuple[str, ...]:
         _code(said.owner),
         _code(said.function),
         one.outcome,
-        SILENT if one.measured_ms is None else f"{one.measured_ms:.1f}",
+        SILENT if one.measured is None else "{:.1f} ± {:.1f}".format(*one.measured),
         SILENT if gain is None else f"{gain.low_ms:.1f} to {gain.high_ms:.1f}",
         SILENT if gain is None else gain.side,
         SILENT if width is None else f"{width:.2f}",
@@ -231,7 +243,7 @@ def _twin_row(one: Judged) -> tuple[str, ...]:
         FRAMEWORKS[run.framework],
         f"`{run.fault}`",
         run.size,
-        f"{one.step_ms:.1f}",
+        f"{statistics.mean(one.steps_ms):.1f}",
         failing or "none",
     )
 

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ FRAMEWORKS = {
 }
 #: Steps before those that are recorded, and those; one more ends the last by its clock.
 SKIPPED, STEPS = 2, 11
+#: The steps that its own clock times.
+TIMED = range(SKIPPED + 1, SKIPPED + STEPS - 1)
 HEALTHY = "healthy"
 #: File that says how long recording took, and the load.
 CONDITIONS = "conditions"
@@ -49,10 +52,16 @@ class Fault(NamedTuple):
     Attributes:
         what: It in a few words.
         name: What a sentence must say to name it: the function, else the matter.
+        every: It happens in the last of so many steps.
     """
 
     what: str
     name: str
+    every: int = 1
+
+    def hit(self, steps: range) -> list[bool]:
+        """Return of steps whether it happens in each; the first of all is 0."""
+        return [step % self.every == self.every - 1 for step in steps]
 
 
 #: (Framework, fault) → what the program does then.
@@ -70,7 +79,7 @@ PLANTED = {
     ("jax", "eager"): Fault("a step that is not compiled", "one by one"),
     ("jax", "callback"): Fault("logging that sleeps", "`log_metrics`"),
     ("jax", "recompile"): Fault("a new shape every step", "Compiling"),
-    ("jax", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
+    ("jax", "checkpoint"): Fault("weights every second step", "`save_checkpoint`", 2),
     ("torch", "slow_transform"): Fault("rows through lists", "`normalize_by_hand`"),
     ("torch", "slow_collate"): Fault("a collate in Python", "`slow_collate`"),
     ("torch", "read_back"): Fault("each value read by itself", "`read_losses`"),
@@ -83,8 +92,8 @@ PLANTED = {
     ("plain", "collect"): Fault("collections by hand", "garbage"),
     ("plain", "slow_loader"): Fault("a batch sorted often", "`normalize_slowly`"),
     ("plain", "callback"): Fault("a callback that sleeps", "`Logs.on_batch_end`"),
-    ("plain", "bursts"): Fault("a validation every sixth step", "`validate`"),
-    ("plain", "checkpoint"): Fault("a file every third step", "`save_checkpoint`"),
+    ("plain", "bursts"): Fault("a validation every sixth step", "`validate`", 6),
+    ("plain", "checkpoint"): Fault("a file every third step", "`save_checkpoint`", 3),
 }
 
 
@@ -119,17 +128,22 @@ class Run:
         again = "-again" if self.again else ""
         return under / f"{self.framework}-{self.fault}-{self.size}{again}"
 
-    def step_ms(self, under: Path) -> float | None:
-        """The mean of its recorded steps by its own clock; None where it failed.
+    def steps_ms(self, under: Path) -> list[float]:
+        """The recorded steps by its own clock; none where it failed.
 
         The first and the last one are left out: the recording begins and ends in them.
         """
         clock = self.folder(under) / "clock.json"
         if not clock.exists():
-            return None
-        begun = json.loads(clock.read_text())
-        first, end = SKIPPED + 1, SKIPPED + STEPS - 1
-        return float(1000 * (begun[end] - begun[first]) / (end - first))
+            return []
+        begun = json.loads(clock.read_text())[TIMED.start : TIMED.stop + 1]
+        return [1000 * (end - begin) for begin, end in pairwise(begun)]
+
+
+def share_recorded(fault: Fault) -> float:
+    """Return how often a fault is in recorded steps, beside how often in timed ones."""
+    recorded, timed = fault.hit(range(SKIPPED, SKIPPED + STEPS)), fault.hit(TIMED)
+    return sum(recorded) / len(recorded) / (sum(timed) / len(timed))
 
 
 def runs() -> Iterator[Run]:
@@ -151,7 +165,7 @@ def record(under: Path, seconds: float) -> None:
     No run begins after so many seconds.
     """
     begun = time.monotonic()
-    if not any(one.step_ms(under) is None for one in runs()):
+    if not any(not one.steps_ms(under) for one in runs()):
         return
     started = []
     for framework in FRAMEWORKS:
@@ -161,7 +175,7 @@ def record(under: Path, seconds: float) -> None:
         wanted = [
             _request(one, under)
             for one in runs()
-            if one.framework == framework and one.step_ms(under) is None
+            if one.framework == framework and not one.steps_ms(under)
         ]
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
             json.dump(wanted, file)

@@ -1,5 +1,6 @@
 """What a report said of runs with faults, against what was planted and measured."""
 
+import math
 import re
 import statistics
 from collections.abc import Iterable, Sequence
@@ -48,11 +49,13 @@ class Gain:
         measured_ms: The mean step with the fault less the mean step of its twins.
         low_ms: What the report promised at least.
         high_ms: What it promised at most.
+        doubt_ms: By how much chance may have moved what was measured.
     """
 
     measured_ms: float
     low_ms: float
     high_ms: float
+    doubt_ms: float = 0.0
 
     @property
     def side(self) -> Side:
@@ -60,6 +63,12 @@ class Gain:
         if self.measured_ms < self.low_ms:
             return "below"
         return "above" if self.measured_ms > self.high_ms else "inside"
+
+    @property
+    def may_be_inside(self) -> bool:
+        """Whether it lies inside, or no farther from it than its doubt."""
+        low, high = self.low_ms - self.doubt_ms, self.high_ms + self.doubt_ms
+        return low <= self.measured_ms <= high
 
     @property
     def width(self) -> float | None:
@@ -119,6 +128,37 @@ def score(outcomes: Sequence[Outcome], twins: Iterable[Said]) -> Score:
         wrong=outcomes.count("wrong"),
         false_alarms=sum(bool(one.failing) for one in twins),
     )
+
+
+def gained(
+    fault: Sequence[float],
+    twin: Sequence[float],
+    hit: Sequence[bool] | None = None,
+    often: float = 1.0,
+) -> tuple[float, float]:
+    """Return the mean gain of a step and its doubt: twice its standard error.
+
+    Args:
+        fault: Steps of the program with the fault, in ms.
+        twin: Steps without, in ms.
+        hit: In which of the former the fault happens; None for all. That only some
+            are hit is no doubt.
+        often: How much more often the fault is in the recorded steps than in these.
+    """
+    gain = statistics.mean(fault) - statistics.mean(twin)
+    kinds = [True] * len(fault) if hit is None else hit
+    groups = [
+        [step for step, is_hit in zip(fault, kinds, strict=True) if is_hit is kind]
+        for kind in {*kinds}
+    ]
+    error = _variance(groups) / len(fault) + _variance([twin]) / len(twin)
+    return often * gain, 2 * often * math.sqrt(error)
+
+
+def _variance(groups: Sequence[Sequence[float]]) -> float:
+    """Return the variance within groups."""
+    within = sum(statistics.pvariance(group) * len(group) for group in groups)
+    return within / (sum(map(len, groups)) - len(groups))
 
 
 def inside(gains: Sequence[Gain]) -> float | None:

@@ -87,6 +87,38 @@ def test_share_inside_and_width(scored: Any) -> None:
     assert scored.median_width(gains[2:3]) is None
 
 
+def test_a_gain_is_doubted_by_twice_its_standard_error(scored: Any) -> None:
+    # Variances 2 and 8, of two steps each: 2 × √(1 + 4).
+    gain, doubt = scored.gained([19, 21], [8, 12])
+    assert (gain, doubt) == (10, pytest.approx(2 * 5**0.5))
+    gain, doubt = scored.gained([19, 21], [8, 12], often=0.5)
+    assert (gain, doubt) == (5, pytest.approx(5**0.5))
+
+
+def test_steps_that_are_not_hit_are_no_doubt(scored: Any) -> None:
+    steps, hit = [10, 110, 12, 114], [False, True, False, True]
+    # Within the groups the squares are 2 and 8, with two degrees of freedom: 5.
+    gain, doubt = scored.gained(steps, [11, 11], hit)
+    assert (gain, doubt) == (50.5, pytest.approx(2 * (5 / 4) ** 0.5))
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"), [(7.9, "no"), (8, "yes"), (22, "yes"), (22.1, "no")]
+)
+def test_doubt_widens_both_ends(scored: Any, measured: float, expected: str) -> None:
+    gain = scored.Gain(measured, 10, 20, doubt_ms=2)
+    assert gain.may_be_inside is (expected == "yes")
+
+
+def test_a_fault_of_every_sixth_step_is_in_two_of_eleven() -> None:
+    recorded = importlib.import_module("experiments_recorded")
+    fault = recorded.Fault("a validation", "`validate`", 6)
+    # Steps 5 and 11, counted from 0: of 2 to 12, and of 3 to 11.
+    assert sum(fault.hit(range(2, 13))) == sum(fault.hit(range(3, 12))) == 2
+    assert recorded.share_recorded(fault) == pytest.approx(9 / 11)
+    assert recorded.share_recorded(recorded.Fault("a sleep", "`nap`")) == 1
+
+
 def test_rules_that_never_fired_keep_their_order(scored: Any) -> None:
     assert scored.never(["c", "a", "b"], ["a", "other"]) == ["c", "b"]
 
@@ -96,7 +128,7 @@ def test_the_steps_in_which_the_recording_begins_and_ends_are_left_out(
 ) -> None:
     recorded = importlib.import_module("experiments_recorded")
     run = recorded.Run("plain", "callback", "whole")
-    assert run.step_ms(tmp_path) is None
+    assert run.steps_ms(tmp_path) == []
     # Thirteen steps of 100 ms; those of 0-based number 2 and 12 take a second more.
     begun, now = [], 0.0
     for step in range(14):
@@ -104,7 +136,7 @@ def test_the_steps_in_which_the_recording_begins_and_ends_are_left_out(
         now += 1.1 if step in {2, 12} else 0.1
     run.folder(tmp_path).mkdir()
     (run.folder(tmp_path) / "clock.json").write_text(json.dumps(begun))
-    assert run.step_ms(tmp_path) == pytest.approx(100)
+    assert run.steps_ms(tmp_path) == pytest.approx([100] * 9)
 
 
 def test_there_are_sixty_runs_and_each_fault_has_its_twin() -> None:
