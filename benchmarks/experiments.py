@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fired |= _fired_on(_profiles(DATA), folder / "fired.json")
         took = (folder / CONDITIONS).read_text()
     experiments = compared(judged)
-    table = "\n".join([machine(), *_conditions(took), "", *tables(experiments, judged)])
+    table = "\n".join([*_conditions(took), "", *tables(experiments, judged)])
     rules = "\n".join(_never_fired(fired))
     sys.stdout.write(f"{table}\n\n{rules}\n")
     if options.write is not None:
@@ -269,11 +269,13 @@ def _conditions(took: str) -> list[str]:
         asked = [str(python), "-c", _VERSIONS, *packages]
         done = subprocess.run(asked, capture_output=True, text=True, check=True)
         told.append(done.stdout.strip())
+    # What the load is while recordings are judged says nothing of them.
+    where = machine().partition(" Load")[0]
     return [
-        f"{', '.join(told)}; one thread each.",
-        f"{STEPS} steps recorded after {SKIPPED}. The four programs ran beside each",
-        "other, and the machine had other work, as its load says: recording took",
-        f"{took}.",
+        f"{where} {', '.join(told)}; one thread each.",
+        f"{STEPS} steps recorded after {SKIPPED}. The four programs ran beside each other, and",
+        f"the machine had other work, as its load says: recording took {took}.",
+        "Command: `make experiments`.",
     ]
 
 
