@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -165,6 +164,7 @@ def record(under: Path, seconds: float) -> None:
     No run begins after so many seconds.
     """
     begun = time.monotonic()
+    under.mkdir(parents=True, exist_ok=True)
     if not any(not one.steps_ms(under) for one in runs()):
         return
     started = []
@@ -177,10 +177,10 @@ def record(under: Path, seconds: float) -> None:
             for one in runs()
             if one.framework == framework and not one.steps_ms(under)
         ]
-        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-            json.dump(wanted, file)
+        requests = under / f"{framework}.json"
+        requests.write_text(json.dumps(wanted))
         program = PROGRAMS / f"{framework}_program.py"
-        asked = (HERE / "experiments_program.py", program, file.name, str(seconds))
+        asked = (HERE / "experiments_program.py", program, requests, str(seconds))
         surroundings = {**os.environ, **SURROUNDINGS}
         started.append(subprocess.Popen([python, *asked], env=surroundings))
     for one in started:
