@@ -13,13 +13,14 @@ from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.memory import memory_signals
+from stepscope.advice.signals.running.memory import PROCESS, memory_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.advice.finding import Severity
     from stepscope.advice.signals.running.memory import MemoryUse
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -122,7 +123,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     return _ITEM.finding(
         "fail" if worst.leaks else "pass",
-        severity=("critical" if soon else "warn") if worst.leaks else "info",
+        severity=_severity(worst, soon=soon),
         confidence=signals.of(record_grade),
         value=100 * worst.per_step / (worst.memory.capacity_bytes or 1),
         threshold=thresholds.leak_growth,
@@ -142,6 +143,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
+def _severity(worst: _Growth, *, soon: bool) -> Severity:
+    """Return how grave it is; what is recorded makes the process grow, too."""
+    if not worst.leaks or worst.memory.name == PROCESS:
+        return "info"
+    return "critical" if soon else "warn"
+
+
 def _growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
     use = np.array(memory.least_bytes, np.float64)
     step = np.array(memory.at_step, np.float64)
@@ -154,7 +162,7 @@ def _growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
         and 100 * slope >= thresholds.leak_growth.value * capacity
         and later >= _GOES_ON * slope
     )
-    left = (capacity - use[-1]) / slope if leaks else None
+    left = float((capacity - use[-1]) / slope) if leaks else None
     return _Growth(float(slope), bool(leaks), left, memory)
 
 

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Failure", "MemorySignals", "MemoryUse", "memory_signals"]
+__all__ = ["PROCESS", "Failure", "MemorySignals", "MemoryUse", "memory_signals"]
 
 _RSS: Final = "process RSS (bytes)"
+#: Name of the memory of the process itself.
+PROCESS: Final = "process"
 #: Events of PyTorch: an allocation, which shows that memory was profiled, and one that
 #: failed.
 _ALLOCATION: Final = "[memory]"
@@ -279,7 +281,7 @@ def _process(profile: ProfileData, host: str, steps: _Steps) -> MemoryUse | None
     free = None if rest is None else int(rest[1].min())
     return MemoryUse(
         host=host,
-        name="process",
+        name=PROCESS,
         capacity_bytes=None if free is None else int(use.max()) + free,
         peak_bytes=int(use.max()),
         peak_ps=int(time_ps[int(use.argmax())]),
