@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.advice.signals.capture import CaptureSignals, capture_signals
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.input import InputSignals, input_signals
@@ -21,6 +20,7 @@ from stepscope.advice.signals.shares import (
     account_signals,
 )
 from stepscope.advice.signals.signal import Signal, Signals
+from stepscope.advice.signals.trust.capture import CaptureSignals, capture_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import Recorder, ahead, findings, together
 
 from stepscope.advice.rules.trust.capture_steps import evaluate
-from stepscope.advice.signals.work.step_marks import HostSteps, Tried, step_signals
+from stepscope.advice.signals.trust.step_marks import HostSteps, Tried, step_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "capture.steps"

@@ -9,7 +9,7 @@ from tests.support.traces.training import KERNELS, Recorder, findings
 
 from stepscope.advice.rules.placement.copy_exposed import evaluate
 from stepscope.advice.signals.device import DeviceSignals
-from stepscope.advice.signals.work.copies import copy_signals
+from stepscope.advice.signals.placement.copies import copy_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "copy.exposed"

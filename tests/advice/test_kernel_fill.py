@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import DETAILS, SGEMM, findings, on_host, together
 
 from stepscope.advice.rules.launches.kernel_fill import evaluate
-from stepscope.advice.signals.work.fill import DeviceFill, Unfilled, fill_signals
+from stepscope.advice.signals.launches.fill import DeviceFill, Unfilled, fill_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "kernel.fill"

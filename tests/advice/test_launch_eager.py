@@ -9,7 +9,11 @@ from tests.support.traces.training import KERNELS, Recorder, findings, together
 
 from stepscope.advice.rules.launches.launch_eager import evaluate
 from stepscope.advice.signals.device import DeviceSignals
-from stepscope.advice.signals.work.eager import EagerOps, EagerSignals, eager_signals
+from stepscope.advice.signals.launches.eager import (
+    EagerOps,
+    EagerSignals,
+    eager_signals,
+)
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.eager"

@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import Recorder, findings, on_host
 
 from stepscope.advice.rules.launches.launch_small import evaluate
-from stepscope.advice.signals.work.small import WorkGroup, small_kernels
+from stepscope.advice.signals.launches.small import WorkGroup, small_kernels
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.small"

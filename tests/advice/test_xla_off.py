@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import findings, on_host, paced, together
 
 from stepscope.advice.rules.compilation.xla_off import evaluate
-from stepscope.advice.signals.work.fill import compiled_percent
+from stepscope.advice.signals.launches.fill import compiled_percent
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "xla.off"

@@ -8,7 +8,10 @@ import pytest
 from tests.support.traces.training import findings, on_host, together
 
 from stepscope.advice.rules.compilation.xla_recompile import evaluate
-from stepscope.advice.signals.work.compilations import CompiledFunction, compile_signals
+from stepscope.advice.signals.launches.compilations import (
+    CompiledFunction,
+    compile_signals,
+)
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "xla.recompile"

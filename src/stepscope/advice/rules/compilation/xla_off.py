@@ -11,9 +11,9 @@ from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.launches.compilations import FIRST_STEPS
+from stepscope.advice.signals.launches.fill import compiled_percent
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.work.compilations import FIRST_STEPS
-from stepscope.advice.signals.work.fill import compiled_percent
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 

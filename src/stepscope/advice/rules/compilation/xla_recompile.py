@@ -20,15 +20,15 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.work.compilations import FIRST_STEPS, compile_signals
+from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.launches.compilations import CompiledFunction
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.compilations import CompiledFunction
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

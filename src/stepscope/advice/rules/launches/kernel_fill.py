@@ -11,17 +11,17 @@ from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severi
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
+from stepscope.advice.signals.launches.fill import fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.work.fill import fill_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.launches.fill import DeviceFill
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.fill import DeviceFill
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

@@ -12,19 +12,19 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.signals.work.eager import eager_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_OPS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.launches.eager import EagerOps
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.eager import EagerOps
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 

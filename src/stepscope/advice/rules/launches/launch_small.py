@@ -13,11 +13,11 @@ from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import NO_KERNELS, device_signals
 from stepscope.advice.signals.launch import launch_signals
+from stepscope.advice.signals.launches.eager import eager_signals
+from stepscope.advice.signals.launches.small import small_kernels, small_ops
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.signals.work.eager import eager_signals
-from stepscope.advice.signals.work.small import small_kernels, small_ops
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
@@ -25,9 +25,9 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
+    from stepscope.advice.signals.launches.small import SmallOps, WorkGroup
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.small import SmallOps, WorkGroup
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 

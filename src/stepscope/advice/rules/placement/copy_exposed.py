@@ -19,15 +19,15 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.work.copies import copy_signals
+from stepscope.advice.signals.placement.copies import copy_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.placement.copies import CopyGroup, DeviceCopies
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.copies import CopyGroup, DeviceCopies
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

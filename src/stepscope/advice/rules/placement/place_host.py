@@ -11,9 +11,9 @@ from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.placement.host_placed import placement_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.signals.work.host_placed import placement_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
@@ -22,9 +22,9 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.advice.signals.placement.host_placed import HostPlaced
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
-    from stepscope.advice.signals.work.host_placed import HostPlaced
     from stepscope.thresholds import Thresholds
 
 __all__ = ["PLACED_READS", "RULE", "evaluate", "judge_placed"]

@@ -17,18 +17,18 @@ from stepscope.advice.finding import (
 )
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.capture import capture_signals
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.capture import CaptureSignals
     from stepscope.advice.signals.shares import AccountSignals
     from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals.trust.capture import CaptureSignals
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

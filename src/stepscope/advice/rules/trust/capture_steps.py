@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import Action, Fact, Finding, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.work.step_marks import step_signals
+from stepscope.advice.signals.trust.step_marks import step_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.step_marks import HostSteps
+    from stepscope.advice.signals.trust.step_marks import HostSteps
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stepscope.advice.finding import Action, Fact, Finding, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.launches.compilations import FIRST_STEPS
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.work.compilations import FIRST_STEPS
-from stepscope.advice.signals.work.step_marks import step_signals
+from stepscope.advice.signals.trust.step_marks import step_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
@@ -22,7 +22,7 @@ from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.step_marks import HostSteps
+    from stepscope.advice.signals.trust.step_marks import HostSteps
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

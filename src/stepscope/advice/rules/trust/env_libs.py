@@ -11,13 +11,13 @@ from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
-from stepscope.advice.signals.work.versions import version_signals
+from stepscope.advice.signals.trust.versions import version_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.work.versions import HostVersions
+    from stepscope.advice.signals.trust.versions import HostVersions
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]

@@ -19,7 +19,7 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.work.recorder import recorder_signals
+from stepscope.advice.signals.trust.recorder import recorder_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.units import PS_PER_US
 

@@ -11,9 +11,9 @@ from stepscope.advice.finding import Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.placement.ops_on_sides import ops_on_sides
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.work.ops_on_sides import ops_on_sides
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 

@@ -1,0 +1,1 @@
+"""Signals about how ops reach a device: one by one, small, compiled."""

@@ -1,0 +1,1 @@
+"""Signals about where ops run, and what is copied for it."""

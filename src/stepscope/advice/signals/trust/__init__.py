@@ -1,0 +1,1 @@
+"""Signals about the recording itself, and what it knows of the steps."""

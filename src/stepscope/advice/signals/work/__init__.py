@@ -1,1 +1,0 @@
-"""What ran: kinds of work, copies and compilations in the judged steps."""
