@@ -20,7 +20,6 @@ __all__ = [
     "OTHER_DEVICE_TRACER",
     "REMEDIES",
     "Remedy",
-    "remedy_for",
 ]
 
 ALLOW_DEVICE_TRACER: Final = (
@@ -126,8 +125,3 @@ REMEDIES: Final[dict[str, Remedy]] = {
 
 #: Why a program that uses a GPU shows no device activity, most frequent first.
 CAUSES_OF_SILENT_DEVICES: Final = ("cupti_privilege", "cupti_busy", "cupti_missing")
-
-
-def remedy_for(code: str) -> Remedy | None:
-    """Return the remedy for a code or cause, or None where there is no general one."""
-    return REMEDIES.get(code)

@@ -67,9 +67,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     slow_launch_call: Threshold = _of(
         50_000_000, "ps", "hta", "a launch call that keeps the host busy for long"
     )
-    drained_queue: Threshold = _of(
-        50, "percent", "ours", "starved intervals after a synchronisation"
-    )
     amp_warn: Threshold = _of(
         50, "percent", "ours", "16-bit share of the work that could be 16-bit"
     )

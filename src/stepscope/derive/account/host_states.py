@@ -119,7 +119,6 @@ class _Functions(NamedTuple):
     writing: Spans
 
 
-_NO_FUNCTIONS: Final = _Functions(Spans.empty(), Spans.empty(), Spans.empty())
 #: What programs call their own functions that make or fetch a batch, or write a
 #: checkpoint; those of known libraries have a purpose.
 _FETCHES: Final = re.compile(

@@ -56,11 +56,6 @@ class Replayed(Frozen, frozen=True):
     via: NDArray[np.int32]
     bounds_ps: NDArray[np.int64]
 
-    @property
-    def periods_ps(self) -> NDArray[np.int64]:
-        """Return the time from each bound to the next."""
-        return np.diff(self.bounds_ps)
-
 
 def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
     """Let every node begin as soon as its edges allow.

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 __all__ = [
     "BUSY_OWNERS",
     "CATEGORIES",
-    "DISPLAY_CATEGORIES",
     "IDLE_OWNERS",
     "LAST_WORKING",
     "OWNERS",
@@ -99,17 +98,6 @@ CATEGORIES: Final = (
     "device_compute_16",
     "device_compute_32",
     "other",
-)
-#: The eight categories of TensorFlow's guides, in their order.
-DISPLAY_CATEGORIES: Final = (
-    "Compilation",
-    "Input",
-    "Output",
-    "Kernel launch",
-    "Host compute",
-    "Device to device",
-    "Device compute",
-    "All others",
 )
 
 
