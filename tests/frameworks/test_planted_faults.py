@@ -67,7 +67,8 @@ FAULTS: Final = {
     ),
     ("jax", "slow_transform"): (WORK, "`transform` (jax_program.py:"),
     ("jax", "read_back"): (WORK, "`read_norms` (jax_program.py:"),
-    ("jax", "eager"): (("launch.eager",), "Ops run one by one outside a compiled"),
+    # What lies between the ops may be more than the ops: then it is unexplained.
+    ("jax", "eager"): (("launch.eager", "capture.quality", "host_compute"), ""),
     ("jax", "callback"): (BETWEEN, "`log_metrics` (jax_program.py:"),
     ("jax", "recompile"): (COMPILING, "update"),
     ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),

@@ -88,7 +88,9 @@ def unrecorded_devices(
     kernel = (kind == _KINDS.index("kernel")) | (kind == _KINDS.index("collective"))
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
-    if working and _named(trace.strings, event_types) <= working:
+    named_by_texts = _named(trace.strings, event_types)
+    # Some files keep the texts beside the events, where only the table finds them.
+    if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
     allocations = trace.table("allocations")
     if isinstance(allocations, Unavailable):
