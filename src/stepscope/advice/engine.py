@@ -122,9 +122,14 @@ def _replayed(finding: Finding, signals: Signals) -> Finding:
     )
     if saving is None:
         return finding
+    if _PARTLY.intersection(finding.owners):
+        saving = msgspec.structs.replace(saving, low=min(saving.low, bound.low))
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
+#: What a change seldom removes as a whole: with more workers batches come sooner, and
+#: may still come late.
+_PARTLY: Final = frozenset({"input"})
 #: Owners whose time can go: all idle time, and copies of input.
 _GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 
