@@ -83,7 +83,7 @@ def draw(host):
             end_ps=shown.end_ps,
             bucket_ps=bucket,
         )
-        sys.stdout.buffer.write(frames.encode(*slice_frame(slices)))
+        sys.stdout.buffer.write(frames.encode(*slice_frame((slices,))))
 for tool, result in answers(profile, sys.argv[2:]).items():
     answer = to_json.envelope(
         tool,

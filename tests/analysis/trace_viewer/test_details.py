@@ -15,7 +15,8 @@ from stepscope.analysis.trace_viewer import (
 )
 from stepscope.analysis.trace_viewer.activity import Launch
 from stepscope.analysis.trace_viewer.details import SpanDetails
-from stepscope.analysis.trace_viewer.search import Direction, Place
+from stepscope.analysis.trace_viewer.search import Direction
+from stepscope.analysis.trace_viewer.spans import Place
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
@@ -155,7 +156,8 @@ def test_a_host_event_tells_its_values_its_nesting_and_its_rank() -> None:
     assert outer.step == 41
     work = of(profile, "work", from_us=150)
     assert work.start_ps == 200 * US
-    assert work.parent == outer.item
+    assert work.parent is not None
+    assert work.parent.item == outer.item
     assert work.row == outer.row + 1
     assert (work.same_name.count, work.same_name.percentile) == (4, 75)
     assert of(profile, "work", from_us=500).step is None

@@ -18,10 +18,10 @@ from stepscope.analysis.trace_viewer import (
 from stepscope.analysis.trace_viewer import (
     tiles as trace_tiles,
 )
+from stepscope.analysis.trace_viewer.catalogue import TrackCatalogue, catalogue
 from stepscope.analysis.trace_viewer.tiles import (
     TILE_BUCKETS,
     Rows,
-    TrackCatalogue,
     TrackSlices,
 )
 from stepscope.derive.timeline.drawn_rows import trace_timeline
@@ -65,7 +65,7 @@ def profile(
 
 
 def about(profile: ProfileData) -> TrackCatalogue:
-    found = trace_tiles.catalogue(profile, profile.hosts[0])
+    found = catalogue(profile, profile.hosts[0])
     assert isinstance(found, TrackCatalogue)
     return found
 

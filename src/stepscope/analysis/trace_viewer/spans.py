@@ -6,8 +6,9 @@ recorded, a row of the timeline's `slices` where it was derived.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
@@ -26,7 +27,31 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
 
-__all__ = ["HostTimeline", "host_timeline"]
+__all__ = ["FARTHEST_PS", "HostTimeline", "Place", "host_timeline"]
+
+#: No time of a trace lies farther from its start.
+FARTHEST_PS: Final = 1 << 62
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One span and where it lies.
+
+    Attributes:
+        track: Row of the timeline's tracks.
+        item: Row of `events` where the track was recorded, else of the timeline's
+            `slices`.
+        row: Row inside the track, 0 at the top.
+        name: Name of the span.
+        start_ps: Start of the span.
+        dur_ps: Duration of the span.
+    """
+
+    track: int
+    item: int
+    row: int
+    name: str
+    start_ps: int
+    dur_ps: int
 
 
 class HostTimeline(Frozen, frozen=True):
@@ -85,6 +110,27 @@ class HostTimeline(Frozen, frozen=True):
         # Gathering among the few that occur is cheaper than among all.
         used, at = np.unique(code, return_inverse=True)
         return self.timeline.names.gather(used).gather(at)
+
+    def place(self, track: int, item: int) -> Place:
+        """Return an item of a track with its name and its time.
+
+        Raises:
+            BadUsage: There is no such track, or no such item on it.
+        """
+        items = np.array([item], np.int64)
+        index = self.index(track)
+        row = int(self.rows_of(track, items)[0])
+        if row < 0:
+            raise BadUsage(f"track {track} has no item {item}")
+        at = item - index.first_item
+        return Place(
+            track=track,
+            item=item,
+            row=row,
+            name=self.names(self.name_codes(track, items))[0],
+            start_ps=int(index.start_ps[at]),
+            dur_ps=int(index.dur_ps[at]),
+        )
 
     def categories(self, track: int, items: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the place in `CATEGORIES` of each item."""

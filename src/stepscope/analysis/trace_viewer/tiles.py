@@ -15,13 +15,15 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.analysis.trace_viewer.spans import FARTHEST_PS, host_timeline
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.lanes import LaneSlices
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.trace_viewer.spans import HostTimeline
@@ -29,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COARSEST_LEVEL",
+    "MOST_TRACKS",
     "MOST_UNFOLDED",
     "SLICE_COLUMNS",
     "TILE_BUCKETS",
     "Rows",
-    "TrackCatalogue",
     "TrackSlices",
-    "catalogue",
     "tile",
+    "tiles",
     "unfold",
     "window",
 ]
@@ -59,7 +61,8 @@ SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
 }
 #: Spans that one call unfolds at most.
 MOST_UNFOLDED: Final = 10_000
-_FARTHEST_PS: Final = 1 << 62
+#: Tracks of one answer at most.
+MOST_TRACKS: Final = 64
 
 
 class Rows(Enum):
@@ -97,54 +100,6 @@ class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = CATEGORIES
 
 
-class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page needs before its first tile.
-
-    Attributes:
-        host: Whose timeline it is.
-        begin_ps: Start of the first span, whether drawn or not; null without any span.
-        end_ps: End of the last span; null without any span.
-        coarsest_level: The lowest level at which one tile covers the whole timeline.
-        tile_buckets: Number of buckets in a tile.
-        sections: Sections of the timeline.
-        tracks: Tracks of the timeline with `spans`, the number of spans on each.
-        categories: Names of the categories by number.
-    """
-
-    host: str
-    begin_ps: int | None
-    end_ps: int | None
-    coarsest_level: int
-    tile_buckets: int
-    sections: pl.DataFrame
-    tracks: pl.DataFrame
-    categories: tuple[str, ...] = CATEGORIES
-
-
-def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
-    """Return sections, tracks, and the extent of a host's timeline."""
-    shown = host_timeline(profile, host)
-    if isinstance(shown, Unavailable):
-        return shown
-    extents = [
-        extent for index in shown.lanes if (extent := index.extent()) is not None
-    ]
-    begin = min((extent[0] for extent in extents), default=None)
-    end = max((extent[1] for extent in extents), default=None)
-    width = 0 if begin is None or end is None else end - begin
-    spans = (pl.col("end") - pl.col("begin")).alias("spans")
-    return TrackCatalogue(
-        host=host,
-        begin_ps=begin,
-        end_ps=end,
-        # The lowest level whose tiles are at least that wide.
-        coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
-        tile_buckets=TILE_BUCKETS,
-        sections=shown.timeline.sections,
-        tracks=shown.timeline.tracks.with_columns(spans),
-    )
-
-
 def tile(
     profile: ProfileData,
     host: str,
@@ -171,7 +126,7 @@ def tile(
         raise BadUsage(f"level {level} is not one of 0 to {COARSEST_LEVEL}")
     width = TILE_BUCKETS << level
     begin = index * width
-    if not -_FARTHEST_PS <= begin <= _FARTHEST_PS - width:
+    if not -FARTHEST_PS <= begin <= FARTHEST_PS - width:
         raise BadUsage(f"level {level} has no tile {index}: no time lies so far off")
     return window(
         profile,
@@ -182,6 +137,39 @@ def tile(
         bucket_ps=1 << level,
         rows=rows,
     )
+
+
+def tiles(
+    profile: ProfileData,
+    host: str,
+    *,
+    tracks: Sequence[int],
+    level: int,
+    index: int,
+    rows: Rows = Rows.DRAWN,
+) -> tuple[TrackSlices, ...] | Unavailable:
+    """Return the same tile of some tracks.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
+        level: As for `tile`.
+        index: As for `tile`.
+        rows: As for `tile`.
+
+    Raises:
+        BadUsage: As for `tile`; or there is no track, or too many.
+    """
+    if not 0 < len(tracks) <= MOST_TRACKS:
+        raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
+    found = []
+    for track in tracks:
+        one = tile(profile, host, track=track, level=level, index=index, rows=rows)
+        if isinstance(one, Unavailable):
+            return one
+        found.append(one)
+    return tuple(found)
 
 
 def window(
@@ -203,10 +191,10 @@ def window(
     if isinstance(shown, Unavailable):
         return shown
     index = shown.index(track)
-    if not 0 <= bucket_ps < _FARTHEST_PS:
+    if not 0 <= bucket_ps < FARTHEST_PS:
         raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
-    begin = max(-_FARTHEST_PS, min(_FARTHEST_PS, begin_ps))
-    end = max(begin, min(_FARTHEST_PS, end_ps))
+    begin = max(-FARTHEST_PS, min(FARTHEST_PS, begin_ps))
+    end = max(begin, min(FARTHEST_PS, end_ps))
     lanes = range(len(index.edges) - 1)
     if rows is Rows.DRAWN:
         lanes = lanes[: shown.timeline.tracks["drawn_rows"][track]]

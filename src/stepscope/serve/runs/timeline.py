@@ -1,0 +1,225 @@
+"""The answer of each route of the timeline, as bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+import polars as pl
+
+from stepscope.advice.words import OWNER_WORDS
+from stepscope.analysis.trace_viewer import catalogue as catalogues
+from stepscope.analysis.trace_viewer import details as span_details
+from stepscope.analysis.trace_viewer import flows as arrows
+from stepscope.analysis.trace_viewer import search as searching
+from stepscope.analysis.trace_viewer import tiles as drawing
+from stepscope.report.plain import plain
+from stepscope.report.trace_frames import flow_frame, slice_frame
+from stepscope.serve import frames
+from stepscope.serve.errors import Refused
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.trace_viewer.search import Direction
+    from stepscope.report.plain import Plain
+    from stepscope.report.trace_frames import TraceFrame
+    from stepscope.serve.runs.opened import Opened
+
+__all__ = [
+    "Sought",
+    "TileQuestion",
+    "catalogue",
+    "details",
+    "find",
+    "flows",
+    "search",
+    "tiles",
+    "unfold",
+]
+
+SCHEMA: Final = 1
+#: Columns of the timeline's tracks that the page needs.
+_TRACKS: Final = (
+    *("section", "name", "kind", "view", "id", "recorded", "counter", "folded"),
+    *("spans", "drawn", "rows", "drawn_rows"),
+)
+
+
+class TileQuestion(NamedTuple):
+    """A tile of some tracks.
+
+    Attributes:
+        tracks: Rows of the timeline's tracks.
+        level: Level of the tile.
+        place: Index of the tile in its level.
+        all: Whether folded and hidden events are wanted as well.
+    """
+
+    tracks: tuple[int, ...]
+    level: int
+    place: int
+    all: bool
+
+
+class Sought(NamedTuple):
+    """A text, and the span from which to look for the next one that has it."""
+
+    text: str
+    from_ps: int | None
+    after: tuple[int, int] | None
+    direction: Direction
+
+
+def catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
+    """Write hosts, sections and tracks, extent and steps."""
+    profile, name = _host(opened, host)
+    found = catalogues.catalogue(profile, name)
+    about: dict[str, Plain] = {
+        "schema": SCHEMA,
+        "version": version,
+        "host": name,
+        "hosts": list(profile.hosts),
+        "owners": [{"name": one, "words": text} for one, text in OWNER_WORDS.items()],
+    }
+    if isinstance(found, Unavailable):
+        return _json({**about, "unavailable": plain(found), "missing": []})
+    numbered = found.tracks.with_row_index("track")
+    of_section = numbered.group_by("section", maintain_order=True).agg("track")
+    tracks = dict(of_section.iter_rows())
+    sections = found.sections.with_columns(
+        pl.Series(
+            "tracks",
+            [tracks.get(row, []) for row in range(found.sections.height)],
+            pl.List(pl.UInt32),
+        )
+    )
+    return _json(
+        {
+            **about,
+            "begin_ps": plain(found.begin_ps),
+            "end_ps": plain(found.end_ps),
+            "coarsest_level": found.coarsest_level,
+            "tile_buckets": found.tile_buckets,
+            "categories": list(found.categories),
+            "sections": plain(sections),
+            "tracks": plain(numbered.select("track", *_TRACKS)),
+            "steps": plain(found.steps),
+            "unavailable": None,
+            "missing": plain(found.missing),
+        }
+    )
+
+
+def tiles(opened: Opened, host: str | None, asked: TileQuestion) -> bytes:
+    """Write one tile of some tracks in columns."""
+    profile, name = _host(opened, host)
+    rows = drawing.Rows.ALL if asked.all else drawing.Rows.DRAWN
+    found = drawing.tiles(
+        profile,
+        name,
+        tracks=asked.tracks,
+        level=asked.level,
+        index=asked.place,
+        rows=rows,
+    )
+    return _frame(found if isinstance(found, Unavailable) else slice_frame(found))
+
+
+def unfold(
+    opened: Opened, host: str | None, *, track: int, first: int, count: int
+) -> bytes:
+    """Write the spans that a slice represents."""
+    profile, name = _host(opened, host)
+    found = drawing.unfold(profile, name, track=track, first=first, count=count)
+    if isinstance(found, Unavailable):
+        return _absent(found)
+    return _json(
+        {
+            "schema": SCHEMA,
+            "host": name,
+            "track": track,
+            "categories": list(found.categories),
+            "spans": plain(found.slices.drop("busy_ps", "count")),
+            "left_out": count - found.slices.height,
+            "unavailable": None,
+        }
+    )
+
+
+def details(opened: Opened, host: str | None, *, track: int, item: int) -> bytes:
+    """Write all that is known of one span."""
+    profile, name = _host(opened, host)
+    return _struct(span_details.details(profile, name, track=track, item=item))
+
+
+def search(opened: Opened, host: str | None, text: str) -> bytes:
+    """Write how often a text occurs, by track and by name."""
+    profile, name = _host(opened, host)
+    return _struct(searching.search(profile, name, text))
+
+
+def find(opened: Opened, host: str | None, asked: Sought) -> bytes:
+    """Write the next or previous span whose name has a text."""
+    profile, name = _host(opened, host)
+    found = searching.find(
+        profile,
+        name,
+        asked.text,
+        from_ps=asked.from_ps,
+        after=asked.after,
+        direction=asked.direction,
+    )
+    if isinstance(found, Unavailable):
+        return _absent(found)
+    return _json({"schema": SCHEMA, "place": plain(found), "unavailable": None})
+
+
+def flows(
+    opened: Opened,
+    host: str | None,
+    *,
+    window: tuple[int, int],
+    of: tuple[int, int] | None,
+) -> bytes:
+    """Write the arrows of a window, or of one of its spans, in columns."""
+    profile, name = _host(opened, host)
+    found = arrows.flows(profile, name, begin_ps=window[0], end_ps=window[1], of=of)
+    return _frame(found if isinstance(found, Unavailable) else flow_frame(found))
+
+
+def _host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
+    """Return the profile and the host that is meant, by default its first.
+
+    Raises:
+        Refused: There is no such host.
+    """
+    profile = opened.view(()).profile
+    chosen = profile.hosts[0] if host is None else host
+    if chosen not in profile.hosts:
+        listed = ", ".join(profile.hosts)
+        raise Refused(
+            404, "unknown_host", f"there is no host {chosen!r}; known: {listed}"
+        )
+    return profile, chosen
+
+
+def _struct(found: msgspec.Struct | Unavailable) -> bytes:
+    if isinstance(found, Unavailable):
+        return _absent(found)
+    fields = {name: plain(getattr(found, name)) for name in found.__struct_fields__}
+    return _json({"schema": SCHEMA, **fields, "unavailable": None})
+
+
+def _frame(found: TraceFrame | Unavailable) -> bytes:
+    if isinstance(found, Unavailable):
+        return frames.encode(pl.DataFrame(), {"unavailable": plain(found)})
+    return frames.encode(found.columns, {**found.meta, "unavailable": None})
+
+
+def _absent(why: Unavailable) -> bytes:
+    return _json({"schema": SCHEMA, "unavailable": plain(why)})
+
+
+def _json(value: Plain) -> bytes:
+    return msgspec.json.encode(value)
