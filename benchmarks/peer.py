@@ -65,7 +65,7 @@ STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
 from stepscope.analysis.tools import answers
-from stepscope.analysis.trace_viewer.tiles import catalogue, window
+from stepscope.analysis.timeline.tiles import catalogue, window
 from stepscope.report.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame

@@ -80,6 +80,7 @@ ROOMS = {
         "results": "",
         "steps": "results",
         "tf_data_bottleneck_analysis": "options results",
+        "timeline": "results trace_viewer",
         "trace_viewer": "options results",
     },
     "capture": {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.analysis.trace_viewer.flows import FLOW_COLUMNS, TrackFlows
-from stepscope.analysis.trace_viewer.tiles import SLICE_COLUMNS, TrackSlices
+from stepscope.analysis.timeline.flows import FLOW_COLUMNS, TrackFlows
+from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, TrackSlices
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.trace_frames import TraceFrame, flow_frame, slice_frame
 from stepscope.serve import frames

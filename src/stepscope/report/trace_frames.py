@@ -14,8 +14,8 @@ from stepscope.report.plain import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.trace_viewer.flows import TrackFlows
-    from stepscope.analysis.trace_viewer.tiles import TrackSlices
+    from stepscope.analysis.timeline.flows import TrackFlows
+    from stepscope.analysis.timeline.tiles import TrackSlices
     from stepscope.report.plain import Plain
 
 __all__ = ["TraceFrame", "flow_frame", "slice_frame"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.analysis.trace_viewer.search import Direction
+from stepscope.analysis.timeline.search import Direction
 from stepscope.serve.asked import JSON, Asked, Route
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import FARTHEST

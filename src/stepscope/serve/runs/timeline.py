@@ -8,11 +8,11 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.words import OWNER_WORDS
-from stepscope.analysis.trace_viewer import catalogue as catalogues
-from stepscope.analysis.trace_viewer import details as span_details
-from stepscope.analysis.trace_viewer import flows as arrows
-from stepscope.analysis.trace_viewer import search as searching
-from stepscope.analysis.trace_viewer import tiles as drawing
+from stepscope.analysis.timeline import catalogue as catalogues
+from stepscope.analysis.timeline import details as span_details
+from stepscope.analysis.timeline import flows as arrows
+from stepscope.analysis.timeline import search as searching
+from stepscope.analysis.timeline import tiles as drawing
 from stepscope.report.plain import plain
 from stepscope.report.trace_frames import flow_frame, slice_frame
 from stepscope.serve import frames
@@ -21,7 +21,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
-    from stepscope.analysis.trace_viewer.search import Direction
+    from stepscope.analysis.timeline.search import Direction
     from stepscope.report.plain import Plain
     from stepscope.report.trace_frames import TraceFrame
     from stepscope.serve.runs.opened import Opened

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.patterns import check_pattern, holding
-from stepscope.analysis.trace_viewer.spans import FARTHEST_PS, Place, host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, Place, host_timeline
 from stepscope.derive.columns.arrays import handles
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["Direction", "Found", "find", "search"]

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.spans import FARTHEST_PS, host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.lanes import LaneSlices
 from stepscope.errors import BadUsage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [

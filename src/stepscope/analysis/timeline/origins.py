@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from stepscope.analysis.trace_viewer.activity import row_of_activity
+from stepscope.analysis.timeline.activity import row_of_activity
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.op_events import host_op_events

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     details as trace_details,
 )
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     search as trace_search,
 )
-from stepscope.analysis.trace_viewer.activity import Launch
-from stepscope.analysis.trace_viewer.details import SpanDetails
-from stepscope.analysis.trace_viewer.search import Direction
-from stepscope.analysis.trace_viewer.spans import Place
+from stepscope.analysis.timeline.activity import Launch
+from stepscope.analysis.timeline.details import SpanDetails
+from stepscope.analysis.timeline.search import Direction
+from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable

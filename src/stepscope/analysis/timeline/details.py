@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.analysis.trace_viewer.activity import (
+from stepscope.analysis.timeline.activity import (
     KERNELS,
     Activity,
     activity_of,
     gaps,
     row_of_activity,
 )
+from stepscope.analysis.timeline.origins import Links, Origin, origin_of
+from stepscope.analysis.timeline.relatives import (
+    Family,
+    SameName,
+    family,
+    same_name,
+)
+from stepscope.analysis.timeline.spans import Place, host_timeline
 from stepscope.analysis.trace_viewer.arguments import (
     INTEGER,
     REAL,
     TEXT,
     argument_source,
 )
-from stepscope.analysis.trace_viewer.origins import Links, Origin, origin_of
-from stepscope.analysis.trace_viewer.relatives import (
-    Family,
-    SameName,
-    family,
-    same_name,
-)
-from stepscope.analysis.trace_viewer.spans import Place, host_timeline
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.step_time.owners import CATEGORIES
@@ -38,7 +38,7 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.spans import FARTHEST_PS, host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import correlation
 from stepscope.unavailable import Unavailable
@@ -16,7 +16,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["FLOW_COLUMNS", "MOST_FLOWS", "TrackFlows", "flows"]

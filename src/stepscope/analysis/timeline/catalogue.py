@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.trace_viewer.spans import host_timeline
-from stepscope.analysis.trace_viewer.tiles import TILE_BUCKETS
+from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.analysis.timeline.tiles import TILE_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["RULER_STEPS", "TrackCatalogue", "catalogue"]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.analysis.trace_viewer import tiles as trace_tiles
-from stepscope.analysis.trace_viewer.catalogue import TrackCatalogue, catalogue
-from stepscope.analysis.trace_viewer.tiles import (
+from stepscope.analysis.timeline import tiles as trace_tiles
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.tiles import (
     COARSEST_LEVEL,
     MOST_UNFOLDED,
     SLICE_COLUMNS,

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import stepscope
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     details as trace_details,
 )
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     flows as trace_flows,
 )
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     tiles as trace_tiles,
 )
-from stepscope.analysis.trace_viewer.catalogue import TrackCatalogue, catalogue
-from stepscope.analysis.trace_viewer.tiles import (
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
     TrackSlices,
