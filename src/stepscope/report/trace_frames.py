@@ -14,11 +14,12 @@ from stepscope.report.plain import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.timeline.counters import CounterTile
     from stepscope.analysis.timeline.flows import TrackFlows
     from stepscope.analysis.timeline.tiles import TrackSlices
     from stepscope.report.plain import Plain
 
-__all__ = ["TraceFrame", "flow_frame", "slice_frame"]
+__all__ = ["TraceFrame", "counter_frame", "flow_frame", "slice_frame"]
 
 #: Numbers that name a span and where it is drawn.
 _PLACES: Final[dict[str, pl.DataType]] = {
@@ -88,6 +89,23 @@ def flow_frame(arrows: TrackFlows) -> TraceFrame:
             **_window(arrows.begin_ps, arrows.end_ps),
             "count": arrows.count,
             "left_out": arrows.left_out,
+        },
+    )
+
+
+def counter_frame(tile: CounterTile) -> TraceFrame:
+    """Make the frame of one window of some counters."""
+    return TraceFrame(
+        tile.samples.with_columns(pl.col("start_ps", "count").cast(pl.Float64)),
+        {
+            "kind": "counters",
+            "host": tile.host,
+            "tracks": [
+                {"track": track, "name": name, "unit": unit}
+                for track, name, unit in tile.curves
+            ],
+            **_window(tile.begin_ps, tile.end_ps),
+            "bucket_ps": plain(tile.bucket_ps),
         },
     )
 

@@ -10,7 +10,7 @@ from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import FARTHEST
 from stepscope.serve.runs import timeline as answers
 from stepscope.serve.runs.store import Lane
-from stepscope.serve.runs.timeline import Sought, TileQuestion
+from stepscope.serve.runs.timeline import Area, Page, Sought, TileQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 __all__ = [
     "ROUTES",
     "catalogue",
+    "counters",
     "details",
+    "events",
     "find",
     "flows",
     "search",
     "tiles",
+    "totals",
     "unfold",
+    "window",
 ]
 
 _COLUMNS: Final = "application/octet-stream"
+#: Spans of one page of a list: by default, and at most.
+_PAGE: Final = 200
+_LONGEST_PAGE: Final = 10_000
 
 
 def catalogue(asked: Asked) -> Response:
@@ -48,16 +55,22 @@ def catalogue(asked: Asked) -> Response:
 
 def tiles(asked: Asked) -> Response:
     """Answer with the same tile of some tracks."""
-    question = TileQuestion(
-        tracks=asked.given.integers("track"),
-        level=asked.given.integer("level"),
-        place=asked.given.integer("index"),
-        all=asked.given.flag("all"),
-    )
+    question = _tile_question(asked)
     return _drawn(
         asked,
         ("tiles", question),
         lambda opened, host: answers.tiles(opened, host, question),
+        media_type=_COLUMNS,
+    )
+
+
+def counters(asked: Asked) -> Response:
+    """Answer with the same tile of some counters."""
+    question = _tile_question(asked)
+    return _drawn(
+        asked,
+        ("counters", question),
+        lambda opened, host: answers.counters(opened, host, question),
         media_type=_COLUMNS,
     )
 
@@ -117,28 +130,65 @@ def find(asked: Asked) -> Response:
 
 def flows(asked: Asked) -> Response:
     """Answer with the arrows of a window, or of one span."""
-    window = (
-        asked.given.integer("begin_ps", -FARTHEST),
-        asked.given.integer("end_ps", FARTHEST),
-    )
-    of = _span(asked)
+    area, of = _area(asked, ()), _span(asked)
     return _drawn(
         asked,
-        ("flows", window, of),
-        lambda opened, host: answers.flows(opened, host, window=window, of=of),
+        ("flows", area, of),
+        lambda opened, host: answers.flows(opened, host, area, of=of),
         media_type=_COLUMNS,
     )
+
+
+def totals(asked: Asked) -> Response:
+    """Answer with what an area adds up to."""
+    area = _area(asked, asked.given.integers("track"))
+    return _searched(
+        asked,
+        ("totals", area),
+        lambda opened, host: answers.totals(opened, host, area),
+    )
+
+
+def events(asked: Asked) -> Response:
+    """Answer with a page of the spans of an area."""
+    area = _area(asked, asked.given.integers("track"))
+    page = Page(
+        offset=asked.given.number("offset", default=0, most=FARTHEST),
+        limit=asked.given.number("limit", default=_PAGE, most=_LONGEST_PAGE),
+        all=asked.given.flag("all"),
+    )
+    return _searched(
+        asked,
+        ("events", area, page),
+        lambda opened, host: answers.events(opened, host, area, page),
+    )
+
+
+def window(asked: Asked) -> Response:
+    """Answer with a window as a trace that other viewers read, to be saved."""
+    area = _area(asked, ())
+    response = _searched(
+        asked,
+        ("window", area),
+        lambda opened, host: answers.window(opened, host, area),
+    )
+    response.headers["Content-Disposition"] = 'attachment; filename="trace.json"'
+    return response
 
 
 #: Below the address of the timeline, in the order in which a page asks.
 ROUTES: Final = (
     Route("/data/trace/catalogue", catalogue),
     Route("/data/trace/tiles", tiles),
+    Route("/data/trace/counters", counters),
     Route("/data/trace/unfold", unfold),
     Route("/data/trace/details", details),
     Route("/data/trace/search", search),
     Route("/data/trace/find", find),
     Route("/data/trace/flows", flows),
+    Route("/data/trace/totals", totals),
+    Route("/data/trace/events", events),
+    Route("/data/trace/window", window),
 )
 
 
@@ -174,6 +224,23 @@ def _beside(
         run=run,
         lane=lane,
         media_type=media_type,
+    )
+
+
+def _tile_question(asked: Asked) -> TileQuestion:
+    return TileQuestion(
+        tracks=asked.given.integers("track"),
+        level=asked.given.integer("level"),
+        place=asked.given.integer("index"),
+        all=asked.given.flag("all"),
+    )
+
+
+def _area(asked: Asked, tracks: tuple[int, ...]) -> Area:
+    return Area(
+        begin_ps=asked.given.integer("begin_ps", -FARTHEST),
+        end_ps=asked.given.integer("end_ps", FARTHEST),
+        tracks=tracks,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.timeline.counters import curves_of
 from stepscope.analysis.timeline.spans import host_timeline
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["RULER_STEPS", "TrackCatalogue", "catalogue"]
+__all__ = ["RULER_STEPS", "CounterTrack", "TrackCatalogue", "catalogue"]
 
 #: Columns of `TrackCatalogue.steps`.
 RULER_STEPS: Final[dict[str, pl.DataType]] = {
@@ -34,6 +35,28 @@ RULER_STEPS: Final[dict[str, pl.DataType]] = {
 _MANY_THREADS: Final = 20
 
 
+class CounterTrack(msgspec.Struct, frozen=True, kw_only=True):
+    """A counter.
+
+    Attributes:
+        track: Its number, after those of the timeline's tracks.
+        name: What it counts.
+        unit: Unit of its values; null where not recorded.
+        source: memory, queue or recorded.
+        samples: How often its value was set.
+        least: Its least value.
+        greatest: Its greatest value.
+    """
+
+    track: int
+    name: str
+    unit: str | None
+    source: str
+    samples: int
+    least: float
+    greatest: float
+
+
 class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     """What a page needs before its first tile.
 
@@ -47,7 +70,8 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
             closed until the user opens them.
         tracks: Tracks of the timeline with `spans`, the number of spans on each,
             `drawn`, the number of those that are shown without being asked for,
-            `recorded`, and `counter`: whether the spans are samples of a counter.
+            and `recorded`.
+        counters: Counters; their tracks follow those of the timeline.
         steps: The windows of the steps, columns `RULER_STEPS`; empty without steps.
         categories: Names of the categories by number.
         missing: What could not be looked at.
@@ -60,6 +84,7 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     tile_buckets: int
     sections: pl.DataFrame
     tracks: pl.DataFrame
+    counters: tuple[CounterTrack, ...]
     steps: pl.DataFrame
     missing: tuple[Missing, ...]
     categories: tuple[str, ...] = CATEGORIES
@@ -91,6 +116,18 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
         tile_buckets=TILE_BUCKETS,
         sections=_sections(shown, tracks),
         tracks=tracks,
+        counters=tuple(
+            CounterTrack(
+                track=tracks.height + number,
+                name=curve.name,
+                unit=curve.unit,
+                source=curve.source,
+                samples=len(curve.time_ps),
+                least=float(curve.value.min()),
+                greatest=float(curve.value.max()),
+            )
+            for number, curve in enumerate(curves_of(profile, host))
+        ),
         steps=ruler,
         missing=missing,
     )
@@ -106,7 +143,6 @@ def _tracks(shown: HostTimeline) -> pl.DataFrame:
         pl.Series("drawn", drawn, pl.Int64),
         (pl.col("end") - pl.col("begin")).alias("spans"),
         pl.col("source").is_not_null().alias("recorded"),
-        (pl.col("kind") == "counters").alias("counter"),
     )
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "Rows",
     "TrackSlices",
     "tile",
+    "tile_window",
     "tiles",
     "unfold",
     "window",
@@ -122,21 +123,31 @@ def tile(
     Raises:
         BadUsage: There is no such track, level or tile.
     """
+    begin, end = tile_window(level, index)
+    return window(
+        profile,
+        host,
+        track=track,
+        begin_ps=begin,
+        end_ps=end,
+        bucket_ps=1 << level,
+        rows=rows,
+    )
+
+
+def tile_window(level: int, index: int) -> tuple[int, int]:
+    """Return begin and end of a tile.
+
+    Raises:
+        BadUsage: There is no such level or tile.
+    """
     if not 0 <= level <= COARSEST_LEVEL:
         raise BadUsage(f"level {level} is not one of 0 to {COARSEST_LEVEL}")
     width = TILE_BUCKETS << level
     begin = index * width
     if not -FARTHEST_PS <= begin <= FARTHEST_PS - width:
         raise BadUsage(f"level {level} has no tile {index}: no time lies so far off")
-    return window(
-        profile,
-        host,
-        track=track,
-        begin_ps=begin,
-        end_ps=begin + width,
-        bucket_ps=1 << level,
-        rows=rows,
-    )
+    return begin, begin + width
 
 
 def tiles(

@@ -9,39 +9,54 @@ import polars as pl
 
 from stepscope.advice.words import OWNER_WORDS
 from stepscope.analysis.timeline import catalogue as catalogues
+from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
 from stepscope.analysis.timeline import flows as arrows
 from stepscope.analysis.timeline import search as searching
+from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
+from stepscope.analysis.timeline import totals as adding
+from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.report.plain import plain
-from stepscope.report.trace_frames import flow_frame, slice_frame
+from stepscope.report.to_trace_json import write_spans
+from stepscope.report.trace_frames import counter_frame, flow_frame, slice_frame
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.timeline.catalogue import TrackCatalogue
     from stepscope.analysis.timeline.search import Direction
     from stepscope.report.plain import Plain
     from stepscope.report.trace_frames import TraceFrame
     from stepscope.serve.runs.opened import Opened
 
 __all__ = [
+    "Area",
+    "Page",
     "Sought",
     "TileQuestion",
     "catalogue",
+    "counters",
     "details",
+    "events",
     "find",
     "flows",
     "search",
     "tiles",
+    "totals",
     "unfold",
+    "window",
 ]
 
 SCHEMA: Final = 1
+#: Spans that are written for other viewers in one answer: about 200 MB.
+_MOST_EXPORTED: Final = 1_000_000
 #: Columns of the timeline's tracks that the page needs.
 _TRACKS: Final = (
-    *("section", "name", "kind", "view", "id", "recorded", "counter", "folded"),
+    *("section", "name", "kind", "view", "id", "recorded", "folded"),
     *("spans", "drawn", "rows", "drawn_rows"),
 )
 
@@ -59,6 +74,22 @@ class TileQuestion(NamedTuple):
     tracks: tuple[int, ...]
     level: int
     place: int
+    all: bool
+
+
+class Area(NamedTuple):
+    """A window of some tracks; of all where none is named."""
+
+    begin_ps: int
+    end_ps: int
+    tracks: tuple[int, ...]
+
+
+class Page(NamedTuple):
+    """A part of a long list; with `all`, folded and hidden events are in the list."""
+
+    offset: int
+    limit: int
     all: bool
 
 
@@ -84,16 +115,6 @@ def catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
     }
     if isinstance(found, Unavailable):
         return _json({**about, "unavailable": plain(found), "missing": []})
-    numbered = found.tracks.with_row_index("track")
-    of_section = numbered.group_by("section", maintain_order=True).agg("track")
-    tracks = dict(of_section.iter_rows())
-    sections = found.sections.with_columns(
-        pl.Series(
-            "tracks",
-            [tracks.get(row, []) for row in range(found.sections.height)],
-            pl.List(pl.UInt32),
-        )
-    )
     return _json(
         {
             **about,
@@ -102,13 +123,59 @@ def catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
             "coarsest_level": found.coarsest_level,
             "tile_buckets": found.tile_buckets,
             "categories": list(found.categories),
-            "sections": plain(sections),
-            "tracks": plain(numbered.select("track", *_TRACKS)),
+            **_arranged(found),
             "steps": plain(found.steps),
             "unavailable": None,
             "missing": plain(found.missing),
         }
     )
+
+
+def _arranged(found: TrackCatalogue) -> dict[str, Plain]:
+    """Return sections with their tracks, and all tracks; counters come last."""
+    numbered = found.tracks.with_row_index("track")
+    tracks = dict(numbered.group_by("section").agg("track").iter_rows())
+    sections = [
+        {**row, "tracks": sorted(tracks.get(place, []))}
+        for place, row in enumerate(found.sections.iter_rows(named=True))
+    ]
+    rows = [
+        {
+            **row,
+            # Its samples are shown as curves.
+            "folded": row["folded"] or row["kind"] == "counters",
+            "counter": False,
+            "unit": None,
+        }
+        for row in numbered.select("track", *_TRACKS).iter_rows(named=True)
+    ]
+    if found.counters:
+        sections.append(
+            {
+                **dict.fromkeys(found.sections.columns),
+                "name": "Counters",
+                "kind": "counters",
+                "collapsed": False,
+                "tracks": [one.track for one in found.counters],
+            }
+        )
+    rows += [
+        {
+            **dict.fromkeys(_TRACKS),
+            **msgspec.structs.asdict(one),
+            "section": len(sections) - 1,
+            "kind": "counter",
+            "recorded": one.source == "recorded",
+            "folded": False,
+            "spans": one.samples,
+            "drawn": one.samples,
+            "rows": 1,
+            "drawn_rows": 1,
+            "counter": True,
+        }
+        for one in found.counters
+    ]
+    return {"sections": plain(sections), "tracks": plain(rows)}
 
 
 def tiles(opened: Opened, host: str | None, asked: TileQuestion) -> bytes:
@@ -124,6 +191,15 @@ def tiles(opened: Opened, host: str | None, asked: TileQuestion) -> bytes:
         rows=rows,
     )
     return _frame(found if isinstance(found, Unavailable) else slice_frame(found))
+
+
+def counters(opened: Opened, host: str | None, asked: TileQuestion) -> bytes:
+    """Write one tile of some counters in columns."""
+    profile, name = _host(opened, host)
+    found = counting.counter_tile(
+        profile, name, tracks=asked.tracks, level=asked.level, index=asked.place
+    )
+    return _frame(found if isinstance(found, Unavailable) else counter_frame(found))
 
 
 def unfold(
@@ -176,16 +252,67 @@ def find(opened: Opened, host: str | None, asked: Sought) -> bytes:
 
 
 def flows(
-    opened: Opened,
-    host: str | None,
-    *,
-    window: tuple[int, int],
-    of: tuple[int, int] | None,
+    opened: Opened, host: str | None, area: Area, *, of: tuple[int, int] | None
 ) -> bytes:
     """Write the arrows of a window, or of one of its spans, in columns."""
     profile, name = _host(opened, host)
-    found = arrows.flows(profile, name, begin_ps=window[0], end_ps=window[1], of=of)
+    found = arrows.flows(
+        profile, name, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
+    )
     return _frame(found if isinstance(found, Unavailable) else flow_frame(found))
+
+
+def totals(opened: Opened, host: str | None, area: Area) -> bytes:
+    """Write what an area adds up to."""
+    profile, name = _host(opened, host)
+    return _struct(adding.window_totals(profile, name, **area._asdict()))
+
+
+def events(opened: Opened, host: str | None, area: Area, page: Page) -> bytes:
+    """Write a page of the spans of an area."""
+    profile, name = _host(opened, host)
+    found = choosing.spans_in_view(
+        profile,
+        name,
+        **area._asdict(),
+        offset=page.offset,
+        limit=page.limit,
+        all_rows=page.all,
+    )
+    return _struct(found)
+
+
+def window(opened: Opened, host: str | None, area: Area) -> bytes:
+    """Write the spans of a window as a trace that other viewers read.
+
+    Raises:
+        Refused: There is no timeline, or the window has too many spans.
+    """
+    profile, name = _host(opened, host)
+    alone = profile.select((name,))
+    found = choosing.spans_in_view(
+        alone, name, **area._asdict(), offset=0, limit=0, all_rows=True
+    )
+    if isinstance(found, Unavailable):
+        raise Refused(404, "no_timeline", f"{found.reason} {found.remedy}")
+    if found.total > _MOST_EXPORTED:
+        raise Refused(
+            413,
+            "too_large",
+            f"the window has {found.total:,} spans, and one answer {_MOST_EXPORTED:,}. "
+            "Zoom in, or write the whole trace with `stepscope show trace_viewer PATH "
+            "--format json -o FILE`",
+        )
+    about: dict[str, Plain] = {
+        "schema": SCHEMA,
+        "host": name,
+        "begin_ps": plain(area.begin_ps),
+        "end_ps": plain(area.end_ps),
+    }
+    pieces: list[bytes] = []
+    chosen = all_spans(alone, window=(area.begin_ps, area.end_ps))
+    write_spans(about, host_traces(alone)[0], chosen, pieces.append)
+    return b"".join(pieces)
 
 
 def _host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
