@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.analysis.timeline.flows import FLOW_COLUMNS, TrackFlows
-from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, TrackSlices
+from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, Tiles
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.trace_frames import TraceFrame, flow_frame, slice_frame
 from stepscope.serve import frames
@@ -55,31 +55,30 @@ def sent(frame: TraceFrame) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     return read(frames.encode(*frame))
 
 
-def tile(
-    rows: list[tuple[Any, ...]], *, begin_ps: int = 0, track: int = 3
-) -> TrackSlices:
-    return TrackSlices(
+def tile(rows: list[tuple[Any, ...]], *, begin_ps: int = 0) -> Tiles:
+    slices = pl.DataFrame(rows, {"track": pl.Int32(), **SLICE_COLUMNS}, orient="row")
+    names = slices["name"].unique(maintain_order=True)
+    return Tiles(
         host="vm",
-        track=track,
+        tracks=(3, 5, 4),
         begin_ps=begin_ps,
         end_ps=begin_ps + 1024,
         bucket_ps=1,
-        slices=pl.DataFrame(rows, SLICE_COLUMNS, orient="row"),
+        slices=slices.with_columns(pl.col("name").cast(pl.Enum(names))),
     )
 
 
 def test_tiles_of_some_tracks_are_read_back_from_their_bytes() -> None:
-    whole, other = (0, 90, 400, 310, 1, 7, 0, "matmul", 8), (2, 150, 151, 1, 1, 3, 5)
     meta, columns = sent(
         slice_frame(
-            [
-                tile(
-                    [whole, (1, 120, 130, 6, 3, 9, 4, "µ-kernel", 7)],
-                    begin_ps=100,
-                ),
-                tile([], begin_ps=100, track=5),
-                tile([(*other, "matmul", 9)], begin_ps=100, track=4),
-            ]
+            tile(
+                [
+                    (3, 0, 90, 400, 310, 1, 7, 0, "matmul", 8),
+                    (3, 1, 120, 130, 6, 3, 9, 4, "µ-kernel", 7),
+                    (4, 2, 150, 151, 1, 1, 3, 5, "matmul", 9),
+                ],
+                begin_ps=100,
+            )
         )
     )
     assert meta == {
@@ -106,18 +105,19 @@ def test_tiles_of_some_tracks_are_read_back_from_their_bytes() -> None:
 
 
 def test_an_empty_tile_has_every_column() -> None:
-    _, columns = sent(slice_frame([tile([])]))
+    _, columns = sent(slice_frame(tile([])))
     assert set(columns) == {"track", *SLICE_COLUMNS}
     assert all(values == [] for values in columns.values())
 
 
 @pytest.mark.parametrize("far", [2**53 + 1, -(2**60)])
 def test_a_begin_that_json_would_round_travels_as_text(far: int) -> None:
-    meta, _ = sent(slice_frame([tile([], begin_ps=far)]))
+    meta, _ = sent(slice_frame(tile([], begin_ps=far)))
     assert meta["begin_ps"] == str(far)
 
 
 SLICE = st.tuples(
+    st.integers(0, 2000),
     st.integers(0, 2000),
     st.integers(-(2**52), 2**52),
     st.integers(-(2**52), 2**52),
@@ -132,10 +132,12 @@ SLICE = st.tuples(
 
 @given(rows=st.lists(SLICE, max_size=9))
 def test_numbers_and_names_arrive_as_they_are(rows: list[tuple[Any, ...]]) -> None:
-    _, columns = sent(slice_frame([tile(rows)]))
+    _, columns = sent(slice_frame(tile(rows)))
     assert [list(row) for row in rows] == [
         list(row)
-        for row in zip(*(columns[name] for name in SLICE_COLUMNS), strict=True)
+        for row in zip(
+            *(columns[name] for name in ("track", *SLICE_COLUMNS)), strict=True
+        )
     ]
 
 

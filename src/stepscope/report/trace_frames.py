@@ -12,11 +12,9 @@ import polars as pl
 from stepscope.report.plain import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.analysis.timeline.counters import CounterTile
     from stepscope.analysis.timeline.flows import TrackFlows
-    from stepscope.analysis.timeline.tiles import TrackSlices
+    from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.report.plain import Plain
 
 __all__ = ["TraceFrame", "counter_frame", "flow_frame", "slice_frame"]
@@ -27,16 +25,10 @@ _PLACES: Final[dict[str, pl.DataType]] = {
     "row": pl.Int32(),
     "item": pl.Float64(),
 }
-#: Columns of slices. Reals hold whole numbers, exactly up to 2^53: a browser has no
-#: other numbers of that size.
-_SLICES: Final = (
-    pl.col("row"),
-    *(
-        pl.col(name).cast(pl.Float64)
-        for name in ("start_ps", "end_ps", "busy_ps", "count", "item", "first")
-    ),
-    pl.col("name"),
-    pl.col("category"),
+#: Columns of slices that are sent as reals. These hold whole numbers, exactly up to
+#: 2^53: a browser has no other numbers of that size.
+_REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first").cast(
+    pl.Float64
 )
 
 
@@ -52,22 +44,17 @@ class TraceFrame(NamedTuple):
     meta: dict[str, Plain]
 
 
-def slice_frame(tiles: Sequence[TrackSlices]) -> TraceFrame:
-    """Make the frame of one window of some tracks, at least one."""
-    first = tiles[0]
-    columns = pl.concat(
-        tile.slices.select(pl.lit(tile.track, pl.Int32).alias("track"), *_SLICES)
-        for tile in tiles
-    )
+def slice_frame(tile: Tiles) -> TraceFrame:
+    """Make the frame of one tile of some tracks."""
     return TraceFrame(
-        columns,
+        tile.slices.with_columns(_REALS),
         {
             "kind": "slices",
-            "host": first.host,
-            "tracks": [tile.track for tile in tiles],
-            **_window(first.begin_ps, first.end_ps),
-            "bucket_ps": plain(first.bucket_ps),
-            "categories": plain(first.categories),
+            "host": tile.host,
+            "tracks": list(tile.tracks),
+            **_window(tile.begin_ps, tile.end_ps),
+            "bucket_ps": plain(tile.bucket_ps),
+            "categories": plain(tile.categories),
         },
     )
 

@@ -36,6 +36,7 @@ __all__ = [
     "SLICE_COLUMNS",
     "TILE_BUCKETS",
     "Rows",
+    "Tiles",
     "TrackSlices",
     "tile",
     "tile_window",
@@ -101,6 +102,29 @@ class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = CATEGORIES
 
 
+class Tiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The same tile of some tracks.
+
+    Attributes:
+        host: Host of the timeline.
+        tracks: Rows of the timeline's tracks, as they were asked for.
+        begin_ps: Begin of the tile.
+        end_ps: End of the tile.
+        bucket_ps: Width of a bucket.
+        slices: `track`, and the columns of `TrackSlices.slices`; track by track in
+            that order. The type of `name` is an enumeration.
+        categories: Names of the categories by number.
+    """
+
+    host: str
+    tracks: tuple[int, ...]
+    begin_ps: int
+    end_ps: int
+    bucket_ps: int
+    slices: pl.DataFrame
+    categories: tuple[str, ...] = CATEGORIES
+
+
 def tile(
     profile: ProfileData,
     host: str,
@@ -158,7 +182,7 @@ def tiles(
     level: int,
     index: int,
     rows: Rows = Rows.DRAWN,
-) -> tuple[TrackSlices, ...] | Unavailable:
+) -> Tiles | Unavailable:
     """Return the same tile of some tracks.
 
     Args:
@@ -174,13 +198,33 @@ def tiles(
     """
     if not 0 < len(tracks) <= MOST_TRACKS:
         raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
-    found = []
-    for track in tracks:
-        one = tile(profile, host, track=track, level=level, index=index, rows=rows)
-        if isinstance(one, Unavailable):
-            return one
-        found.append(one)
-    return tuple(found)
+    begin, end = tile_window(level, index)
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    drawn = _drawn(shown, rows)
+    found = [_sliced(shown, one, (begin, end), 1 << level, drawn) for one in tracks]
+    lengths = [len(one.item) for one in found]
+    slices = LaneSlices(*map(np.concatenate, zip(*found, strict=True)))
+    code, category = (
+        np.concatenate(
+            [values(track, one.item) for track, one in zip(tracks, found, strict=True)]
+        )
+        for values in (shown.name_codes, shown.categories)
+    )
+    return Tiles(
+        host=host,
+        tracks=tuple(tracks),
+        begin_ps=begin,
+        end_ps=end,
+        bucket_ps=1 << level,
+        slices=pl.DataFrame(
+            [
+                pl.Series("track", np.repeat(tracks, lengths)).cast(pl.Int32()),
+                *_columns(slices, shown.coded_names(code), category),
+            ]
+        ),
+    )
 
 
 def window(
@@ -201,15 +245,11 @@ def window(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index = shown.index(track)
     if not 0 <= bucket_ps < FARTHEST_PS:
         raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
     begin = max(-FARTHEST_PS, min(FARTHEST_PS, begin_ps))
     end = max(begin, min(FARTHEST_PS, end_ps))
-    lanes = range(len(index.edges) - 1)
-    if rows is Rows.DRAWN:
-        lanes = lanes[: shown.timeline.tracks["drawn_rows"][track]]
-    slices = index.slices(lanes, begin_ps=begin, end_ps=end, bucket_ps=bucket_ps)
+    slices = _sliced(shown, track, (begin, end), bucket_ps, _drawn(shown, rows))
     return _answer(
         shown, slices, host=host, track=track, window=(begin, end), bucket_ps=bucket_ps
     )
@@ -256,7 +296,48 @@ def _answer(
     window: tuple[int, int],
     bucket_ps: int,
 ) -> TrackSlices:
-    columns: dict[str, NDArray[np.integer] | pl.Series] = {
+    names = shown.names(shown.name_codes(track, slices.item))
+    category = shown.categories(track, slices.item)
+    return TrackSlices(
+        host=host,
+        track=track,
+        begin_ps=window[0],
+        end_ps=window[1],
+        bucket_ps=bucket_ps,
+        slices=pl.DataFrame(_columns(slices, names, category)),
+    )
+
+
+def _sliced(
+    shown: HostTimeline,
+    track: int,
+    window: tuple[int, int],
+    bucket_ps: int,
+    drawn: Sequence[int] | None,
+) -> LaneSlices:
+    """Return the slices of a track; of its drawn rows alone where these are given."""
+    index = shown.index(track)
+    lanes = range(len(index.edges) - 1)
+    if drawn is not None:
+        lanes = lanes[: drawn[track]]
+    return index.slices(
+        lanes, begin_ps=window[0], end_ps=window[1], bucket_ps=bucket_ps
+    )
+
+
+def _drawn(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
+    """Return the drawn rows of each track; None where all rows are wanted."""
+    if rows is Rows.ALL:
+        return None
+    drawn: list[int] = shown.timeline.tracks["drawn_rows"].to_list()
+    return drawn
+
+
+def _columns(
+    slices: LaneSlices, names: pl.Series, category: NDArray[np.uint8]
+) -> list[pl.Series]:
+    """Return the columns `SLICE_COLUMNS`; names keep their type."""
+    columns: dict[str, NDArray[np.integer]] = {
         "row": slices.lane,
         "start_ps": slices.start_ps,
         "end_ps": slices.end_ps,
@@ -264,19 +345,11 @@ def _answer(
         "count": slices.spans,
         "item": slices.item,
         "first": slices.first,
-        "name": shown.names(shown.name_codes(track, slices.item)),
-        "category": shown.categories(track, slices.item),
+        "category": category,
     }
-    return TrackSlices(
-        host=host,
-        track=track,
-        begin_ps=window[0],
-        end_ps=window[1],
-        bucket_ps=bucket_ps,
-        slices=pl.DataFrame(
-            [
-                pl.Series(name, columns[name]).cast(dtype)
-                for name, dtype in SLICE_COLUMNS.items()
-            ]
-        ),
-    )
+    return [
+        names.alias(name)
+        if name == "name"
+        else pl.Series(name, columns[name]).cast(dtype)
+        for name, dtype in SLICE_COLUMNS.items()
+    ]

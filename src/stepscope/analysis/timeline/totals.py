@@ -229,16 +229,26 @@ def _by_code(
     """Add up the events that are inside by a code that has a name."""
     at = np.flatnonzero((event >= 0) & (code >= 0))
     at = at[inside[event[at]] >= 0]
-    return pl.DataFrame({"name": names.gather(code[at]), "time_ps": inside[event[at]]})
+    return _sums(code[at], inside[event[at]], names)
 
 
 def _names(shown: HostTimeline, found: Sequence[Chosen]) -> pl.DataFrame:
-    return _most(
-        [
-            pl.DataFrame({"name": shown.names(one.name), "time_ps": one.inside_ps})
-            for one in found
-        ]
+    code = np.concatenate([one.name for one in found])
+    inside = np.concatenate([one.inside_ps for one in found])
+    return _most([_sums(code, inside, shown.timeline.names)])
+
+
+def _sums(
+    code: NDArray[np.int32], time_ps: NDArray[np.int64], names: pl.Series
+) -> pl.DataFrame:
+    """Add up by code, and name the sums: texts of single spans would be slow."""
+    found = (
+        pl.DataFrame({"code": code, "time_ps": time_ps})
+        .group_by("code", maintain_order=True)
+        .agg(pl.len().alias("count"), pl.col("time_ps").sum())
     )
+    name = names.gather(found["code"]).alias("name")
+    return found.select(name, "count", "time_ps")
 
 
 def _most(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -249,13 +259,13 @@ def _most(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         pl.concat(parts)
         .drop_nulls("name")
         .group_by("name")
-        .agg(pl.len().alias("count"), pl.col("time_ps").sum())
+        .agg(pl.col("count", "time_ps").sum())
         .sort(["time_ps", "count", "name"], descending=[True, True, False])
         .select(pl.col(name).cast(dtype) for name, dtype in SUMS.items())
     )
+    if sums.height <= MOST_NAMES:
+        return sums
     rest = sums.slice(MOST_NAMES).select(
         pl.lit(None, pl.String).alias("name"), pl.col("count", "time_ps").sum()
     )
-    if sums.height <= MOST_NAMES:
-        return sums
     return pl.concat((sums.head(MOST_NAMES), rest))
