@@ -17,7 +17,7 @@ from stepscope.serve.runs import store
 from stepscope.serve.runs.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 US = 1_000_000
@@ -305,6 +305,36 @@ def test_a_tile_that_came_while_the_run_was_opened_does_not_wait_for_the_tool(
         assert told == [200]
         compute.set()
         tool.join()
+
+
+def test_the_evidence_of_findings_lies_on_the_timeline(
+    shared_profile: Callable[[str], Path],
+) -> None:
+    with running(shared_profile("gpu/torch_launch_bound")) as site:
+        findings = site.get("data/findings").json["findings"]
+        shown = [
+            (record, place)
+            for one in findings
+            for record, place in zip(
+                one["evidence"], one["words"]["evidence"], strict=True
+            )
+        ]
+        assert shown
+        seen = 0
+        for record, place in shown:
+            assert place["start_ps"] == record["start_ps"]
+            assert place["start_ps"] + place["dur_ps"] == record["end_ps"]
+            if place["item"] is None:
+                continue
+            seen += 1
+            span = asked(
+                site, "details", **{name: place[name] for name in ("track", "item")}
+            ).json
+            assert span["start_ps"] < record["end_ps"]
+            assert span["start_ps"] + span["dur_ps"] > record["start_ps"]
+            if record["track"] is not None:
+                assert span["track_name"] == record["track"]
+        assert seen
 
 
 def test_a_run_is_opened_for_a_tile_too(site: Site) -> None:

@@ -92,7 +92,7 @@ class Lane(Enum):
 
 
 #: Lookups of a lane at the same time: the cores are shared with a computation.
-_LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 1}
+_LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
 
 
 class Question(NamedTuple):
