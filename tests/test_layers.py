@@ -37,6 +37,7 @@ FRAMEWORKS = {"tensorflow", "jax", "torch", "keras"}
 MAY_IMPORT = {
     **dict.fromkeys(BASE, BASE),
     "capture": BASE,
+    "remote": BASE | {"capture"},
     "trace": BASE,
     "formats": BASE | {"trace"},
     "derive": BASE | {"trace"},
@@ -51,7 +52,7 @@ MAY_IMPORT = {
     "serve": BASE | {"formats", "analysis", "advice", "report", "session"},
     "cli": BASE
     | {
-        *("capture", "derive", "analysis", "advice", "compare", "report"),
+        *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),
         *("session", "serve"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
@@ -106,7 +107,7 @@ ROOMS = {
         ),
     },
     "cli": {
-        "commands": "demo forms light_start report run serve show",
+        "commands": "capture demo forms light_start report run serve show",
         "demo_programs": "",
     },
     "derive": {

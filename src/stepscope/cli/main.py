@@ -46,6 +46,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Run a Python program under the profiler, then report.",
     ),
     Command(
+        "capture",
+        "stepscope.cli.commands.capture",
+        "Record running programs that listen for it, then report.",
+    ),
+    Command(
         "report",
         "stepscope.cli.commands.report",
         "Say where the step time of a profile went, and what to change.",
