@@ -38,6 +38,7 @@ MAY_IMPORT = {
     **dict.fromkeys(BASE, BASE),
     "capture": BASE,
     "remote": BASE | {"capture"},
+    "doctor": BASE | {"trace", "derive"},
     "trace": BASE,
     "formats": BASE | {"trace"},
     "derive": BASE | {"trace"},
@@ -53,7 +54,7 @@ MAY_IMPORT = {
     "cli": BASE
     | {
         *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),
-        *("session", "serve"),
+        *("session", "serve", "doctor"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
 }
@@ -107,7 +108,7 @@ ROOMS = {
         ),
     },
     "cli": {
-        "commands": "capture demo forms light_start report run serve show",
+        "commands": "capture demo doctor forms light_start report run serve show",
         "demo_programs": "",
     },
     "derive": {

@@ -109,6 +109,7 @@ SURFACE = {
         "--force",
     },
     "serve": {"logdir", "--host", "--port"},
+    "doctor": {"path", "--logdir", "--format"},
     "demo": set(),
 }
 

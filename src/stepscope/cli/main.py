@@ -62,6 +62,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Show the profiles of a log directory in a browser.",
     ),
     Command(
+        "doctor",
+        "stepscope.cli.commands.doctor",
+        "Say what can be recorded here, what cannot, and what mends it.",
+    ),
+    Command(
         "demo",
         "stepscope.cli.commands.demo",
         "Record a small training loop here, and explain it.",
