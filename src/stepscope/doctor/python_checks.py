@@ -68,7 +68,7 @@ def python_checks(machine: Machine) -> list[Check]:
                 name="calls of functions",
                 state="warn",
                 fact=f"Another tool watches calls: {who}.",
-                remedy="Record without it, or with python_tracer_level 0.",
+                remedy="Record without it, or leave functions to samples.",
             )
         )
     else:
