@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,12 @@ def pytest_collection_modifyitems(
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("profiles")]
     config.stash[LEFT_OUT] = len(left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of all later collections of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def parameters_of(item: pytest.Item) -> list[Any]:
