@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document
 
@@ -56,9 +57,15 @@ class Statement(NamedTuple):
 
 
 @cache
-def read(path: Path) -> tuple[ProfileData, Document]:
+def opened(path: Path) -> ProfileWithTools:
+    """A run that is opened once for all tests of a process; it is frozen."""
+    return open_profile(path)
+
+
+@cache
+def read(path: Path) -> tuple[ProfileWithTools, Document]:
     """A run, and everything that its report says."""
-    profile = open_profile(path)
+    profile = opened(path)
     return profile, compose(profile, Progress(stages=9))
 
 
