@@ -25,7 +25,7 @@ RECORDED_RUN = "run:"
 LEFT_OUT = pytest.StashKey[int]()
 
 # The machine may be busy, so no example has a deadline; `make fuzz` looks longer.
-settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("quick", max_examples=40, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("quick")
 
@@ -83,10 +83,16 @@ def pytest_collection_modifyitems(
     config.stash[LEFT_OUT] = len(left_out)
 
 
-def pytest_collection_finish() -> None:
-    """Keep what was collected out of all later collections of garbage."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for garbage neither while tests are collected nor among them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def parameters_of(item: pytest.Item) -> list[Any]:
