@@ -7,8 +7,9 @@ PIP := $(PY) -m pip install -qq --disable-pip-version-check $(STEPSCOPE_PIP_ARGS
 WORKERS ?= 2
 # The programs that tests start, some hundreds, need not compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
-# What the tests of a file share, such as a recording, is made once.
-PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
+# What the tests of a file share, such as a recording, is made once. Each worker has a
+# processor, so that threads of Polars would only wait for each other.
+PYTEST := POLARS_MAX_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile
 # Folder of recorded profiles that are not part of the repository; set it to your own.
 # Tests and benchmarks read what is there.
 PROFILES ?= ../shared/profiles
@@ -25,7 +26,7 @@ demo: $(VENV)/.ready ## record a small training loop here; explain it, and one o
 test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
 	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PYTEST)
 
-test-core: $(VENV)/.ready-test ## the tests that need no framework or browser (some minutes)
+test-core: $(VENV)/.ready-test ## the tests that need no framework or browser (three minutes)
 	$(PYTEST) -m "not framework and not slow and not browser"
 
 test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds

@@ -40,7 +40,9 @@ ENVIRONMENTS = {
     ),
     "jax": Environment(requirements=("jax==0.10.2",), proof="import jax"),
     "torch": Environment(
-        requirements=("torch==2.13.0", "numpy"), proof="import torch, numpy"
+        # Programs that are recorded from outside need gRPC; TensorFlow brings it.
+        requirements=("torch==2.13.0", "numpy", "grpcio==1.85.1"),
+        proof="import torch, numpy, grpc",
     ),
     # Keras is no framework: it computes with the one that is there. NumPy is its own.
     "keras_jax": Environment(

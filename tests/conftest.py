@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,12 @@ DATA = ROOT / "tests" / "data"
 PROFILES = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 #: One that nobody can open; that it is refused has its own tests.
 REFUSED = "corrupt/utf8_mangled"
+#: Begins the ids of recorded runs.
+RECORDED_RUN = "run:"
 LEFT_OUT = pytest.StashKey[int]()
 
 # The machine may be busy, so no example has a deadline; `make fuzz` looks longer.
-settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("quick", max_examples=40, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("quick")
 
@@ -60,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "recorded_run" in metafunc.fixturenames:
         # A run that is in both folders is the repository's.
         runs = list(dict.fromkeys([*recorded_runs(DATA), *recorded_runs(PROFILES)]))
-        ids = [run.partition("/plugins/")[0] for run in runs]
+        ids = [RECORDED_RUN + run.partition("/plugins/")[0] for run in runs]
         metafunc.parametrize("recorded_run", runs, ids=ids, scope="module")
 
 
@@ -78,6 +81,18 @@ def pytest_collection_modifyitems(
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("profiles")]
     config.stash[LEFT_OUT] = len(left_out)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for garbage neither while tests are collected nor among them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def parameters_of(item: pytest.Item) -> list[Any]:
@@ -109,6 +124,22 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             f"{count} tests of profiles of others are left out: "
             "make test-profiles PROFILES=DIR"
         )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give one worker all tests of every recorded run: it judges each run once."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    # Only a run with workers has the package.
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            whole: str = super()._split_scope(nodeid)
+            return RECORDED_RUN if RECORDED_RUN in nodeid else whole
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ import io
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 _BLOCK = re.compile(r"^```(python|text)( \S+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -21,10 +21,11 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return [(kind, file.strip(), body) for kind, file, body in _BLOCK.findall(text)]
 
 
+@pytest.mark.parametrize("page", ["capture.md", "remote.md"])
 def test_every_example_prints_what_stands_below_it(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    found = blocks(repository / "docs" / "capture.md")
+    found = blocks(repository / "docs" / page)
     own = [(kind, body) for kind, file, body in found if not file]
     assert len(own) >= 2
     assert [kind for kind, _ in own] == ["python", "text"] * (len(own) // 2)

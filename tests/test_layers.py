@@ -37,6 +37,8 @@ FRAMEWORKS = {"tensorflow", "jax", "torch", "keras"}
 MAY_IMPORT = {
     **dict.fromkeys(BASE, BASE),
     "capture": BASE,
+    "remote": BASE | {"capture"},
+    "doctor": BASE | {"trace", "derive"},
     "trace": BASE,
     "formats": BASE | {"trace"},
     "derive": BASE | {"trace"},
@@ -51,8 +53,8 @@ MAY_IMPORT = {
     "serve": BASE | {"formats", "analysis", "advice", "report", "session"},
     "cli": BASE
     | {
-        *("capture", "derive", "analysis", "advice", "compare", "report"),
-        *("session", "serve"),
+        *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),
+        *("session", "serve", "doctor"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
 }
@@ -107,7 +109,7 @@ ROOMS = {
         ),
     },
     "cli": {
-        "commands": "demo forms light_start report run serve show",
+        "commands": "capture demo doctor forms light_start report run serve show",
         "demo_programs": "",
     },
     "derive": {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.capture.schedule import schedule
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
+    from stepscope.remote import client, server
     from stepscope.report.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
     from stepscope.unavailable import Unavailable
@@ -34,11 +35,13 @@ __all__ = [
     "Trace",
     "Unavailable",
     "__version__",
+    "client",
     "describe",
     "keras",
     "mark_step",
     "open",
     "schedule",
+    "server",
     "start",
     "stop",
     "tables",
@@ -58,11 +61,13 @@ _PUBLIC = {
     "StepTrace": ("stepscope.capture.ground.annotate", "StepTrace"),
     "Trace": ("stepscope.capture.ground.annotate", "Trace"),
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
+    "client": ("stepscope.remote.client", None),
     "describe": ("stepscope.capture.ground.describing", "announce"),
     "keras": ("stepscope.capture.keras", None),
     "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
     "schedule": ("stepscope.capture.schedule", "schedule"),
+    "server": ("stepscope.remote.server", None),
     "start": ("stepscope.capture.profile", "start"),
     "stop": ("stepscope.capture.profile", "stop"),
     "tables": ("stepscope.report.tables", "tables"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from tests.support.results.statements import read
 from tests.support.traces import blueprint
 from tests.support.traces import replayed as by_hand
 
@@ -13,7 +14,6 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.finding import Saving
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.signal import Signals
-from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def test_without_steps_nothing_is_replayed() -> None:
 def test_no_replay_promises_more_than_the_time_itself(
     recorded_run: str, shared_profile: Callable[[str], Path]
 ) -> None:
-    signals = signals_of(open_profile(shared_profile(recorded_run)), THRESHOLDS)
-    for found in evaluate(signals):
+    _, document = read(shared_profile(recorded_run))
+    for found in document.findings:
         saving = found.saving_ms
         if saving is not None and saving.basis == "replay":
             assert found.ms_per_step is not None

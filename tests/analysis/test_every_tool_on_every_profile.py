@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests.support.results.statements import opened
 
-import stepscope as ss
 from stepscope.analysis.tools import TOOLS
 from stepscope.report import to_json
 from stepscope.report.compose import describe, doubts
@@ -31,7 +31,7 @@ AROUND = {"missing", "quality", "inputs"}
 
 @pytest.fixture(scope="module")
 def profile(recorded_run: str, shared_profile: Callable[[str], Path]) -> ProfileData:
-    return ss.open(shared_profile(recorded_run))
+    return opened(shared_profile(recorded_run))
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TOOLS])

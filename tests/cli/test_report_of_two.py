@@ -5,18 +5,32 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
 
+from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.explanation import explanation
 from stepscope.advice.registry import RULES
+from stepscope.analysis.remedied import remedied
 from stepscope.cli.main import main
+from stepscope.report import to_json
+from stepscope.report.outline import as_markdown, as_text
+from stepscope.report.outline.explanation import explanation_outline
+from stepscope.report.page import plain_text
+from stepscope.session import open_profile
+from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.derive.profile_data import ProfileData
+
 GRAPH, HEALTHY = "gpu/torch_graph", "gpu/torch_healthy"
+LAUNCH_BOUND = "gpu/torch_launch_bound"
 
 
 @pytest.fixture(scope="module")
@@ -193,15 +207,46 @@ def test_an_explanation_holds_the_numbers_of_the_finding(data: Path) -> None:
     assert "](" not in text
 
 
-@pytest.mark.parametrize(
-    "profile", ["gpu/torch_launch_bound", "tf_cpu/no_step_markers"]
-)
+class Judged(NamedTuple):
+    """What every rule says of a profile, and what they read."""
+
+    profile: ProfileData
+    signals: Signals
+    findings: tuple[Finding, ...]
+
+    def explained(self, rule: str) -> dict[str, str]:
+        """Form → the explanation of a rule."""
+        found = explanation(self.profile, rule, self.findings, self.signals)
+        outline = explanation_outline(found)
+        return {
+            "text": plain_text(as_text.render(outline, width=100)),
+            "json": to_json.render_explanation(found).decode(),
+            "markdown": as_markdown.render(outline),
+        }
+
+
+@pytest.fixture(scope="module", params=[LAUNCH_BOUND, "tf_cpu/no_step_markers"])
+def judged(request: pytest.FixtureRequest, data: Path) -> Judged:
+    profile = open_profile(data / request.param)
+    signals = signals_of(profile, THRESHOLDS)
+    found = tuple(remedied(profile, one) for one in evaluate(signals))
+    return Judged(profile, signals, found)
+
+
 @pytest.mark.parametrize("rule", [rule.item.id for rule in RULES])
-def test_every_rule_explains_itself(data: Path, profile: str, rule: str) -> None:
-    for form in ("text", "json", "markdown"):
-        result = report(data / profile, "--explain", rule, "--format", form)
-        assert result.exit_code == 0, result.stderr
-        assert rule.replace("_", "\\_") in result.stdout or rule in result.stdout
+def test_every_rule_explains_itself(judged: Judged, rule: str) -> None:
+    for text in judged.explained(rule).values():
+        assert rule.replace("_", "\\_") in text or rule in text
+
+
+@pytest.mark.parametrize("judged", [LAUNCH_BOUND], indirect=True)
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_the_command_line_explains_a_rule_in_every_form(
+    data: Path, judged: Judged, form: str
+) -> None:
+    result = report(data / LAUNCH_BOUND, "--explain", "gaps.between", "--format", form)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.strip() == judged.explained("gaps.between")[form].strip()
 
 
 def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -> None:

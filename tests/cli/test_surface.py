@@ -34,6 +34,22 @@ SURFACE = {
         "--profile-memory",
         "--no-report",
     },
+    "capture": {
+        "addresses",
+        "--attach",
+        "--ms",
+        "--delay-ms",
+        "--attempts",
+        "--logdir",
+        "--host-tracer-level",
+        "--python-tracer-level",
+        "--device-tracer-level",
+        "--token",
+        "--certificate",
+        "--allow-partial",
+        "--format",
+        "--no-report",
+    },
     "report": {
         "paths",
         "--against",
@@ -93,6 +109,7 @@ SURFACE = {
         "--force",
     },
     "serve": {"logdir", "--host", "--port"},
+    "doctor": {"path", "--logdir", "--format"},
     "demo": set(),
 }
 
@@ -144,7 +161,7 @@ def test_no_arguments_are_a_question_for_help() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("repport", "x"), "known: run, report, show, serve, demo"),
+        (("repport", "x"), "known: run, capture, report, "),
         (("run",), "nothing to run"),
         (("run", "{folder}/no.py"), "no such file"),
         (("run", "no-such-command"), "no-such-command"),

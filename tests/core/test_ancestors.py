@@ -1,4 +1,4 @@
-"""Inherited labels: both forms against walking up from every row."""
+"""Labels, counts and marks of enclosing rows: both forms against walking up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_children_of_chosen_rows_are_counted(
     parents, labels = forest
     chosen = [label >= 0 for label in labels]
     expected = [parents.count(row) if chosen[row] else 0 for row in range(len(parents))]
-    for form in kernel_forms("nesting").values():
+    for form in kernel_forms("rows").values():
         count = np.zeros(len(parents), np.int32)
         answer = form.children(
             np.array(parents, np.int32), np.array(chosen, np.uint8), count
@@ -85,7 +85,7 @@ def test_children_of_chosen_rows_are_counted(
 def test_children_of_no_forest_are_refused(
     kernel_forms: Callable[[str], Forms],
 ) -> None:
-    for form in kernel_forms("nesting").values():
+    for form in kernel_forms("rows").values():
         one, two = np.zeros(1, np.int32), np.full(2, -1, np.int32)
         assert form.children(one, np.ones(1, np.uint8), one.copy()) == form.BAD_RANGE
         assert form.children(two, np.ones(1, np.uint8), two.copy()) == form.BAD_RANGE
@@ -115,7 +115,7 @@ def test_calls_and_what_encloses_them_are_marked(
             expected[row] = 9
     plain = np.zeros(256, np.uint8)
     plain[[0, 8]] = 1
-    for form in kernel_forms("nesting").values():
+    for form in kernel_forms("rows").values():
         code, enclosing = np.array(codes, np.uint8), np.zeros(size, np.uint8)
         answer = form.mark(
             np.array(rows, np.int32),
@@ -139,7 +139,7 @@ def test_marks_of_no_forest_are_refused(
     rows, few = np.zeros(3, np.int32), np.zeros(2, np.int32)
     beyond = np.full(3, 3, np.int32)
     flags, plain = np.zeros(3, np.uint8), np.zeros(256, np.uint8)
-    for form in kernel_forms("nesting").values():
+    for form in kernel_forms("rows").values():
         bad = form.BAD_RANGE
         none = np.full(3, -1, np.int32)
         mark = [rows, none, rows, plain, plain]

@@ -88,7 +88,8 @@ def test_all_scenes_are_here() -> None:
 @pytest.mark.parametrize("scene", SCENES)
 def test_every_tool_answers(scene: str) -> None:
     profile, _ = opened(scene)
-    check_every_tool(profile)
+    if scene == RECORDED.name:  # others: test_every_tool_on_every_profile.py
+        check_every_tool(profile)
     for tool in ("overview_page", "kernel_stats", "trace_viewer", "framework_op_stats"):
         assert not isinstance(profile.tool(tool), Unavailable), tool
 

@@ -19,10 +19,33 @@ from stepscope.serve import frames
 from stepscope.serve.app import ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.sites.serve import Site
+
+
+@pytest.fixture(scope="module")
+def logdir(tmp_path_factory: pytest.TempPathFactory, a1: bytes) -> Path:
+    """A log directory with one run of one host, which no test here changes."""
+    folder = tmp_path_factory.mktemp("api") / "logs"
+    put(folder, "r1", "vm", a1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(logdir: Path) -> Iterator[Site]:
+    with running(logdir) as found:
+        yield found
+
+
+REAL = "gpu/torch_healthy"
+
+
+@pytest.fixture(scope="module")
+def real_site(shared_profile: Callable[[str], Path]) -> Iterator[Site]:
+    with running(shared_profile(REAL)) as found:
+        yield found
 
 
 def printed(*arguments: str) -> str:
@@ -51,13 +74,11 @@ def test_a_tool_answers_as_on_the_command_line(
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
 def test_on_a_real_profile_too(
-    shared_profile: Callable[[str], Path], tool: str
+    real_site: Site, shared_profile: Callable[[str], Path], tool: str
 ) -> None:
-    logdir = shared_profile("gpu/torch_healthy")
-    with running(logdir) as site:
-        envelope = site.get(f"data/tool/{tool}?rows=20000").json
+    envelope = real_site.get(f"data/tool/{tool}?rows=20000").json
     assert envelope.pop("cut") == []
-    assert envelope == shown(logdir, tool)
+    assert envelope == shown(shared_profile(REAL), tool)
 
 
 def test_short_names_are_the_same_question(site: Site) -> None:
@@ -123,7 +144,7 @@ def test_what_to_change_is_told_in_the_words_of_the_frameworks_seen(
         by_status["fail"] += 1
         assert {one["framework"] for one in told} <= {"TensorFlow", "any"}
         others += [one for one in finding["actions"] if one not in told]
-    assert {one["framework"] for one in others} <= {"JAX", "PyTorch"}
+    assert {one["framework"] for one in others} <= {"JAX", "PyTorch", "Python"}
     assert others
     assert all(by_status.values())
 
@@ -258,10 +279,11 @@ def test_head_is_get_without_the_body(site: Site) -> None:
 
 
 def test_runs_are_newest_first_and_the_newest_is_the_default(
-    logdir: Path, a1: bytes, a5_b: bytes
+    tmp_path: Path, a1: bytes, a5_b: bytes
 ) -> None:
-    put(logdir, "r2", "b", a5_b, unix_s=OLD + 5)
-    with running(logdir) as site:
+    put(tmp_path, "r1", "vm", a1)
+    put(tmp_path, "r2", "b", a5_b, unix_s=OLD + 5)
+    with running(tmp_path) as site:
         runs = site.get("data/runs").json["runs"]
         assert [run["name"] for run in runs] == ["r2", "r1"]
         assert runs[1]["bytes"] == len(a1)

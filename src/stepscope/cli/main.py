@@ -46,6 +46,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Run a Python program under the profiler, then report.",
     ),
     Command(
+        "capture",
+        "stepscope.cli.commands.capture",
+        "Record running programs that listen for it, then report.",
+    ),
+    Command(
         "report",
         "stepscope.cli.commands.report",
         "Say where the step time of a profile went, and what to change.",
@@ -55,6 +60,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "serve",
         "stepscope.cli.commands.serve",
         "Show the profiles of a log directory in a browser.",
+    ),
+    Command(
+        "doctor",
+        "stepscope.cli.commands.doctor",
+        "Say what can be recorded here, what cannot, and what mends it.",
     ),
     Command(
         "demo",

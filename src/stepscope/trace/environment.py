@@ -97,6 +97,14 @@ ENVIRONMENT: Final = TableSchema(
             NEVER,
             "Whether the producer stored step groups.",
         ),
+        Column(
+            "collectors",
+            pl.String(),
+            "",
+            "another profiler recorded",
+            "What of stepscope recorded, the names between commas: a framework has one "
+            "where the program used it.",
+        ),
         Column("begin_ps", pl.Int64(), "ps", "no events", "Start of the first event."),
         Column("end_ps", pl.Int64(), "ps", "no events", "End of the last event."),
     ),

@@ -7,8 +7,9 @@ steps that are taken out: `tests/formats/test_steps_markers_dropped.py`.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -46,20 +47,25 @@ COMPUTE = tuple(name for name in BUSY_OWNERS if name.startswith("compute"))
 WAITS = ("Synchronize", "cudaEventQuery", "np.asarray", "ToLiteral", "Await")
 
 
-class Told(NamedTuple):
+@dataclass(frozen=True)
+class Told:
     """What is told of a recording.
 
     Attributes:
         profile: The run.
         rows: The account, one row for each window of the one device or host.
         windows: Flags and lengths of the windows.
-        findings: Rule → its finding.
     """
 
     profile: ProfileWithTools
     rows: pl.DataFrame
     windows: pl.DataFrame
-    findings: dict[str, Finding]
+
+    @cached_property
+    def findings(self) -> dict[str, Finding]:
+        """Rule → its finding."""
+        found = evaluate(signals_of(self.profile, THRESHOLDS))
+        return {one.id: one for one in found}
 
     @property
     def closed(self) -> pl.DataFrame:
@@ -92,8 +98,7 @@ def told_of(path: Path) -> Told:
     assert isinstance(found, Account)
     assert not isinstance(placed, Unavailable)
     found.self_check()
-    findings = {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
-    return Told(profile, found.rows, placed.rows, findings)
+    return Told(profile, found.rows, placed.rows)
 
 
 @cache
@@ -113,7 +118,9 @@ def changed(tmp_path: Path) -> Callable[[str, Change], Told]:
     return make
 
 
+@cache
 def moments_of(name: str) -> list[Moment]:
+    """What a file holds, to be read only."""
     return recorded.recording(file_of(name)).moments
 
 

@@ -149,7 +149,7 @@ def test_without_any_file_of_the_program_libraries_are_told() -> None:
 
 
 def calling(
-    lines: list[blueprint.Line], spans: list[tuple[int, int]]
+    lines: list[blueprint.Line], spans: list[tuple[int, int]], *, beside: bool = False
 ) -> tuple[str, int] | None:
     """The function that calls most of some spans in ten steps, and its time in µs."""
     profile = blueprint.profile(blueprint.trace(lines))
@@ -160,8 +160,9 @@ def calling(
     found = calling_function(
         frames,
         Spans.from_events(start, end - start),
-        tracks=[int(frames.track[0])],
+        tracks=np.unique(frames.track).tolist() if beside else [int(frames.track[0])],
         windows=(steps, steps + 100 * PS_PER_US),
+        beside=beside,
     )
     return found and (frames.function(found.type), found.time_ps // PS_PER_US)
 
@@ -191,3 +192,26 @@ def test_a_function_whose_place_is_unknown_is_not_said_to_be_the_programs() -> N
     """`compiler.py` may be anybody's, and PyTorch leaves out where packages lie."""
     for name in ("$compiler.py:7 compile", "torch/serialization.py(9): save"):
         assert calling([("main", name, 0, 40)], [(0, 40)]) is None
+
+
+def test_what_a_framework_calls_on_its_own_thread_is_no_loop() -> None:
+    """No look came between two calls: one run seems to be around four steps."""
+    pool: list[blueprint.Line] = [
+        ("pool", "/v/site-packages/tensorflow/script_ops.py(1): __call__", at, 450)
+        for at in (0, 500)
+    ]
+    pool += [("pool", "/app/data.py(9): parse", at, 450) for at in (0, 500)]
+    assert calling(pool, FETCHING, beside=True) == ("parse", 400)
+    assert calling(pool, FETCHING) is None
+
+
+def test_a_loop_that_python_began_on_another_thread_makes_no_batches() -> None:
+    other: list[blueprint.Line] = [
+        ("other", "/usr/lib/python3.12/threading.py(1): _bootstrap", 0, 1000),
+        ("other", "/app/watch.py(9): watch", 0, 1000),
+    ]
+    assert calling(other, FETCHING, beside=True) is None
+    made: list[blueprint.Line] = [
+        ("pool", "/app/data.py(9): parse", at, 30) for at in range(0, 1000, 100)
+    ]
+    assert calling(other + made, FETCHING, beside=True) == ("parse", 300)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Pattern
@@ -54,6 +55,14 @@ def test_only_a_failing_finding_asks_for_a_change(status: str) -> None:
         actions=ACTIONS,
     )
     assert fitting_actions(finding, ()) == []
+
+
+def test_where_no_change_is_for_the_framework_all_are_told() -> None:
+    finding = msgspec.structs.replace(
+        FAILING,
+        actions=tuple(one for one in FAILING.actions if one.framework == "PyTorch"),
+    )
+    assert fitting_actions(finding, ("JAX",)) == list(finding.actions) != []
 
 
 def failing(**fields: Any) -> Finding:

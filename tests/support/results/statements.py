@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import polars as pl
+import numpy as np
 
 from stepscope.cli.progress import Progress
 from stepscope.derive.account.owned_time import account
@@ -20,6 +20,10 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document
 
@@ -53,9 +57,15 @@ class Statement(NamedTuple):
 
 
 @cache
-def read(path: Path) -> tuple[ProfileData, Document]:
+def opened(path: Path) -> ProfileWithTools:
+    """A run that is opened once for all tests of a process; it is frozen."""
+    return open_profile(path)
+
+
+@cache
+def read(path: Path) -> tuple[ProfileWithTools, Document]:
     """A run, and everything that its report says."""
-    profile = open_profile(path)
+    profile = opened(path)
     return profile, compose(profile, Progress(stages=9))
 
 
@@ -69,6 +79,7 @@ def owners_in(category: str, *, on_device: bool) -> tuple[str, ...]:
     return tuple(owner for owner in owners if owner != "peer")
 
 
+@cache
 def accounted(profile: ProfileData) -> list[tuple[str, int | None]]:
     """Every host and device that has an account."""
     found = []
@@ -84,20 +95,53 @@ def on_device(profile: ProfileData, host: str) -> bool:
     return (host, None) not in accounted(profile)
 
 
+class _Rows:
+    """Rows of an account, as arrays: what is unknown is none."""
+
+    def __init__(self, frame: pl.DataFrame, measured: pl.Series) -> None:
+        self._ps = {
+            column: frame[column].fill_null(0).to_numpy()
+            for column in frame.columns
+            if column.endswith("_ps")
+        }
+        self._devices = frame["device"].to_list()
+        self._windows = frame["window"].to_numpy()
+        self._measured = np.isin(self._windows, measured.to_numpy())
+
+    def chosen(self, one: Statement) -> NDArray[np.bool_]:
+        """Which rows a statement is about."""
+        whole = self._measured if one.window is None else self._windows == one.window
+        of_it = [one.device in (EVERY, it) for it in self._devices]
+        return whole & np.array(of_it, bool)
+
+    def total(self, column: str, rows: NDArray[np.bool_]) -> int:
+        return int(self._ps[column][rows].sum())
+
+
+@cache
+def _rows_of(profile: ProfileData, host: str) -> tuple[_Rows, _Rows]:
+    """The account of a host, and its part between steps."""
+    found = profile.derived(host, account)
+    placed = profile.derived(host, windows)
+    assert not isinstance(found, Unavailable)
+    assert not isinstance(placed, Unavailable)
+    measured = typical(placed.rows.with_row_index("window"))["window"]
+    return _Rows(found.rows, measured), _Rows(found.between, measured)
+
+
 def owned(profile: ProfileData, one: Statement) -> float:
     """The share of the owners, summed over the account's own rows."""
-    found = profile.derived(one.host, account)
-    assert not isinstance(found, Unavailable)
-    rows, between = (_of(profile, frame, one) for frame in (found.rows, found.between))
+    rows, between = _rows_of(profile, one.host)
+    mine, mine_between = rows.chosen(one), between.chosen(one)
     total = 0
     for owner in one.owners:
-        every = rows[f"{owner}_ps"].fill_null(0).sum()
-        out = between[f"{owner}_ps"].fill_null(0).sum() if owner in IDLE_OWNERS else 0
+        column = f"{owner}_ps"
+        every = rows.total(column, mine)
+        out = between.total(column, mine_between) if owner in IDLE_OWNERS else 0
         total += {"any": every, "between": out, "inside": every - out}[one.place]
     if one.topics:
         total += _in_topics(profile, one)
-    whole: Any = rows["window_ps"].sum()
-    return 100 * total / whole
+    return 100 * total / rows.total("window_ps", mine)
 
 
 def _in_topics(profile: ProfileData, one: Statement) -> int:
@@ -122,15 +166,3 @@ def _in_topics(profile: ProfileData, one: Statement) -> int:
             spans -= whole.between
         total += int(spans.within(starts, ends).sum())
     return total
-
-
-def _of(profile: ProfileData, frame: pl.DataFrame, one: Statement) -> pl.DataFrame:
-    if one.device != EVERY:
-        device = pl.lit(one.device, pl.Int32)
-        frame = frame.filter(pl.col("device").eq_missing(device))
-    if one.window is not None:
-        return frame.filter(pl.col("window") == one.window)
-    placed = profile.derived(one.host, windows)
-    assert not isinstance(placed, Unavailable)
-    measured = typical(placed.rows.with_row_index("window"))["window"]
-    return frame.filter(pl.col("window").is_in(measured.to_list()))

@@ -7,6 +7,8 @@ docs/definitions/judging.md#how-the-rules-are-tested.
 
 from __future__ import annotations
 
+import pickle
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tests.support.traces import blueprint
@@ -313,6 +315,13 @@ def findings(
         devices: Capabilities by ordinal; None: one A100 where the lines use a GPU.
         without: A table to take away.
     """
+    return dict(_findings(pickle.dumps((lines, devices, without))))
+
+
+@lru_cache(maxsize=64)
+def _findings(asked: bytes) -> dict[str, Finding]:
+    """What `findings` answers; the bases are asked about again and again."""
+    lines, devices, without = pickle.loads(asked)  # noqa: S301 - our own
     used = any(line[0].startswith("gpu:") for line in lines)
     if devices is None:
         devices = {0: blueprint.A100} if used else {}

@@ -23,7 +23,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -403,8 +403,8 @@ def _shares(
     rows, between = rows.filter(mine), between.filter(mine)
     found = profile.derived(host, steps)
     facts = profile.derived(host, launch_facts)
-    out = {owner: _times(between, owner) for owner in IDLE_OWNERS}
-    every = {owner.name: _times(rows, owner.name) for owner in OWNERS}
+    out = _times(between, IDLE_OWNERS)
+    every = _times(rows, [owner.name for owner in OWNERS])
     calls = None if isinstance(facts, Unavailable) or device is None else facts
     (instants,) = (one for one in accounted.devices if one.device == device)
     starts, ends = _bounds(profile, host, rows["window"])
@@ -496,8 +496,9 @@ def _placed(spans: Spans, instants: DeviceAccount) -> Iterator[tuple[str, Spans]
     yield "between", spans & instants.between
 
 
-def _times(rows: pl.DataFrame, owner: str) -> tuple[int, ...]:
-    return tuple(rows[f"{owner}_ps"].fill_null(0).to_list())
+def _times(rows: pl.DataFrame, owners: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    known = rows.fill_null(0)
+    return {owner: tuple(known[f"{owner}_ps"].to_list()) for owner in owners}
 
 
 def _working(rows: pl.DataFrame) -> int:

@@ -1,4 +1,4 @@
-"""Which frameworks the ops of a profile come from: it decides which advice is shown."""
+"""Which frameworks a program uses: it decides which advice is shown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ _NAMES: Final = {
     OpCategory.JAX: "JAX",
     OpCategory.TORCH: "PyTorch",
 }
+#: Collector of stepscope → its framework.
+_COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+#: What a program without any framework is written in.
+_PLAIN: Final = "Python"
 #: Smallest share of all distinct ops: some names look like another framework's by
 #: chance.
 _LEAST_SHARE: Final = 0.2
 
 
 def seen(profile: ProfileData) -> tuple[str, ...]:
-    """Return frameworks with a good part of all distinct ops, most frequent first."""
+    """Return frameworks with a good part of all distinct ops, most frequent first.
+
+    Without ops, those that stepscope recorded; "Python" where it recorded none.
+    """
     counts = dict.fromkeys(_NAMES.values(), 0)
     for host in profile.hosts:
         kinds = profile.derived(host, event_kinds)
@@ -38,6 +45,22 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
             counts[name] += int(found[category])
     total = sum(counts.values())
     ranked = sorted(counts, key=lambda name: -counts[name])
-    return tuple(
+    frequent = tuple(
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
+    return frequent or _recorded(profile)
+
+
+def _recorded(profile: ProfileData) -> tuple[str, ...]:
+    collectors: set[str] = set()
+    for host in profile.hosts:
+        environment = profile.table(host, "environment")
+        if isinstance(environment, Unavailable) or not len(environment):
+            return ()
+        names = environment["collectors"][0]
+        if names is None:
+            # Another profiler recorded: what it left out is not known.
+            return ()
+        collectors.update(names.split(","))
+    known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
+    return known or ((_PLAIN,) if collectors else ())

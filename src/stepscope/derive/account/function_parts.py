@@ -42,6 +42,8 @@ _TOLD: Final = 0.02
 #: A loop is around this share of the steps that it has to do with.
 _AROUND: Final = 0.9
 _NONE: Final = -1
+#: What Python begins a thread and a program with.
+_BEGINNINGS: Final = ("<module>", "_bootstrap")
 _COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
@@ -114,6 +116,7 @@ def calling_function(
     *,
     tracks: Sequence[int],
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+    beside: bool = False,
 ) -> FunctionPart | None:
     """Return the program's own deepest function that calls most of a set.
 
@@ -125,6 +128,9 @@ def calling_function(
         spans: The instants that were called.
         tracks: Rows of tracks of the threads that may have called them.
         windows: Starts and ends of the steps, in order.
+        beside: Whether the threads run beside the one that takes the steps. What a
+            framework's own thread calls there is no loop, however long samples make
+            it: no look may have come between two calls.
 
     Returns:
         The function with the time inside it; None where no such function ran, or none
@@ -133,15 +139,18 @@ def calling_function(
     rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
         return None
-    tree = _Tree.of(frames, spans, rows, windows)
-    found, calls = None, tree.roots
-    while True:
-        at = max(calls, key=lambda call: tree.nodes[call].time_ps, default=None)
-        if at is None or tree.nodes[at].time_ps < _MOST * spans.length_ps:
-            break
-        node = tree.nodes[at]
-        calls = node.calls
-        if node.is_own and _is_in_its_place(frames.names[node.type]):
+    tree = _Tree.of(frames, spans, rows, windows, beside=beside)
+    most = _MOST * spans.length_ps
+    # On several threads several functions may run most of the time.
+    found, waiting = None, list(tree.roots)
+    while waiting:
+        node = tree.nodes[waiting.pop(0)]
+        if node.time_ps < most:
+            continue
+        waiting += node.calls
+        if not node.is_own or not _is_in_its_place(frames.names[node.type]):
+            continue
+        if found is None or found.is_loop or not node.is_loop:
             found = node
     if found is None:
         return None
@@ -169,6 +178,8 @@ class _Tree(NamedTuple):
         spans: Spans,
         rows: NDArray[np.intp],
         windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+        *,
+        beside: bool = False,
     ) -> _Tree:
         start, end = frames.start_ps[rows], frames.end_ps[rows]
         time = spans.within(start, end)
@@ -178,6 +189,8 @@ class _Tree(NamedTuple):
         count = len(types)
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _loops(path, count, (start[kept], end[kept]), windows)
+        if beside:
+            is_loop &= _on_pythons_threads(frames, parent_path, types)
         calls: list[list[int]] = [[] for _ in range(count)]
         roots: list[int] = []
         for number, above in enumerate(parent_path.tolist()):
@@ -315,6 +328,22 @@ def _loops(
     # The recording may begin and end within a step.
     nearly: NDArray[np.bool_] = whole >= _AROUND * (partly - 2)
     return found & nearly
+
+
+def _on_pythons_threads(
+    frames: FunctionFrames,
+    parent_path: NDArray[np.int64],
+    types: NDArray[np.int32],
+) -> NDArray[np.bool_]:
+    """Return which paths begin with what Python begins a thread with."""
+    found = np.array(
+        [frames.function(int(kind)).endswith(_BEGINNINGS) for kind in types], np.bool_
+    )
+    # A path is numbered after the one that it is called from.
+    for path, above in enumerate(parent_path.tolist()):
+        if above >= 0:
+            found[path] = found[above]
+    return found
 
 
 def _paths(

@@ -295,11 +295,18 @@ class _Namer:
         self._passing = passing | kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL)
         self.function_tracks: tuple[int, ...] = ()
         if frames is not None:
-            seen = np.unique(frames.track).tolist()
+            # TensorFlow numbers threads its own way: samples of the program's thread
+            # are on a track beside that of its events.
+            started = frames.in_modules()
             self.function_tracks = tuple(
                 sorted(
-                    seen,
-                    key=lambda it: (it != self._program, it not in driving, it),
+                    np.unique(frames.track).tolist(),
+                    key=lambda it: (
+                        it != self._program,
+                        it not in started,
+                        it not in driving,
+                        it,
+                    ),
                 )
             )
 
@@ -413,7 +420,11 @@ class _Namer:
             for tracks in ((first, others) if owner == "input" else (first,))
             if (
                 called := calling_function(
-                    frames, spans, tracks=tracks, windows=self._windows
+                    frames,
+                    spans,
+                    tracks=tracks,
+                    windows=self._windows,
+                    beside=tracks is others,
                 )
             )
         ]

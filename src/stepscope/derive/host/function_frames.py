@@ -40,6 +40,8 @@ _NO_FRAMES: Final = Unavailable(
     reason="No Python function was recorded.",
     remedy=RECORD_CALLS,
 )
+#: What Python calls the code of a whole file.
+_MODULE: Final = "<module>"
 #: `$train.py:12 load`, `path/train.py(12): load`.
 _IN_FILE: Final = (
     re.compile(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
@@ -111,6 +113,11 @@ class FunctionFrames(Frozen, frozen=True):
     sampled: bool
     hz: float | None
     names: Mapping[int, FunctionName]
+
+    def in_modules(self) -> frozenset[int]:
+        """Return the threads that run a module: the program's file, or an import."""
+        modules = [it for it, name in self.names.items() if name.function == _MODULE]
+        return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
 
     def function(self, event_type: int) -> str:
         """Return the name of a function."""

@@ -262,16 +262,15 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
 
     Args:
         finding: The finding; only a failing one has actions to return.
-        frameworks: Frameworks seen in the profile; where it is empty every action is
-            returned.
+        frameworks: Frameworks that the program uses; where it is empty every action
+            is returned, as where none is for them.
     """
     if finding.status != "fail":
         return []
-    return [
-        action
-        for action in finding.actions
-        if not frameworks or action.framework in (*frameworks, "any")
+    fitting = [
+        action for action in finding.actions if action.framework in (*frameworks, "any")
     ]
+    return fitting if frameworks and fitting else list(finding.actions)
 
 
 def evidence_words(evidence: Evidence) -> str:

@@ -54,6 +54,13 @@ _ACTIONS: Final = (
     ),
     Action(
         cause="fetch",
+        framework="Python",
+        text="Make the next batch in another process while this step computes.",
+        code="batch, ahead = ahead.result(), pool.submit(make_batch, step + 1)"
+        "  # pool = ProcessPoolExecutor(1)",
+    ),
+    Action(
+        cause="fetch",
         framework="any",
         text="Cache what does not change between epochs, and move work that can be "
         "done once out of the pipeline.",

@@ -71,6 +71,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "cuda_runtime": _version(recording, "cuda_runtime_version"),
         "cuda_driver": _version(recording, "cuda_driver_version"),
         "grouped": False,
+        "collectors": None,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }

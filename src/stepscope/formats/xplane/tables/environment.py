@@ -51,12 +51,14 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
             where the options were not recorded at all.
         asked_levels: Tracer levels that were asked for; None but in recordings of
             stepscope.
+        collectors: Names of what recorded; None as above.
     """
 
     start_unix_ns: int | None = None
     stop_unix_ns: int | None = None
     levels: tuple[int, int, int] | None = None
     asked_levels: tuple[int, int, int] | None = None
+    collectors: str | None = None
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
@@ -68,6 +70,7 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 stop_unix_ns=integer(plane, "profile_stop_time") or None,
                 levels=_levels(raw(plane, EnvironmentStat.OPTIONS)),
                 asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
+                collectors=text(plane, EnvironmentStat.COLLECTORS),
             )
     return TaskEnvironment()
 
@@ -93,6 +96,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "cuda_runtime": None,
         "cuda_driver": None,
         "grouped": recording.handle("group_id") >= 0,
+        "collectors": task.collectors,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }

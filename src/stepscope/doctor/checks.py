@@ -1,0 +1,34 @@
+"""All checks of a machine, in the order in which a person reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.doctor.machine_checks import machine_checks, tool_checks
+from stepscope.doctor.nvidia_checks import cupti_checks, nvidia_checks
+from stepscope.doctor.place_checks import place_checks
+from stepscope.doctor.python_checks import framework_checks, python_checks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.doctor.check import Check
+    from stepscope.doctor.machine import Machine
+
+__all__ = ["checks"]
+
+
+def checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
+    """Look at everything that decides what can be recorded.
+
+    Definition: docs/doctor.md.
+    """
+    return (
+        *python_checks(machine),
+        *framework_checks(machine),
+        *machine_checks(machine),
+        *nvidia_checks(machine),
+        *cupti_checks(machine),
+        *tool_checks(machine),
+        *place_checks(machine, logdir),
+    )

@@ -1,0 +1,74 @@
+"""The machine as the checks see it, so that tests can break one and mend it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+__all__ = ["Machine"]
+
+Loader = Callable[[str], Any]
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the checks look.
+
+    Attributes:
+        root: Root of the file system.
+        environ: Environment variables.
+        packages: Name of an installed distribution → its version.
+        import_path: Folders from which Python imports.
+        modules: Names of the modules that are imported already.
+        load: Loads a shared library by name or path; raises `OSError`.
+        which: Finds a program; None where there is none.
+        free_bytes: Free space of the file system that holds a folder.
+    """
+
+    root: Path
+    environ: Mapping[str, str]
+    packages: Mapping[str, str]
+    import_path: tuple[Path, ...]
+    modules: frozenset[str]
+    load: Loader
+    which: Callable[[str], str | None]
+    free_bytes: Callable[[Path], int]
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Return this machine, as this Python sees it."""
+        packages: dict[str, str] = {}
+        for found in importlib.metadata.distributions():
+            name = found.metadata["Name"]
+            if name:
+                packages.setdefault(name.lower().replace("_", "-"), found.version)
+        return cls(
+            root=Path("/"),
+            environ=dict(os.environ),
+            packages=packages,
+            import_path=tuple(Path(it) for it in sys.path if it),
+            modules=frozenset(sys.modules),
+            load=ctypes.CDLL,
+            which=shutil.which,
+            free_bytes=lambda folder: shutil.disk_usage(folder).free,
+        )
+
+    def text(self, path: str) -> str | None:
+        """Return the content of a file below the root; None where it has none."""
+        with contextlib.suppress(OSError):
+            return (self.root / path).read_text(encoding="utf-8", errors="replace")
+        return None
+
+    def find(self, pattern: str) -> list[Path]:
+        """Return files below the root that match, in the order of their names."""
+        with contextlib.suppress(OSError):
+            return sorted(self.root.glob(pattern))
+        return []

@@ -1,0 +1,63 @@
+"""Here and now: where a recording would be written, and what else goes on."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stepscope.doctor.check import Check, fact
+
+if TYPE_CHECKING:
+    from stepscope.doctor.machine import Machine
+
+__all__ = ["place_checks"]
+
+_HERE: Final = "here and now"
+#: A recording of some steps takes a few to some hundred megabytes.
+_LEAST_BYTES: Final = 2**30
+_GIB: Final = 2**30
+
+
+def place_checks(machine: Machine, logdir: Path) -> list[Check]:
+    """Look whether a log directory can be written to."""
+    folder = _existing(logdir.absolute())
+    name = "log directory"
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".stepscope-") as made:
+            first, second = Path(made) / "a", Path(made) / "b"
+            first.write_bytes(b"x")
+            os.replace(first, second)  # noqa: PTH105 - as recordings do
+    except OSError as error:
+        return [
+            Check(
+                group=_HERE,
+                name=name,
+                state="fail",
+                fact=f"{folder} cannot be written to ({error.strerror}).",
+                remedy="Give another --logdir.",
+            )
+        ]
+    found = [fact(_HERE, name, f"{folder} can be written to.")]
+    free = machine.free_bytes(folder)
+    if free < _LEAST_BYTES:
+        found.append(
+            Check(
+                group=_HERE,
+                name="free space",
+                state="warn",
+                fact=f"{free / _GIB:.2f} GiB are free; a long recording needs more.",
+                remedy="Free some space, or give another --logdir.",
+            )
+        )
+    else:
+        found.append(fact(_HERE, "free space", f"{free / _GIB:,.1f} GiB are free."))
+    return found
+
+
+def _existing(folder: Path) -> Path:
+    """Return the deepest folder above that exists: the others would be made."""
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    return folder

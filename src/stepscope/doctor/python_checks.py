@@ -1,0 +1,133 @@
+"""Python, and the frameworks that are installed for it."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import sysconfig
+from typing import TYPE_CHECKING, Final
+
+from stepscope.doctor.check import Check, fact
+
+if TYPE_CHECKING:
+    from stepscope.doctor.machine import Machine
+
+__all__ = ["cuda_major", "framework_checks", "python_checks"]
+
+_PYTHON: Final = "Python"
+_FRAMEWORKS: Final = "frameworks"
+#: Distribution → what it is for; the first of a row that is installed is told.
+_KNOWN: Final = (
+    ("TensorFlow", ("tensorflow", "tensorflow-cpu", "tf-nightly")),
+    ("Keras", ("keras",)),
+    ("JAX", ("jax",)),
+    ("PyTorch", ("torch",)),
+    ("gRPC", ("grpcio",)),
+    ("TensorBoard", ("tensorboard",)),
+)
+#: Distributions that hold CUDA for a framework → CUDA's major version.
+_CUDA_OF: Final = {
+    **{f"nvidia-cuda-runtime-cu{major}": major for major in (11, 12, 13)},
+    **{f"jax-cuda{major}-plugin": major for major in (11, 12, 13)},
+}
+_NO_GPU_BUILDS: Final = {
+    "tensorflow-cpu": "pip install 'tensorflow[and-cuda]'",
+}
+
+
+def python_checks(machine: Machine) -> list[Check]:
+    """Look at this Python: its version, and who else watches its calls."""
+    del machine
+    found = [
+        fact(
+            _PYTHON,
+            "version",
+            f"{platform.python_implementation()} "
+            f"{platform.python_version()}, {sys.executable}",
+        )
+    ]
+    free = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    if free:
+        found.append(
+            Check(
+                group=_PYTHON,
+                name="build",
+                state="warn",
+                fact="This build has no global lock; stepscope was never run on one.",
+                remedy="Record with the ordinary build of the same version.",
+            )
+        )
+    monitoring = getattr(sys, "monitoring", None)
+    holder = None if monitoring is None else monitoring.get_tool(2)
+    profiled = sys.getprofile() is not None
+    if holder or profiled:
+        who = holder or "a function set by sys.setprofile"
+        found.append(
+            Check(
+                group=_PYTHON,
+                name="calls of functions",
+                state="warn",
+                fact=f"Another tool watches calls: {who}.",
+                remedy="Record without it, or leave functions to samples.",
+            )
+        )
+    else:
+        found.append(fact(_PYTHON, "calls of functions", "No other tool watches them."))
+    return found
+
+
+def framework_checks(machine: Machine) -> list[Check]:
+    """Look at the frameworks that are installed, and whether they can use a GPU."""
+    found = []
+    for title, names in _KNOWN:
+        installed = next((name for name in names if name in machine.packages), None)
+        if installed is None:
+            found.append(fact(_FRAMEWORKS, title, "not installed", state="skip"))
+            continue
+        version = machine.packages[installed]
+        text = f"{installed} {version}"
+        gpu = bool(machine.find("dev/nvidia[0-9]*"))
+        without = _without_gpu(installed, version) if gpu else None
+        if without is None:
+            found.append(fact(_FRAMEWORKS, title, text))
+        else:
+            found.append(
+                Check(
+                    group=_FRAMEWORKS,
+                    name=title,
+                    state="fail",
+                    fact=f"{text} is a build without GPU, and this machine has one.",
+                    remedy="Install the build for GPUs.",
+                    commands=(without,),
+                )
+            )
+    if "grpcio" not in machine.packages:
+        found = [one for one in found if one.name != "gRPC"]
+        found.append(
+            Check(
+                group=_FRAMEWORKS,
+                name="gRPC",
+                state="warn",
+                fact="not installed: running programs cannot be recorded from outside.",
+                remedy="Install it.",
+                commands=("pip install 'stepscope[grpc]'",),
+            )
+        )
+    return found
+
+
+def cuda_major(machine: Machine) -> int | None:
+    """Return the CUDA version that the frameworks bring; None where none does."""
+    for name, major in _CUDA_OF.items():
+        if name in machine.packages:
+            return major
+    version = machine.packages.get("torch", "")
+    _, _, build = version.partition("+cu")
+    return int(build[:2]) if build[:2].isdigit() else None
+
+
+def _without_gpu(name: str, version: str) -> str | None:
+    """Return the command that installs a build for GPUs; None where it is one."""
+    if name == "torch" and version.endswith("+cpu"):
+        return "pip install --force-reinstall torch"
+    return _NO_GPU_BUILDS.get(name)

@@ -1,0 +1,51 @@
+"""What a recording lacks, and why: the same reasons that its report gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.doctor.check import Check, State, fact
+from stepscope.trace.tables import TABLES
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["recording_checks"]
+
+_OF_DOUBTS: Final = "quality"
+_STATES: Final[dict[str, State]] = {"error": "fail", "warning": "warn", "info": "ok"}
+
+
+def recording_checks(profile: ProfileData) -> tuple[Check, ...]:
+    """Look at what was lost on each host, then at each of its tables."""
+    found = []
+    for host in profile.hosts:
+        found += [
+            Check(
+                group=host,
+                name=note.kind,
+                state=_STATES[note.severity],
+                fact=note.message,
+                remedy=note.remedy,
+            )
+            for note in profile.trace(host).quality_notes()
+        ]
+        for name in TABLES:
+            if name == _OF_DOUBTS:
+                continue
+            table = profile.table(host, name)
+            if not isinstance(table, Unavailable):
+                rows = "1 row" if len(table) == 1 else f"{len(table):,} rows"
+                found.append(fact(host, name, rows))
+                continue
+            found.append(
+                Check(
+                    group=host,
+                    name=name,
+                    state="warn",
+                    fact=table.reason,
+                    remedy=table.remedy,
+                )
+            )
+    return tuple(found)

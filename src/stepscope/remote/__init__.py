@@ -1,0 +1,1 @@
+"""Recording a program from outside: a server in the program, a client anywhere."""

@@ -1,0 +1,226 @@
+"""One profiler server, as a client calls it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from stepscope.remote.addresses import file_name_of
+from stepscope.remote.messages import (
+    MalformedMessage,
+    Message,
+    MonitorRequest,
+    MonitorResponse,
+    ProfileResponse,
+    decode,
+    encode,
+)
+from stepscope.remote.outcome import HostOutcome
+from stepscope.remote.transport import METADATA_KEY, SERVICE, UNLIMITED, bearer
+from stepscope.rundir import TRACE_SUFFIX
+from stepscope.xspace.wire import fields_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.remote.messages import ProfileRequest
+
+__all__ = ["Caller"]
+
+_M = TypeVar("_M", bound=Message)
+_NS_PER_S: Final = 1_000_000_000
+#: How long a host may take to answer a greeting, and beyond the recording itself.
+_GREETING_S: Final = 5.0
+_BEYOND_S: Final = 60.0
+#: Greetings of which the quickest tells the clock.
+_GREETINGS: Final = 20
+#: Between attempts, longer each time.
+_BACK_OFF_S: Final = 0.5
+_MOST_BACK_OFF_S: Final = 8.0
+_EMPTY: Final = "the host recorded nothing in this time; record for longer."
+#: TensorFlow and JAX answer so while something records.
+_BUSY: Final = "another profiling session"
+
+
+class Caller:
+    """The channel to one server."""
+
+    def __init__(
+        self,
+        grpc: Any,
+        address: str,
+        *,
+        token: str | None,
+        root_certificate: bytes | None,
+    ) -> None:
+        """Prepare to call; nothing is sent yet."""
+        self.address = address
+        self._grpc = grpc
+        self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
+        if root_certificate is None:
+            self._channel = grpc.insecure_channel(address, options=UNLIMITED)
+        else:
+            credentials = grpc.ssl_channel_credentials(root_certificate)
+            self._channel = grpc.secure_channel(address, credentials, options=UNLIMITED)
+        self._offset_ns: int | None = None
+        self._doubt_ns: int | None = None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._channel.close()
+
+    def greet(self) -> int:
+        """Compare clocks, and return how long the slowest of a few answers took, in ns.
+
+        TensorFlow and JAX do not tell their time: what they answer takes as long.
+        """
+        slowest = 0
+        for _ in range(_GREETINGS):
+            sent = time.time_ns()
+            try:
+                answer = self._call(
+                    "Monitor",
+                    MonitorRequest(timestamp=True),
+                    MonitorResponse,
+                    _GREETING_S,
+                )
+            except self._grpc.RpcError:
+                return max(slowest, time.time_ns() - sent)
+            came = time.time_ns()
+            slowest = max(slowest, came - sent)
+            doubt = (came - sent) // 2
+            clock = answer.data.partition("\n")[0]
+            if not clock.isdecimal():
+                break
+            if self._doubt_ns is None or doubt < self._doubt_ns:
+                self._doubt_ns, self._offset_ns = doubt, int(clock) - sent - doubt
+        return slowest
+
+    def record(
+        self, request: ProfileRequest, directory: Path, *, attempts: int, start_ns: int
+    ) -> HostOutcome:
+        """Have the host record, and write its file.
+
+        Args:
+            request: What is to be recorded.
+            directory: Directory of the run.
+            attempts: How often to ask at most.
+            start_ns: When to begin, by this machine's clock; 0 for at once.
+        """
+        began = time.monotonic()
+        outcome = self._outcome("error", "it was not asked", began, attempts=0)
+        for attempt in range(1, max(attempts, 1) + 1):
+            if attempt > 1:
+                time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
+            outcome, again = self._attempt(
+                request, directory, start_ns if attempt == 1 else 0
+            )
+            outcome = outcome._replace(
+                attempts=attempt, seconds=time.monotonic() - began
+            )
+            if not again:
+                break
+        return outcome
+
+    def _attempt(
+        self, request: ProfileRequest, directory: Path, start_ns: int
+    ) -> tuple[HostOutcome, bool]:
+        """Ask once; return the outcome, and whether to ask again may help."""
+        began = time.monotonic()
+        asked = msgspec.structs.replace(
+            request,
+            host_name=self.address,
+            opts=msgspec.structs.replace(
+                request.opts,
+                override_hostname=self.address,
+                start_timestamp_ns=start_ns and start_ns + (self._offset_ns or 0),
+            ),
+        )
+        delay_s = max(start_ns - time.time_ns(), 0) / _NS_PER_S if start_ns else 0.0
+        limit_s = request.duration_ms / 1000 * 2 + delay_s + _BEYOND_S
+        try:
+            answer = self._call("Profile", asked, ProfileResponse, limit_s)
+        except self._grpc.RpcError as error:
+            text, again = self._problem(error)
+            return self._outcome("error", text, began), again
+        except MalformedMessage:
+            text = "it answered with bytes that are no ProfileResponse."
+            return self._outcome("error", text, began), False
+        content = answer.xspace or next(
+            (one.data for one in answer.tool_data if one.name.endswith("xplane.pb")),
+            b"",
+        )
+        if not content:
+            return self._outcome("empty", _EMPTY, began), True
+        try:
+            _check(content)
+            self._write(directory, content)
+        except MalformedMessage:
+            text = "the profile that it sent cannot be read."
+            return self._outcome("error", text, began), False
+        except OSError as error:
+            text = f"its profile cannot be written: {error}."
+            return self._outcome("error", text, began), False
+        return self._outcome("ok", "", began)._replace(bytes=len(content)), False
+
+    def _outcome(
+        self, state: Any, text: str, began: float, *, attempts: int = 1
+    ) -> HostOutcome:
+        return HostOutcome(
+            address=self.address,
+            state=state,
+            text=text,
+            bytes=0,
+            attempts=attempts,
+            seconds=time.monotonic() - began,
+            clock_offset_ns=self._offset_ns,
+            clock_doubt_ns=self._doubt_ns,
+        )
+
+    def _problem(self, error: Any) -> tuple[str, bool]:
+        """Return what went wrong and the way out, and whether to try again."""
+        codes = self._grpc.StatusCode
+        code, details = error.code(), " ".join((error.details() or "").split())
+        if code == codes.UNAVAILABLE:
+            text = (
+                f"no profiler server answers there ({details}). Start one in the "
+                "program (ss.server.start, tf.profiler.experimental.server.start or "
+                "jax.profiler.start_server), and check the port."
+            )
+            return text, True
+        if code == codes.DEADLINE_EXCEEDED:
+            return "it did not answer in time; the program may hang.", True
+        if code == codes.ALREADY_EXISTS or _BUSY in details.lower():
+            return f"it is being recorded already: {details}", True
+        if code == codes.UNAUTHENTICATED:
+            return f"{details}. Give it with --token.", False
+        if code == codes.UNIMPLEMENTED:
+            return "what listens there is no profiler server.", False
+        return details or code.name, False
+
+    def _write(self, directory: Path, content: bytes) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{file_name_of(self.address)}{TRACE_SUFFIX}"
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            part.write_bytes(content)
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+
+    def _call(
+        self, method: str, request: Message, kind: type[_M], limit_s: float
+    ) -> _M:
+        call = self._channel.unary_unary(f"/{SERVICE}/{method}")
+        answer: bytes = call(encode(request), timeout=limit_s, metadata=self._metadata)
+        return decode(kind, answer)
+
+
+def _check(content: bytes) -> None:
+    """Raise unless the bytes are fields of a message, to the last."""
+    for _ in fields_of(content):
+        pass

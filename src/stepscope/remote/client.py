@@ -1,0 +1,192 @@
+"""`ss.client.trace`: record programs that run a profiler server, one or many at once.
+
+    ss.client.trace("localhost:6009", "logs", duration_ms=2000)
+
+The servers of TensorFlow, JAX and stepscope are called alike. What they recorded comes
+over the wire: no disk is shared.
+
+Definition: docs/remote.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope import rundir
+from stepscope.errors import BadUsage, StepscopeError
+from stepscope.remote.addresses import addresses
+from stepscope.remote.calling import Caller
+from stepscope.remote.messages import ProfileOptions, ProfileRequest
+from stepscope.remote.outcome import HostOutcome, Outcome
+from stepscope.remote.transport import grpc_module
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = ["CaptureFailed", "Outcome", "record", "trace"]
+
+_NS_PER_MS: Final = 1_000_000
+#: Several hosts begin together: the slowest answer to a greeting, so many times.
+_ROUND_TRIPS: Final = 3
+_MOST_MS: Final = 3_600_000
+
+
+class CaptureFailed(StepscopeError):
+    """At least one host was not recorded."""
+
+
+def trace(  # noqa: PLR0917 - TensorFlow's signature
+    service_addr: str | Iterable[str],
+    logdir: str | os.PathLike[str],
+    duration_ms: int,
+    worker_list: str | Iterable[str] = "",
+    num_tracing_attempts: int = 3,
+    options: ProfilerOptions | None = None,
+    *,
+    allow_partial: bool = False,
+    token: str | None = None,
+    root_certificate: bytes | None = None,
+    on_progress: Callable[[HostOutcome], None] | None = None,
+) -> Outcome:
+    """Record for a time, and store one run in a log directory.
+
+    Args:
+        service_addr: `host:port`, several between commas, or `@FILE` with one a line.
+        logdir: Where the run is stored, as `ss.start` does.
+        duration_ms: How long to record.
+        worker_list: More addresses; they are recorded at the same time.
+        num_tracing_attempts: How often a host is asked that has recorded nothing, is
+            busy or does not answer.
+        options: What to record, and `delay_ms`; None means the defaults.
+        allow_partial: Keep what some hosts recorded where others failed.
+        token: What the servers want to be sent.
+        root_certificate: Whose certificates to trust (PEM); calls are encrypted then.
+        on_progress: Is called with each host's outcome as it comes.
+
+    Raises:
+        CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
+            was. What others recorded is stored all the same.
+        BadUsage: An address is none, or gRPC is not installed.
+    """
+    if not 0 < duration_ms <= _MOST_MS:
+        raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {_MOST_MS}.")
+    more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
+    given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
+    run = rundir.new_run_name(time.time())
+    return record(
+        addresses([*given, *(one for one in more if one)]),
+        directory=rundir.run_directory(Path(logdir).absolute(), run),
+        request=_request(duration_ms, run, options),
+        delay_ms=(options and options.delay_ms) or 0,
+        attempts=num_tracing_attempts,
+        allow_partial=allow_partial,
+        token=token,
+        root_certificate=root_certificate,
+        on_progress=on_progress,
+    )
+
+
+def record(
+    hosts: Iterable[str],
+    *,
+    directory: Path,
+    request: ProfileRequest,
+    delay_ms: int = 0,
+    attempts: int = 3,
+    allow_partial: bool = False,
+    token: str | None = None,
+    root_certificate: bytes | None = None,
+    on_progress: Callable[[HostOutcome], None] | None = None,
+) -> Outcome:
+    """Send one request to all hosts at once, and write what each recorded.
+
+    Raises:
+        CaptureFailed: As `trace` says.
+    """
+    grpc = grpc_module()
+    callers = [
+        Caller(grpc, host, token=token, root_certificate=root_certificate)
+        for host in addresses(hosts)
+    ]
+    try:
+        start_ns = _common_start_ns(callers, delay_ms)
+        found = _in_parallel(
+            callers,
+            lambda caller: caller.record(
+                request, directory, attempts=attempts, start_ns=start_ns
+            ),
+            on_progress,
+        )
+    finally:
+        for caller in callers:
+            caller.close()
+    outcome = Outcome(run=directory.name, directory=directory, all=tuple(found))
+    if not outcome.hosts or (outcome.problems() and not allow_partial):
+        raise CaptureFailed(outcome.problems())
+    return outcome
+
+
+def _request(
+    duration_ms: int, run: str, options: ProfilerOptions | None
+) -> ProfileRequest:
+    levels: dict[str, Any] = {"host_tracer_level": 2, "device_tracer_level": 1}
+    if options is not None:
+        levels = {
+            "host_tracer_level": options.host_tracer_level,
+            "device_tracer_level": options.device_tracer_level,
+            "python_tracer_level": options.python_tracer_level,
+        }
+    return ProfileRequest(
+        duration_ms=duration_ms,
+        max_events=1_000_000,
+        tools=("xplane.pb",),
+        opts=ProfileOptions(
+            version=1,
+            enable_hlo_proto=True,
+            include_dataset_ops=True,
+            duration_ms=duration_ms,
+            session_id=run,
+            **levels,
+        ),
+        session_id=run,
+        emit_xspace=True,
+    )
+
+
+def _common_start_ns(callers: list[Caller], delay_ms: int) -> int:
+    """Return when all begin, by this machine's clock; 0 for at once."""
+    if len(callers) == 1:
+        return time.time_ns() + delay_ms * _NS_PER_MS if delay_ms else 0
+    slowest: list[int] = []
+    _in_parallel(callers, lambda caller: slowest.append(caller.greet()), None)
+    delay_ns = max([delay_ms * _NS_PER_MS, *(_ROUND_TRIPS * it for it in slowest)])
+    return time.time_ns() + delay_ns
+
+
+def _in_parallel(
+    callers: list[Caller],
+    call: Callable[[Caller], Any],
+    on_progress: Callable[[HostOutcome], None] | None,
+) -> list[Any]:
+    answers: dict[int, Any] = {}
+
+    def work(number: int, caller: Caller) -> None:
+        answers[number] = call(caller)
+        if on_progress is not None:
+            on_progress(answers[number])
+
+    threads = [
+        threading.Thread(target=work, args=(number, caller), daemon=True)
+        for number, caller in enumerate(callers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [answers[number] for number in range(len(callers))]

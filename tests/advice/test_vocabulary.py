@@ -1,0 +1,35 @@
+"""Which frameworks a program uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.traces import blueprint
+
+import stepscope as ss
+from stepscope.advice.signals.vocabulary import seen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_ops_tell_the_framework() -> None:
+    lines: list[blueprint.Line] = [("main", "a/MatMul:MatMul", 0, 5)]
+    assert seen(blueprint.profile(blueprint.trace(lines))) == ("TensorFlow",)
+
+
+def test_a_profile_without_ops_that_another_profiler_made_tells_nothing() -> None:
+    lines: list[blueprint.Line] = [("main", "work", 0, 5)]
+    assert seen(blueprint.profile(blueprint.trace(lines))) == ()
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_what_stepscope_recorded_without_a_framework_is_plain_python(
+    tmp_path: Path, level: int
+) -> None:
+    """The tests' own process imports no framework; its functions are none's ops."""
+    options = ss.ProfilerOptions(python_tracer_level=level)
+    with ss.Profile(tmp_path, options), ss.Trace("work"):
+        sum(range(1000))
+    assert seen(ss.open(tmp_path)) == ("Python",)

@@ -1,0 +1,278 @@
+"""What the doctor says of machines that are broken, and of the same ones mended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from stepscope.cli.main import main
+from stepscope.doctor.checks import checks
+from stepscope.doctor.machine import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.doctor.check import Check
+
+GIB = 2**30
+NO_RIGHTS = "Name:\tpython\nCapEff:\t0000000000000000\n"
+ADMIN = "Name:\tpython\nCapEff:\t0000000000200000\n"
+VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 5\n"
+
+
+class Library:
+    """A library of NVIDIA's: its functions write a version where they are pointed."""
+
+    def __init__(self, version: int) -> None:
+        def told(pointer: Any) -> int:
+            pointer._obj.value = version
+            return 0
+
+        self.cuDriverGetVersion = told
+        self.cuptiGetVersion = told
+
+
+def loads(
+    *missing: str, cuda: int = 12040, cupti: int = 22
+) -> Callable[[str], Library]:
+    """Load every library but those whose name holds one of these texts."""
+
+    def load(name: str) -> Library:
+        if any(text in name for text in missing):
+            message = f"{name}: cannot open shared object file"
+            raise OSError(message)
+        return Library(cupti if "cupti" in name else cuda)
+
+    return load
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> Machine:
+    """A machine with a GPU, on which all can be recorded."""
+    root = tmp_path / "root"
+    files = {
+        "dev/nvidia0": "",
+        "dev/nvidiactl": "",
+        "proc/driver/nvidia/version": VERSION,
+        "proc/driver/nvidia/params": "RmProfilingAdminOnly: 0\n",
+        "proc/self/status": NO_RIGHTS,
+        "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+        "site/nvidia/cuda_cupti/lib/libcupti.so.12": "",
+    }
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    return Machine(
+        root=root,
+        environ={},
+        packages={"torch": "2.13.0+cu126", "grpcio": "1.85.1"},
+        import_path=(root / "site",),
+        modules=frozenset(),
+        load=loads(),
+        which=lambda name: f"/usr/bin/{name}",
+        free_bytes=lambda _: 50 * GIB,
+    )
+
+
+def looked(machine: Machine, logdir: Path) -> dict[tuple[str, str], Check]:
+    return {(one.group, one.name): one for one in checks(machine, logdir)}
+
+
+def test_a_healthy_machine_has_no_complaint(healthy: Machine, tmp_path: Path) -> None:
+    found = looked(healthy, tmp_path / "logs")
+    complaints = {
+        name: one.fact for name, one in found.items() if one.state in {"warn", "fail"}
+    }
+    assert complaints == {}
+    assert found["NVIDIA", "kernel driver"].fact == "version 550.54.15"
+    assert found["NVIDIA", "CUDA driver"].fact == "CUDA 12.4"
+    assert "API version 22" in found["CUPTI", "library"].fact
+    assert not (tmp_path / "logs").exists()
+
+
+def with_file(name: str, content: str | None) -> Callable[[Machine], Machine]:
+    def changed(machine: Machine) -> Machine:
+        path = machine.root / name
+        if content is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        return machine
+
+    return changed
+
+
+def with_fields(**fields: Any) -> Callable[[Machine], Machine]:
+    return lambda machine: msgspec.structs.replace(machine, **fields)
+
+
+BROKEN = {
+    "no libcupti": (
+        with_file("site/nvidia/cuda_cupti/lib/libcupti.so.12", None),
+        ("CUPTI", "library"),
+        "fail",
+        "No libcupti",
+        "LD_LIBRARY_PATH",
+    ),
+    "libcupti of another CUDA": (
+        with_fields(packages={"torch": "2.13.0+cu118", "grpcio": "1"}),
+        ("CUPTI", "library"),
+        "fail",
+        "built for CUDA 11",
+        "LD_LIBRARY_PATH",
+    ),
+    "libcupti cannot be loaded": (
+        with_fields(load=loads("cupti")),
+        ("CUPTI", "library"),
+        "fail",
+        "cannot be loaded",
+        "LD_LIBRARY_PATH",
+    ),
+    "libcupti without a driver": (
+        with_fields(load=loads(cupti=999)),
+        ("CUPTI", "library"),
+        "fail",
+        "finds no driver",
+        "nvidia-smi",
+    ),
+    "another tool is injected": (
+        with_fields(environ={"CUDA_INJECTION64_PATH": "/opt/tool.so"}),
+        ("CUPTI", "other profilers"),
+        "warn",
+        "/opt/tool.so",
+        "dcgmi",
+    ),
+    "only administrators may profile": (
+        with_file("proc/driver/nvidia/params", "RmProfilingAdminOnly: 1\n"),
+        ("NVIDIA", "permission to profile"),
+        "warn",
+        "SYS_ADMIN",
+        "nvidia-profiling.conf",
+    ),
+    "no CUDA driver": (
+        with_fields(load=loads("libcuda")),
+        ("NVIDIA", "CUDA driver"),
+        "fail",
+        "cannot be loaded",
+        "--gpus all",
+    ),
+    "no NVML": (
+        with_fields(load=loads("nvidia-ml")),
+        ("NVIDIA", "NVML"),
+        "warn",
+        "no power and clocks",
+        "utility",
+    ),
+    "a framework without GPU": (
+        with_fields(packages={"torch": "2.13.0+cpu", "grpcio": "1"}),
+        ("frameworks", "PyTorch"),
+        "fail",
+        "a build without GPU",
+        "pip install",
+    ),
+    "TensorFlow without GPU": (
+        with_fields(packages={"tensorflow-cpu": "2.21.0", "grpcio": "1"}),
+        ("frameworks", "TensorFlow"),
+        "fail",
+        "a build without GPU",
+        "tensorflow[and-cuda]",
+    ),
+    "no gRPC": (
+        with_fields(packages={"torch": "2.13.0+cu126"}),
+        ("frameworks", "gRPC"),
+        "warn",
+        "from outside",
+        "pip install",
+    ),
+    "a slow clock": (
+        with_file(
+            "sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"
+        ),
+        ("machine", "clock"),
+        "warn",
+        "hpet",
+        "available_clocksource",
+    ),
+    "a full disk": (
+        with_fields(free_bytes=lambda _: 2**20),
+        ("here and now", "free space"),
+        "warn",
+        "0.00 GiB",
+        "--logdir",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(BROKEN))
+def test_what_is_broken_is_said_with_what_mends_it(
+    healthy: Machine, tmp_path: Path, name: str
+) -> None:
+    """The healthy machine is the mended one: the test above finds nothing there."""
+    breaks, where, state, fact, command = BROKEN[name]
+    one = looked(breaks(healthy), tmp_path)[where]
+    assert (one.state, fact in one.fact) == (state, True), one
+    assert one.remedy
+    assert any(command in text for text in (*one.commands, one.remedy)), one
+
+
+def test_an_administrator_may_profile_where_only_they_may(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    with_file("proc/driver/nvidia/params", "RmProfilingAdminOnly: 1\n")(healthy)
+    with_file("proc/self/status", ADMIN)(healthy)
+    assert looked(healthy, tmp_path)["NVIDIA", "permission to profile"].state == "ok"
+
+
+def test_a_machine_without_a_gpu_is_asked_nothing_about_one(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    with_file("dev/nvidia0", None)(healthy)
+    found = looked(healthy, tmp_path)
+    assert {
+        one.state for one in found.values() if one.group in {"NVIDIA", "CUPTI"}
+    } == {"skip"}
+    assert found["frameworks", "PyTorch"].state == "ok"
+
+
+def test_a_log_directory_that_cannot_be_made(healthy: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    # Below a file no folder can be made; who asks as root may write anywhere else.
+    found = looked(healthy, Path("/proc/self/logs"))
+    assert found["here and now", "log directory"].state == "fail"
+
+
+def test_the_command_says_the_same_in_words_and_as_json(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(main, ["doctor", "--logdir", str(tmp_path)])
+    told = CliRunner().invoke(
+        main, ["doctor", "--logdir", str(tmp_path), "--format", "json"]
+    )
+    found = json.loads(told.stdout)
+    assert found["schema"] == 1
+    assert set(found["checks"][0]) == {
+        "group", "name", "state", "fact", "remedy", "commands",
+    }  # fmt: skip
+    failed = any(one["state"] == "fail" for one in found["checks"])
+    assert ran.exit_code == told.exit_code == int(failed)
+    for one in found["checks"]:
+        assert f"{one['name']}:" in ran.stdout
+        assert all(command in ran.stdout for command in one["commands"])
+
+
+def test_of_a_recording_each_table_is_there_or_has_a_reason(repository: Path) -> None:
+    path = repository / "tests" / "data" / "torch_cpu"
+    run = next(path.rglob("*.json.gz"), None) or next(path.rglob("*.pb*"))
+    told = CliRunner().invoke(main, ["doctor", str(run), "--format", "json"])
+    found = {one["name"]: one for one in json.loads(told.stdout)["checks"]}
+    assert found["events"]["state"] == "ok"
+    assert found["events"]["fact"].endswith(" rows")
+    silent = found["device_activity"]
+    assert silent["state"] == "warn"
+    assert silent["remedy"]
+    assert "0 rows" not in silent["fact"]

@@ -1,0 +1,42 @@
+"""A program that listens with our server; a program, no test.
+
+listening_own.py [tensorflow | torch] — trains until its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import stepscope as ss
+
+framework = sys.argv[1]
+if framework == "torch":
+    import torch
+
+    rows = torch.ones(256, 256)
+
+    def step() -> None:
+        (rows @ rows).sum()
+
+else:
+    import tensorflow as tf
+
+    rows = tf.ones((256, 256))
+    compiled = tf.function(lambda: tf.reduce_sum(rows @ rows))
+
+    def step() -> None:
+        compiled()
+
+
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+step()
+server = ss.server.start(0)
+sys.stdout.write(server.address + "\n")
+sys.stdout.flush()
+number = 0
+while not ended.is_set():
+    with ss.StepTrace(number):
+        step()
+    number += 1

@@ -1,0 +1,122 @@
+"""Real servers and clients of TensorFlow, JAX and XProf, and ours, in all pairs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.support.programs.frameworks import ROOT, interpreter, steps_of
+
+import stepscope as ss
+from stepscope.remote import client
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.framework
+
+PROGRAMS: Final = Path(__file__).parent / "programs"
+SURROUNDINGS: Final = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "JAX_PLATFORMS": "cpu",
+    "OMP_NUM_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "PYTHONPATH": str(ROOT / "src"),
+}
+_OF_TENSORFLOW: Final = """
+import sys
+import tensorflow as tf
+tf.profiler.experimental.client.trace("grpc://" + sys.argv[1], sys.argv[2], 1000)
+"""
+_OF_XPROF: Final = """
+import sys
+from xprof.convert import _pywrap_profiler_plugin as plugin
+levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
+plugin.trace(sys.argv[1], sys.argv[2], "", True, 1000, 3, levels)
+"""
+CLIENTS: Final = {"tensorflow": _OF_TENSORFLOW, "xprof": _OF_XPROF}
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(framework: str, program: str, *arguments: object) -> Iterator[str]:
+    """A program until the block is left; what it prints when it is ready."""
+    command = [
+        interpreter(framework),
+        PROGRAMS / f"listening_{program}.py",
+        *map(str, arguments),
+    ]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **SURROUNDINGS},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline().strip()
+            assert line, "the program ended before it was ready"
+            yield line
+        finally:
+            process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "jax"])
+def test_our_client_records_their_server(framework: str, tmp_path: Path) -> None:
+    port = free_port()
+    with running(framework, framework, port):
+        outcome = client.trace(f"localhost:{port}", tmp_path, 1000)
+    assert outcome.problems() == ""
+    found = steps_of(ss.open(outcome.directory))
+    assert len(found) > 1
+    assert {marker for marker, _ in found} == {"train"}
+
+
+def test_our_client_records_servers_of_all_kinds_at_once(tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    with (
+        running("tensorflow", "tensorflow", ports[0]),
+        running("jax", "jax", ports[1]),
+        running("torch", "own", "torch") as own,
+    ):
+        hosts = (*(f"localhost:{port}" for port in ports), own)
+        outcome = client.trace(hosts, tmp_path, 1000)
+    assert outcome.hosts == hosts
+    profile = ss.open(outcome.directory)
+    assert len(profile.hosts) == 3
+    # What listens in a PyTorch program records PyTorch: its profiler was started from
+    # another thread, and on the main one.
+    ops = profile.table(own.replace(":", "_"), "event_types")
+    assert not isinstance(ops, Unavailable)
+    assert "aten::mm" in ops["name"].to_list()
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_their_client_records_our_server(name: str, tmp_path: Path) -> None:
+    with running("tensorflow", "own", "tensorflow") as address:
+        done = subprocess.run(
+            [interpreter(name), "-c", CLIENTS[name], address, tmp_path],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **SURROUNDINGS},
+        )
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.rglob("*.xplane.pb")
+    assert len(steps_of(ss.open(file))) > 1

@@ -1,0 +1,265 @@
+"""Recording programs from outside: hosts that answer, and all that can go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from click.testing import CliRunner
+
+import stepscope as ss
+from stepscope.cli.main import main
+from stepscope.errors import BadUsage
+from stepscope.remote import client, server
+from stepscope.remote.messages import (
+    ProfileRequest,
+    ProfileResponse,
+    ProfileToolData,
+    decode,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Answer = Callable[[bytes, Any], bytes]
+    Answering = Callable[[Answer], str]
+
+#: Nothing listens there: port 9 is that of a service nobody runs.
+NOBODY = "127.0.0.1:9"
+#: The smallest profile: one plane with a name.
+PROFILE = b"\x0a\x07\x12\x05/host"
+
+
+def whole(_: bytes, __: Any) -> bytes:
+    return encode(ProfileResponse(xspace=PROFILE))
+
+
+def test_our_own_server_is_recorded(ours: server.Server, tmp_path: Path) -> None:
+    outcome = client.trace(ours.address, tmp_path, 100)
+    (host,) = outcome.all
+    assert (host.state, host.attempts, outcome.problems()) == ("ok", 1, "")
+    (file,) = outcome.directory.iterdir()
+    assert file.stat().st_size == host.bytes
+    assert ss.open(outcome.directory).hosts == (ours.address.replace(":", "_"),)
+
+
+def test_hosts_are_recorded_at_the_same_time(
+    answering: Answering, tmp_path: Path
+) -> None:
+    """Each waits until all were asked: in turn none would ever answer."""
+    together = threading.Barrier(8, timeout=30)
+
+    def meet(data: bytes, context: Any) -> bytes:
+        together.wait()
+        return whole(data, context)
+
+    hosts = [answering(meet) for _ in range(8)]
+    outcome = client.trace(hosts[0], tmp_path, 100, worker_list=",".join(hosts[1:]))
+    assert outcome.hosts == tuple(hosts)
+    assert len(list(outcome.directory.glob("*.xplane.pb"))) == 8
+
+
+def test_all_hosts_are_asked_for_one_session_and_one_start(
+    answering: Answering, tmp_path: Path
+) -> None:
+    asked: list[ProfileRequest] = []
+
+    def note(data: bytes, context: Any) -> bytes:
+        asked.append(decode(ProfileRequest, data))
+        return whole(data, context)
+
+    before = time.time_ns()
+    options = ss.ProfilerOptions(delay_ms=200, host_tracer_level=1)
+    client.trace([answering(note), answering(note)], tmp_path, 100, options=options)
+    assert len({one.session_id for one in asked}) == 1
+    (start,) = {one.opts.start_timestamp_ns for one in asked}
+    assert start >= before + 200_000_000
+    assert {one.opts.host_tracer_level for one in asked} == {1}
+    assert all(one.emit_xspace for one in asked)
+
+
+def test_two_recordings_at_once_are_two_runs(
+    ours: server.Server, answering: Answering, tmp_path: Path
+) -> None:
+    del ours
+    host = answering(whole)
+    runs = {client.trace(host, tmp_path, 10).run for _ in range(3)}
+    assert len(runs) == 3
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 3
+
+
+def test_partial_success_is_said_as_such(answering: Answering, tmp_path: Path) -> None:
+    host = answering(whole)
+    with pytest.raises(client.CaptureFailed, match="no profiler server answers there"):
+        client.trace([host, NOBODY], tmp_path, 10, num_tracing_attempts=1)
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+    outcome = client.trace(
+        [host, NOBODY], tmp_path, 10, num_tracing_attempts=1, allow_partial=True
+    )
+    assert outcome.hosts == (host,)
+    assert NOBODY in outcome.problems()
+
+
+def test_where_no_host_was_recorded_that_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(client.CaptureFailed):
+        client.trace(NOBODY, tmp_path, 10, num_tracing_attempts=1, allow_partial=True)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_busy_host_and_an_empty_one_are_asked_again(
+    answering: Answering, tmp_path: Path
+) -> None:
+    turns: list[int] = []
+
+    def third_time(data: bytes, context: Any) -> bytes:
+        turns.append(1)
+        if len(turns) == 1:
+            context.abort(grpc.StatusCode.INTERNAL, "Another profiling session active.")
+        if len(turns) == 2:
+            return encode(ProfileResponse(empty_trace=True))
+        return whole(data, context)
+
+    (host,) = client.trace(answering(third_time), tmp_path, 10).all
+    assert (host.state, host.attempts) == ("ok", 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "text"),
+    [
+        (lambda _, __: encode(ProfileResponse(empty_trace=True)), "empty", "nothing"),
+        (lambda _, __: b"", "empty", "nothing"),
+        (lambda _, __: b"\xff\xff", "error", "no ProfileResponse"),
+        (
+            lambda _, __: encode(ProfileResponse(xspace=b"\x0a\xffx")),
+            "error",
+            "cannot be read",
+        ),
+    ],
+    ids=["empty", "no field", "no message", "no profile"],
+)
+def test_what_is_no_profile_is_not_stored(
+    answering: Answering, tmp_path: Path, answer: Any, state: str, text: str
+) -> None:
+    hosts = [answering(whole), answering(answer)]
+    outcome = client.trace(
+        hosts, tmp_path, 10, num_tracing_attempts=1, allow_partial=True
+    )
+    assert outcome.all[1].state == state
+    assert text in outcome.all[1].text
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+
+
+def test_a_file_among_other_results_is_the_profile(
+    answering: Answering, tmp_path: Path
+) -> None:
+    def older(_: bytes, __: Any) -> bytes:
+        tools = ("overview_page.json", b"{}"), ("xplane.pb", PROFILE)
+        data = tuple(ProfileToolData(name=name, data=it) for name, it in tools)
+        return encode(ProfileResponse(tool_data=data))
+
+    (host,) = client.trace(answering(older), tmp_path, 10).all
+    assert (host.state, host.bytes) == ("ok", len(PROFILE))
+
+
+def test_a_profile_beyond_grpcs_own_limit_comes_whole(
+    answering: Answering, tmp_path: Path
+) -> None:
+    large = PROFILE + b"\x12\x80\x80\x80\x08" + bytes(16 * 2**20)
+
+    def much(_: bytes, __: Any) -> bytes:
+        return encode(ProfileResponse(xspace=large))
+
+    host = answering(much)
+    (outcome,) = client.trace(host, tmp_path, 10).all
+    assert outcome.bytes == len(large)
+
+
+def test_clocks_are_compared_where_the_server_tells_its_time(
+    ours: server.Server, answering: Answering, tmp_path: Path
+) -> None:
+    outcome = client.trace([ours.address, answering(whole)], tmp_path, 50)
+    own, other = outcome.all
+    assert own.clock_doubt_ns is not None
+    assert own.clock_offset_ns is not None
+    assert abs(own.clock_offset_ns) <= own.clock_doubt_ns + 1_000_000
+    assert other.clock_offset_ns is None
+
+
+def test_a_token_is_sent_or_asked_for(tmp_path: Path) -> None:
+    started = server.start(0, token="secret")  # noqa: S106 - of this test alone
+    try:
+        with pytest.raises(client.CaptureFailed, match="--token"):
+            client.trace(started.address, tmp_path, 10)
+        outcome = client.trace(
+            started.address,
+            tmp_path,
+            10,
+            token="secret",  # noqa: S106 - as above
+        )
+        assert outcome.hosts == (started.address,)
+    finally:
+        started.stop()
+
+
+@pytest.mark.parametrize("duration_ms", [0, -5, 2**40])
+def test_a_time_that_is_none_is_refused(tmp_path: Path, duration_ms: int) -> None:
+    with pytest.raises(BadUsage, match="duration_ms"):
+        client.trace(NOBODY, tmp_path, duration_ms)
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def test_the_command_records_and_reports(ours: server.Server, tmp_path: Path) -> None:
+    done = invoke("capture", ours.address, "--ms", 100, "--logdir", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert f"{ours.address}: " in done.stderr
+    assert done.stdout.startswith("stepscope · ")
+
+
+def test_the_command_finds_a_process_by_its_number(
+    ours: server.Server, tmp_path: Path
+) -> None:
+    done = invoke(
+        *("capture", "--attach", os.getpid(), "--ms", 50),
+        *("--logdir", tmp_path, "--format", "json"),
+    )
+    told = json.loads(done.stdout)
+    assert [(one["address"], one["state"]) for one in told["hosts"]] == [
+        (ours.address, "ok")
+    ]
+    assert Path(told["path"]).is_dir()
+
+
+def test_the_command_says_what_is_missing(ours: server.Server, tmp_path: Path) -> None:
+    wanted = ("capture", ours.address, NOBODY, "--ms", 50, "--attempts", 1)
+    choices = ("--logdir", tmp_path, "--no-report")
+    done = invoke(*wanted, *choices)
+    assert done.exit_code == 1
+    assert "1 of 2 hosts were recorded" in done.stderr
+    assert f"{NOBODY}: no profiler server answers there" in done.stderr
+    assert invoke(*wanted, *choices, "--allow-partial").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "no address was given"),
+        (("vm",), "is no address"),
+        (("--attach", 2**22 + 1), "there is no process"),
+        (("vm:1", "--host-tracer-level", 9), "does not exist"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: tuple[object, ...], said: str) -> None:
+    done = invoke("capture", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,340 @@
+"""The server in a program: it answers as TensorFlow's does, and harms nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+import stepscope as ss
+from stepscope.capture.recording.session import current
+from stepscope.errors import BadUsage
+from stepscope.remote import registry, server
+from stepscope.remote.messages import (
+    GetSnapshotRequest,
+    MonitorRequest,
+    MonitorResponse,
+    NewProfileSessionRequest,
+    NewProfileSessionResponse,
+    ProfileOptions,
+    ProfileRequest,
+    ProfileResponse,
+    TerminateRequest,
+    decode,
+    encode,
+)
+from stepscope.remote.transport import ANALYSIS, SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SHORT = ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s")
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for what will come."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def begun(call: Callable[..., bytes], request: ProfileRequest) -> list[Any]:
+    """Begin a call in a thread; its answer, or its error, is appended when it comes."""
+    came: list[Any] = []
+
+    def ask() -> None:
+        try:
+            came.append(decode(ProfileResponse, call("Profile", encode(request))))
+        except grpc.RpcError as error:
+            came.append(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    until(lambda: current() is not None or came)
+    return came
+
+
+def refused(call: Callable[..., bytes], method: str, data: bytes) -> Any:
+    with pytest.raises(grpc.RpcError) as error:
+        call(method, data)
+    return error.value
+
+
+def test_a_profile_comes_over_the_wire(calls: Callable[..., bytes]) -> None:
+    answer = decode(ProfileResponse, calls("Profile", encode(SHORT)))
+    assert b"/host:CPU" in answer.xspace or b"Task Environment" in answer.xspace
+    assert not answer.empty_trace
+    assert current() is None
+
+
+def test_no_time_is_an_empty_trace(calls: Callable[..., bytes]) -> None:
+    answer = decode(ProfileResponse, calls("Profile", encode(ProfileRequest())))
+    assert answer == ProfileResponse(empty_trace=True)
+
+
+def test_a_file_is_written_where_the_client_asked(
+    calls: Callable[..., bytes], tmp_path: Path
+) -> None:
+    root = tmp_path / "plugins" / "profile"
+    asked = ProfileRequest(
+        duration_ms=50, repository_root=str(root), session_id="one", host_name="vm:1"
+    )
+    assert decode(ProfileResponse, calls("Profile", encode(asked))) == ProfileResponse()
+    (file,) = (root / "one").iterdir()
+    assert file.name == "vm_1.xplane.pb"
+    assert ss.open(file).hosts == ("vm_1",)
+
+
+@pytest.mark.parametrize(
+    ("root", "session"),
+    [
+        ("relative/plugins/profile", "s"),
+        ("{}/../x/plugins/profile", "s"),
+        ("{}/a/b/c/d/plugins/profile", "s"),
+        ("gs://bucket/plugins/profile", "s"),
+        ("{}/plugins/profile", "../s"),
+        ("{}/plugins/profile", ".s"),
+        ("{}/plugins/profile", ""),
+    ],
+)
+def test_where_a_client_may_not_write_it_gets_the_file_to_write(
+    calls: Callable[..., bytes], tmp_path: Path, root: str, session: str
+) -> None:
+    asked = ProfileRequest(
+        duration_ms=20, repository_root=root.format(tmp_path), session_id=session
+    )
+    answer = decode(ProfileResponse, calls("Profile", encode(asked)))
+    assert [one.name for one in answer.tool_data] == ["xplane.pb"]
+    assert answer.tool_data[0].data
+    assert list(tmp_path.rglob("*.xplane.pb")) == []
+
+
+def test_a_log_directory_of_the_server_bounds_where_clients_write(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    started = server.start(0, logdir=tmp_path / "in")
+    try:
+        with grpc.insecure_channel(started.address) as channel:
+            for where, files in (("in", 0), ("out", 1)):
+                asked = ProfileRequest(
+                    duration_ms=20,
+                    repository_root=str(tmp_path / where / "plugins" / "profile"),
+                    session_id="s",
+                )
+                call = channel.unary_unary(f"/{SERVICE}/Profile")
+                answer = decode(ProfileResponse, call(encode(asked), timeout=30))
+                assert len(answer.tool_data) == files
+    finally:
+        started.stop()
+    assert [it.name for it in tmp_path.rglob("*.xplane.pb")] == ["localhost.xplane.pb"]
+
+
+def test_who_records_already_is_named(
+    calls: Callable[..., bytes], tmp_path: Path
+) -> None:
+    with ss.Profile(tmp_path):
+        error = refused(calls, "Profile", encode(SHORT))
+    assert error.code() == grpc.StatusCode.ALREADY_EXISTS
+    assert "test_server.py" in error.details()
+
+
+def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
+    came = begun(calls, ProfileRequest(duration_ms=600_000, session_id="long"))
+    calls("Terminate", encode(TerminateRequest(session_id="another")))
+    assert not came
+    calls("Terminate", encode(TerminateRequest(session_id="long")))
+    until(lambda: came)
+    assert came[0].tool_data
+
+
+def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
+    error = refused(
+        lambda method, data: calls(method, data, limit_s=0.5),
+        "Profile",
+        encode(ProfileRequest(duration_ms=600_000, session_id="gone")),
+    )
+    assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    until(lambda: current() is None)
+    assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
+
+
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        ("Profile", b"\x0a\xff"),
+        ("Profile", encode(ProfileRequest(duration_ms=2**63))),
+        (
+            "Profile",
+            encode(
+                ProfileRequest(
+                    duration_ms=5, opts=ProfileOptions(version=1, host_tracer_level=9)
+                )
+            ),
+        ),
+        (
+            "Profile",
+            encode(
+                ProfileRequest(
+                    duration_ms=5, opts=ProfileOptions(start_timestamp_ns=2**63)
+                )
+            ),
+        ),
+        ("Terminate", b"\xff\xff\xff"),
+        ("Monitor", b"\x12\x01"),
+    ],
+)
+def test_a_malformed_request_is_refused_and_records_nothing(
+    calls: Callable[..., bytes], method: str, data: bytes
+) -> None:
+    error = refused(calls, method, data)
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "\n" not in error.details()
+    assert current() is None
+
+
+def test_a_request_of_megabytes_is_not_read(calls: Callable[..., bytes]) -> None:
+    error = refused(calls, "Profile", b"\x2a" + b"\x80" * (2 * 2**20))
+    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
+    """One records at a time; the others hear why not, and nothing is left over."""
+    with grpc.insecure_channel(ours.address) as channel:
+        call = channel.unary_unary(f"/{SERVICE}/Profile")
+        pending = [call.future(encode(SHORT), timeout=60) for _ in range(100)]
+        codes = {one.code() for one in pending}
+    assert codes <= {
+        grpc.StatusCode.OK,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+    assert grpc.StatusCode.OK in codes
+    until(lambda: current() is None)
+
+
+def test_the_server_tells_its_clock_and_its_process(
+    calls: Callable[..., bytes],
+) -> None:
+    before = time.time_ns()
+    asked = encode(MonitorRequest(timestamp=True))
+    text = decode(MonitorResponse, calls("Monitor", asked)).data
+    clock, told, *_ = text.split("\n")
+    assert before <= int(clock) <= time.time_ns()
+    assert f"process {os.getpid()}" in told
+    assert "not recording" in told
+
+
+def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
+    asked = encode(GetSnapshotRequest())
+    assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
+    calls("StartContinuousProfiling", encode(ProfileRequest()))
+    again = refused(calls, "StartContinuousProfiling", encode(ProfileRequest()))
+    assert again.code() == grpc.StatusCode.ALREADY_EXISTS
+    for number in range(2):
+        with ss.Trace(f"piece {number}"):
+            pass
+        answer = decode(ProfileResponse, calls("GetSnapshot", asked))
+        assert f"piece {number}".encode() in answer.xspace
+        assert f"piece {1 - number}".encode() not in answer.xspace
+    calls("StopContinuousProfiling", b"")
+    assert current() is None
+    assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_recording_beyond_one_message_is_refused_in_words(
+    ours: server.Server, calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ours.captures, "most_bytes", 10)
+    error = refused(calls, "Profile", encode(SHORT))
+    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "record for a shorter time" in error.details()
+
+
+def test_one_server_records_all_hosts_for_a_client(
+    calls: Callable[..., bytes], ours: server.Server, tmp_path: Path
+) -> None:
+    root = tmp_path / "plugins" / "profile"
+    asked = NewProfileSessionRequest(
+        request=ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s"),
+        repository_root=str(root),
+        hosts=(ours.address,),
+        session_id="s",
+    )
+    answer = calls("NewSession", encode(asked), service=ANALYSIS)
+    assert decode(NewProfileSessionResponse, answer) == NewProfileSessionResponse()
+    assert len(list((root / "s").glob("*.xplane.pb"))) == 1
+
+
+def test_other_machines_need_a_token() -> None:
+    started = server.start(0, host="0.0.0.0")  # noqa: S104 - what is tested
+    try:
+        port = started.address.rpartition(":")[2]
+        assert started.token is not None
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = channel.unary_unary(f"/{SERVICE}/Monitor")
+            for sent in (None, "", "Bearer", "Bearer wrong", started.token):
+                metadata = () if sent is None else (("authorization", sent),)
+                with pytest.raises(grpc.RpcError) as error:
+                    call(b"", timeout=30, metadata=metadata)
+                assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            right = (("authorization", f"Bearer {started.token}"),)
+            assert call(b"", timeout=30, metadata=right)
+    finally:
+        started.stop()
+
+
+def test_a_taken_port_is_an_error(ours: server.Server) -> None:
+    with pytest.raises(BadUsage, match="give another port"):
+        server.start(int(ours.address.rpartition(":")[2]))
+    with pytest.raises(BadUsage, match="does not exist"):
+        server.start(70_000)
+
+
+def test_a_process_is_found_by_its_number(ours: server.Server, tmp_path: Path) -> None:
+    assert registry.address_of(os.getpid()) == ours.address
+    (file,) = (tmp_path / "runtime" / "stepscope").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text())["address"] == ours.address
+    ours.stop()
+    with pytest.raises(BadUsage, match=r"ss\.server\.start"):
+        registry.address_of(os.getpid())
+
+
+_PROGRAM = """
+import sys, threading
+import grpc
+import stepscope as ss
+from stepscope.capture.recording.session import current
+from stepscope.remote.messages import ProfileRequest, encode
+started = ss.server.start(0)
+channel = grpc.insecure_channel(started.address)
+call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
+pending = call.future(encode(ProfileRequest(duration_ms=600_000, session_id="s")))
+while current() is None:
+    sum(range(1000))
+print("the loss is 0.5")
+sys.exit(3)
+"""
+
+
+def test_a_program_ends_as_it_would_in_the_middle_of_a_recording() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "the loss is 0.5\n"), done.stderr
+    assert "Traceback" not in done.stderr
