@@ -86,6 +86,39 @@ def test_hidden_events_are_listed_on_request() -> None:
     assert drawn == ["outer", "inner", "instant", "later"]
 
 
+def test_pages_follow_each_other_by_start_over_all_tracks() -> None:
+    profile = recorded()
+
+    def page(offset: int, limit: int) -> list[tuple[str, int]]:
+        found = spans_in_view(
+            profile,
+            "vm",
+            begin_ps=0,
+            end_ps=300 * US,
+            tracks=[track_of(profile, name) for name in ("main", "Stream #7(Compute)")],
+            offset=offset,
+            limit=limit,
+            all_rows=True,
+        )
+        assert isinstance(found, SpansInView)
+        assert found.total == 8
+        return found.events.select("name", "start_ps").rows()
+
+    whole = page(0, 100)
+    assert [(name, start // US) for name, start in whole] == [
+        ("outer", 0),
+        ("inner", 20),
+        ("kernel", 40),
+        ("instant", 60),
+        ("MemoryAllocation", 70),
+        ("kernel", 90),
+        ("other", 100),
+        ("later", 200),
+    ]
+    assert [one for at in range(0, 9, 3) for one in page(at, 3)] == whole
+    assert page(8, 5) == page(3, 0) == []
+
+
 def test_a_page_has_no_negative_place() -> None:
     for offset, limit in ((-1, 1), (0, -1)):
         with pytest.raises(BadUsage, match="not negative"):

@@ -100,7 +100,7 @@ def chosen_spans(
     """
     type_ = handles(shown.events, "type")
     drawn = shown.timeline.tracks["drawn_rows"].to_list()
-    for track in dict.fromkeys(tracks or range(shown.timeline.tracks.height)):
+    for track in sorted(set(tracks) or range(shown.timeline.tracks.height)):
         index, line = shown.index(track), shown.timeline.line(track)
         end = index.start_ps + index.dur_ps
         touched = (index.start_ps < end_ps) & (
@@ -148,44 +148,57 @@ def spans_in_view(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    found = list(
-        chosen_spans(
+    found = [
+        (one.track, one.items, one.start_ps)
+        for one in chosen_spans(
             shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks, all_rows=all_rows
         )
-    )
-    track = np.concatenate([np.full(len(one.items), one.track) for one in found])
-    items = np.concatenate([one.items for one in found])
-    start = np.concatenate([one.start_ps for one in found])
-    page = np.lexsort((items, track, start))[offset : offset + limit]
+    ]
+    lengths = [len(items) for _, items, _ in found]
+    start = np.concatenate([np.empty(0, np.int64), *(one for _, _, one in found)])
+    # Track by track, and by item in each: a stable order by start keeps that.
+    place = _page(start, offset, limit)
+    first = np.cumsum([0, *lengths])
+    part = np.searchsorted(first, place, side="right") - 1
+    items = np.empty(len(place), np.int64)
+    for number in np.unique(part).tolist():
+        mine = part == number
+        items[mine] = found[number][1][place[mine] - first[number]]
+    numbers = np.array([track for track, _, _ in found], np.int64)
     return SpansInView(
         host=host,
         begin_ps=begin_ps,
         end_ps=end_ps,
-        total=len(items),
+        total=len(start),
         offset=offset,
-        events=_listed(shown, found, track=track[page], items=items[page]),
+        events=_listed(shown, numbers[part], items),
     )
 
 
+def _page(start_ps: NDArray[np.int64], offset: int, limit: int) -> NDArray[np.int64]:
+    """Return the places of a page of the spans by start, equal ones as they come."""
+    if not limit or offset >= len(start_ps):
+        return np.empty(0, np.int64)
+    last = min(offset + limit, len(start_ps)) - 1
+    early = np.flatnonzero(start_ps <= np.partition(start_ps, last)[last])
+    return early[np.argsort(start_ps[early], kind="stable")][offset : last + 1]
+
+
 def _listed(
-    shown: HostTimeline,
-    found: Sequence[Chosen],
-    *,
-    track: NDArray[np.int64],
-    items: NDArray[np.int64],
+    shown: HostTimeline, track: NDArray[np.int64], items: NDArray[np.int64]
 ) -> pl.DataFrame:
-    """Return the columns of some of the spans, in their order."""
+    """Return the columns of some spans, in their order."""
     row, code = np.empty((2, len(items)), np.int32)
     start, dur = np.empty((2, len(items)), np.int64)
     category = np.empty(len(items), np.uint8)
-    for one in found:
-        mine = track == one.track
+    for one in np.unique(track).tolist():
+        mine, index = track == one, shown.index(one)
         wanted = items[mine]
-        at = np.searchsorted(one.items, wanted)
-        row[mine] = shown.rows_of(one.track, wanted)
-        start[mine], dur[mine] = one.start_ps[at], one.dur_ps[at]
-        code[mine] = one.name[at]
-        category[mine] = shown.categories(one.track, wanted)
+        at = wanted - index.first_item
+        row[mine] = shown.rows_of(one, wanted)
+        start[mine], dur[mine] = index.start_ps[at], index.dur_ps[at]
+        code[mine] = shown.name_codes(one, wanted)
+        category[mine] = shown.categories(one, wanted)
     columns: dict[str, NDArray[np.integer] | pl.Series] = {
         "track": track,
         "item": items,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.timeline.selection import Chosen
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
@@ -112,11 +111,14 @@ def window_totals(
     if isinstance(shown, Unavailable):
         return shown
     end_ps = max(begin_ps, end_ps)
-    found = list(chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks))
-    recorded = [one for one in found if shown.timeline.line(one.track) is None]
+    names, spans = [], 0
     inside = np.full(len(shown.events), -1, np.int64)
-    for one in recorded:
-        inside[one.items] = one.inside_ps
+    # Track by track: all spans of a large run together would take much memory.
+    for one in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
+        spans += len(one.items)
+        names.append(_sums(one.name, one.inside_ps, shown.timeline.names))
+        if shown.timeline.line(one.track) is None:
+            inside[one.items] = one.inside_ps
     owned = _owners(profile, host, begin_ps, end_ps, devices=_devices(shown, tracks))
     missing: tuple[Missing, ...] = ()
     if isinstance(owned, Unavailable):
@@ -128,10 +130,10 @@ def window_totals(
         end_ps=end_ps,
         account_ps=owned[0],
         owners=owned[1],
-        spans=sum(len(one.items) for one in found),
+        spans=spans,
         ops=_ops(profile, host, inside),
         kernels=_kernels(profile, host, shown, inside),
-        names=_names(shown, found),
+        names=_most(names),
         missing=missing,
     )
 
@@ -230,12 +232,6 @@ def _by_code(
     at = np.flatnonzero((event >= 0) & (code >= 0))
     at = at[inside[event[at]] >= 0]
     return _sums(code[at], inside[event[at]], names)
-
-
-def _names(shown: HostTimeline, found: Sequence[Chosen]) -> pl.DataFrame:
-    code = np.concatenate([one.name for one in found])
-    inside = np.concatenate([one.inside_ps for one in found])
-    return _most([_sums(code, inside, shown.timeline.names)])
 
 
 def _sums(
