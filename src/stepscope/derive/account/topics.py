@@ -41,8 +41,9 @@ __all__ = ["TOPICS", "DeviceTopics", "IdleTopics", "idle_topics"]
 TOPICS: Final = ("garbage", "writing", "read_back", "callback", "unnamed")
 #: A result of at most this size is read to look at it, not to keep it.
 _SMALL_BYTES: Final = 4096
-#: Python's collections; what frameworks call so releases their own objects.
-_COLLECTION: Final = "garbage collection"
+#: Python's collections, as our recorder and PyTorch's name them; what other events of
+#: frameworks call so releases their own objects.
+_COLLECTIONS: Final = ("garbage collection", "Python GC")
 #: A counter that only the recorder writes that keeps collections, in any program.
 _WATCHED: Final = "process RSS (bytes)"
 _D2H: Final = ACTIVITY_KINDS.categories.to_list().index("d2h")
@@ -166,7 +167,7 @@ class _Host(Frozen, frozen=True):
             )
 
         types, rows = handles(events, "type"), states.classes.rows
-        collecting = _are(event_types, _COLLECTION)
+        collecting = _are(event_types, *_COLLECTIONS)
         garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
@@ -238,8 +239,8 @@ def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _are(event_types: pl.DataFrame, name: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (event_types["name"] == name).to_numpy()
+def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
 
 
