@@ -12,8 +12,11 @@ from tests.support.traces.training import (
     KERNELS,
     WATCHED,
     allocating,
+    contended,
+    cores,
     on_host,
     parallel,
+    scaled,
     together,
 )
 
@@ -56,7 +59,14 @@ def _bases() -> list[Signals]:
         noted(
             blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100})
         ),
-        blueprint.trace(allocating(), devices={0: blueprint.A100}),
+        *(
+            blueprint.trace(lines, devices={0: blueprint.A100})
+            for lines in (
+                allocating(),
+                scaled(hole_us=350.0),
+                [*contended(busy_us=16.0, quiet_us=6.5), *cores(16)],
+            )
+        ),
     )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [

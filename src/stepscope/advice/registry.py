@@ -33,10 +33,12 @@ from stepscope.advice.rules.placement import copy_exposed, place_host, place_ove
 from stepscope.advice.rules.precision import (
     amp_cast,
     amp_fallback,
+    amp_scaling,
     amp_share,
     amp_softmax,
 )
 from stepscope.advice.rules.running import (
+    debug_print,
     mem_fragmentation,
     mem_leak,
     mem_oom,
@@ -54,6 +56,7 @@ from stepscope.advice.rules.trust import (
 )
 from stepscope.advice.rules.waiting import (
     gap_callbacks,
+    gap_contention,
     gap_gc,
     gap_output,
     gap_readback,
@@ -77,6 +80,7 @@ RULES: Final[tuple[Rule, ...]] = (
     input_stage.RULE,
     gaps_between.RULE,
     host_work.RULE,
+    gap_contention.RULE,
     gap_callbacks.RULE,
     gap_readback.RULE,
     gap_output.RULE,
@@ -97,6 +101,7 @@ RULES: Final[tuple[Rule, ...]] = (
     amp_share.RULE,
     amp_fallback.RULE,
     amp_cast.RULE,
+    amp_scaling.RULE,
     amp_softmax.RULE,
     xla_off.RULE,
     xla_recompile.RULE,
@@ -113,4 +118,5 @@ RULES: Final[tuple[Rule, ...]] = (
     mem_leak.RULE,
     step_outlier.RULE,
     step_periodic.RULE,
+    debug_print.RULE,
 )

@@ -398,3 +398,89 @@ def leaking(mib: int, *, steps: int = STEPS) -> list[Any]:
             gpu.allocate(begin + 200.0, kept, mib * MIB, tf_op="losses/stack:Pack")
         gpu.free(begin + 9_000.0, 0x1000, GIB)
     return ahead() + gpu.lines
+
+
+def scaled(*, hole_us: float, every: int = 1, fused: bool = False) -> list[Any]:
+    """B1s that checks its gradients before the optimizer, in each n-th step.
+
+    Args:
+        hole_us: From the check's end to the optimizer's first kernel.
+        every: The n.
+        fused: The optimizer reads the answer on the device: nothing is copied.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + 216.0
+        start = called + 10.0
+        for at, kernel in enumerate(KERNELS):
+            if at == 140 and number % every == 0:
+                check = ("IsFinite_GPU_DT_HALF_DT_BOOL_kernel", 10.0, "IsFinite")
+                made.launch(check, called, start)
+                called, start = called + 6.0, start + 10.5
+                if not fused:
+                    made.copy_out(called, start, 2.0, size=1)
+                    waited = called + 6.0
+                    made.host("cuStreamSynchronize", waited, start + 3.0 - waited)
+                    start += hole_us - 0.5
+                    called = start - 10.0
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        made.host("IteratorGetNext", begin, 40.0)
+        made.mark(number, begin, start - begin - 1.0)
+        begin = start
+    return made.lines
+
+
+def cores(count: int, *, until_us: float = 200_000.0, **more: float) -> list[Any]:
+    """The counters of a machine with so many cores, ten times a second.
+
+    Args:
+        count: Number of cores, each half busy.
+        until_us: When the last reading is at the latest.
+        more: Other counters by name, `_` for a blank, percent at all times.
+    """
+    named = {f"core {at} CPU (percent)": 50.0 for at in range(count)}
+    named |= {name.replace("_", " "): value for name, value in more.items()}
+    return [
+        ("_counters_", name, at * 100_000.0, 0.0, {"counter_value": value})
+        for name, value in named.items()
+        for at in range(int(until_us // 100_000) + 1)
+    ]
+
+
+def contended(*, busy_us: float, quiet_us: float, threads: int = 14) -> list[Any]:
+    """B1s whose first 60 kernels last 5 µs, each launched as the device falls idle.
+
+    The first 40 are launched while input threads are busy.
+
+    Args:
+        busy_us: From launch to launch meanwhile.
+        quiet_us: From launch to launch afterwards.
+        threads: Number of these threads.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + 216.0
+        first, free = called, called
+        for at in range(60):
+            start = max(called + 4.0, free)
+            made.launch(("fused_half_kernel", 5.0, "model/add/AddV2"), called, start)
+            free = start + 5.5
+            called += busy_us if at < 39 else quiet_us
+            if at == 39:
+                crowd = called - 1.0
+        for kernel in KERNELS[20:]:
+            start = max(called + 4.0, free)
+            made.launch(kernel, called, start)
+            called += quiet_us
+            free = start + kernel[1] + 0.5
+        for lane in range(threads):
+            name = "Iterator::Prefetch::ParallelMapV2"
+            made.host(name, first - 5.0, crowd - first + 5.0, track=f"tf_data/{lane}")
+        made.host("IteratorGetNext", begin, 40.0)
+        made.mark(number, begin, free - begin - 1.0)
+        begin = free
+    return made.lines

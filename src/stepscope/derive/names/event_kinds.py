@@ -156,7 +156,8 @@ _CLASS_RULES: Final = (
     ),
     _ClassRule(
         HostClass.GARBAGE,
-        r"^(?:garbage collection|Python GC)$|CollectGarbage$|^\$__init__\.py:\d+ _xla_gc_callback$",
+        r"^(?:garbage collection|Python GC)$|CollectGarbage$"
+        r"|^\$__init__\.py:\d+ _xla_gc_callback$",
     ),
     _ClassRule(
         HostClass.OUTPUT,
