@@ -25,6 +25,7 @@ EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
     exchange_signals,
     record_grade,
 )
+_REDUCING: Final = "all-reduce"
 #: Kinds of exchange of programs that divide the model, or its state, among devices.
 _DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 
@@ -41,11 +42,25 @@ def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
     found = signals.of(exchange_signals)
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
-    if found.kinds & _DIVIDING or not found.count:
-        return item.not_applicable(_DIVIDED if found.count else _NO_EXCHANGE)
-    return found
+    if found.count and not found.kinds & _DIVIDING:
+        return found
+    return _left_out(item, found)
 
 
+def _left_out(item: Item, found: ExchangeSignals) -> Finding:
+    """Say why exchanges are not judged that were recorded."""
+    if found.kinds & _DIVIDING:
+        return item.not_applicable(_DIVIDED)
+    if _REDUCING in found.kinds:
+        return item.cannot_tell(_IN_NO_STEP)
+    return item.not_applicable(_NO_EXCHANGE)
+
+
+_IN_NO_STEP: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The all-reduces that were recorded lie in no step.",
+    remedy="Mark the training steps.",
+)
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="Every op ran on the host; there is no device that exchanges data.",

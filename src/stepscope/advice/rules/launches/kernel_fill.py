@@ -11,7 +11,7 @@ from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severi
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
-from stepscope.advice.signals.launches.fill import fill_signals
+from stepscope.advice.signals.launches.fill import COMPUTE, fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import Words
@@ -108,9 +108,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _finding(
     signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
 ) -> Finding:
-    # Kernels are counted over all steps, the account over those that are judged.
-    compute = shares.percent(*_COMPUTE)
-    percent = compute * fill.unfilled_ps / max(fill.kernel_ps, 1)
+    compute = shares.percent(*COMPUTE)
+    percent = fill.unfilled_percent(shares)
     steps = max(len(shares.window_ps), 1)
     step_ms = shares.total_ps / steps / PS_PER_MS
     effect = step_ms * percent / 100
@@ -156,7 +155,6 @@ def _is_long(effect_ms: float, thresholds: Thresholds) -> bool:
     return effect_ms * PS_PER_MS >= thresholds.smallest_effect.value
 
 
-_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _NO_GRIDS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="The grids of most kernels were not recorded.",

@@ -14,16 +14,19 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["DeviceFill", "Unfilled", "compiled_percent", "fill_signals"]
+__all__ = ["COMPUTE", "DeviceFill", "Unfilled", "compiled_percent", "fill_signals"]
 
 #: Names of kernels that a compiler made, where no program is recorded.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Calls of what a compiler made, whoever wrote the kernels inside.
 _COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
 _SHOWN: Final = 3
+#: Owners of the time that kernels compute.
+COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 
 
 class Unfilled(Frozen, frozen=True):
@@ -62,6 +65,14 @@ class DeviceFill(Frozen, frozen=True):
     idle_ps: int
     steps: int
     largest: tuple[Unfilled, ...]
+
+    def unfilled_percent(self, shares: StepShares) -> float:
+        """Return the share of the step in kernels with too few blocks.
+
+        Kernels are counted over all steps, the account over those that are judged.
+        """
+        compute = shares.percent(*COMPUTE)
+        return compute * self.unfilled_ps / max(self.kernel_ps, 1)
 
 
 @signal(kernels, windows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 
 from stepscope.advice.finding import Part
 from stepscope.advice.signals.counters import counter
+from stepscope.advice.signals.device import HOST_MEMORY
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
@@ -81,6 +83,11 @@ class MemoryUse(Frozen, frozen=True):
         if self.peak_bytes is None or not self.capacity_bytes:
             return None
         return self.peak_bytes / self.capacity_bytes
+
+    @property
+    def of_device(self) -> bool:
+        """Return whether it is a device's, by its name."""
+        return self.name != PROCESS and not re.search(HOST_MEMORY, self.name)
 
 
 class Failure(Frozen, frozen=True):
