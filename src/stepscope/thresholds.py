@@ -520,6 +520,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         "ours",
         "share of the step that threads wait for a core: high",
     )
+    busy_cores: Threshold = _of(
+        80, "percent", "ours", "use of all cores from which they have no room"
+    )
     threads_of_a_core: Threshold = _of(
         1.25, "ratio", "ours", "threads by cores from which they are too many"
     )

@@ -14,6 +14,7 @@ from stepscope.advice.rules.devices import (
     multi_balance,
     multi_batch,
     multi_copies,
+    multi_input,
     multi_sequential,
     multi_stagger,
 )
@@ -41,6 +42,7 @@ from stepscope.advice.rules.precision import (
     amp_softmax,
 )
 from stepscope.advice.rules.running import (
+    cpu_threads,
     debug_print,
     mem_fragmentation,
     mem_leak,
@@ -110,6 +112,7 @@ RULES: Final[tuple[Rule, ...]] = (
     xla_recompile.RULE,
     multi_batch.RULE,
     allreduce_count.RULE,
+    multi_input.RULE,
     multi_copies.RULE,
     multi_balance.RULE,
     multi_sequential.RULE,
@@ -125,4 +128,5 @@ RULES: Final[tuple[Rule, ...]] = (
     step_outlier.RULE,
     step_periodic.RULE,
     debug_print.RULE,
+    cpu_threads.RULE,
 )

@@ -446,16 +446,19 @@ def scaled(*, hole_us: float, every: int = 1, fused: bool = False) -> list[Any]:
     return made.lines
 
 
-def cores(count: int, *, until_us: float = 200_000.0, **more: float) -> list[Any]:
+def cores(
+    count: int, *, until_us: float = 300_000.0, busy: float = 50.0, **more: float
+) -> list[Any]:
     """The counters of a machine with so many cores, ten times a second.
 
     Args:
-        count: Number of cores, each half busy.
-        until_us: When the last reading is at the latest.
-        more: Other counters by name, `_` for a blank, percent at all times.
+        count: Number of cores.
+        until_us: When the last reading is.
+        busy: How busy each core is, in percent.
+        more: Other counters by name, the same at all times.
     """
-    named = {f"core {at} CPU (percent)": 50.0 for at in range(count)}
-    named |= {name.replace("_", " "): value for name, value in more.items()}
+    named = {f"core {at} CPU (percent)": busy for at in range(count)}
+    named |= {"machine CPU (percent)": busy * count} | more
     return [
         ("_counters_", name, at * 100_000.0, 0.0, {"counter_value": value})
         for name, value in named.items()

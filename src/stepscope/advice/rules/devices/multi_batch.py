@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.advice.finding import Action, CauseShare, Fact, Finding
 from stepscope.advice.item import Item
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.launches.fill import fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_ALLOCATIONS
 from stepscope.unavailable import Unavailable
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _GIB: Final = 2**30
+_OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True)
 #: Owners of time that comes once for each batch, however large it is, between steps.
 _BETWEEN: Final = ("host_compute", "output", "sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
@@ -107,11 +107,9 @@ class _Costs(NamedTuple):
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Compare the room in memory with what a batch takes of it."""
-    if signals.of(device_signals).recorded == "host_only":
-        return _ITEM.not_applicable(HOST_ONLY)
-    accounted = signals.of(account_signals)
-    if isinstance(accounted, Unavailable):
-        return _ITEM.cannot_tell(accounted)
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
     memories = signals.of(memory_signals)
     memory = _fullest(memories)
     if memory is None:
@@ -119,7 +117,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     room = _room(memory, thresholds)
     if room is None:
         return _ITEM.cannot_tell(_STILL)
-    shares = accounted.judged()
     costs = _costs(signals, shares, thresholds)
     fits = room >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
@@ -227,8 +224,4 @@ _STILL: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (account_signals, device_signals, fill_signals, memory_signals, record_grade),
-)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, fill_signals, memory_signals))
