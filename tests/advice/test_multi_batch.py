@@ -59,7 +59,8 @@ def test_what_does_not_grow_is_told_by_cause(signals_of: Any, shares: Any) -> No
     facts = {fact.name: fact.value for fact in finding.facts}
     assert finding.value == pytest.approx(26.8 / 6)
     assert facts["fixed"] == pytest.approx(24.0)
-    assert facts["per_sample"] == pytest.approx(24.0 * (1 - 6 / 26.8))
+    # Twice the batch shares it out among twice the samples.
+    assert facts["per_sample"] == pytest.approx(12.0)
     assert finding.because == ("launching", "exchanging")
     assert finding.saving_ms is None
 
@@ -76,6 +77,11 @@ def test_each_fixed_cost_is_a_reason(
     signals_of: Any, shares: Any, more: dict[str, Any], because: str
 ) -> None:
     assert found_of(signals_of, shares, 16.0, **more).because == (because,)
+
+
+def test_what_fits_without_end_is_not_counted(signals_of: Any, shares: Any) -> None:
+    finding = found_of(signals_of, shares, 12.0, collective=2.0)
+    assert (finding.status, finding.note) == ("fail", "much")
 
 
 def test_kernels_with_few_blocks_are_a_reason(signals_of: Any, shares: Any) -> None:

@@ -8,6 +8,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.exchanges import exchange_signals
+from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signal, Signals
 
-__all__ = ["EXCHANGE_READS", "exchanges_of"]
+__all__ = ["EXCHANGE_READS", "NO_SIZES", "exchanges_of"]
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
@@ -56,6 +57,11 @@ def _left_out(item: Item, found: ExchangeSignals) -> Finding:
     return item.not_applicable(_NO_EXCHANGE)
 
 
+NO_SIZES: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="The sizes of the all-reduces were not recorded.",
+    remedy=RECORD_SHAPES,
+)
 _IN_NO_STEP: Final = Unavailable(
     code="NO_STEPS",
     reason="The all-reduces that were recorded lie in no step.",

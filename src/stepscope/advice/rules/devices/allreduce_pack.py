@@ -12,7 +12,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.exchanged import EXCHANGE_READS, exchanges_of
+from stepscope.advice.judging.exchanged import EXCHANGE_READS, NO_SIZES, exchanges_of
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.ranges import SHOWN
@@ -20,8 +20,6 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.tracer_remedies import RECORD_SHAPES
-from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(exchanges, Finding):
         return exchanges
     if exchanges.bytes is None:
-        return _ITEM.cannot_tell(_NO_SIZES)
+        return _ITEM.cannot_tell(NO_SIZES)
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
@@ -190,13 +188,6 @@ def _facts(exchanges: ExchangeSignals, kernels: int) -> tuple[Fact, ...]:
             unit="count",
         ),
     )
-
-
-_NO_SIZES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="The sizes of the all-reduces were not recorded.",
-    remedy=RECORD_SHAPES,
-)
 
 
 RULE: Final = Rule(

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _GIB: Final = 2**30
-_OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True)
+_OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
 #: Owners of time that comes once for each batch, however large it is, between steps.
-_BETWEEN: Final = ("host_compute", "output", "sync", "between")
+_BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
 _ACTIONS: Final = (
     Action(
@@ -45,17 +45,20 @@ _ACTIONS: Final = (
         text="Accumulate gradients over several batches before they are exchanged.",
     ),
 )
-_ROOM: Final = (
-    (
-        "A batch {room} times as large fits in memory ({peak_gib} of {capacity_gib} "
-        "GiB are in use at the peak), and {fixed} of the step does not grow with it: a "
-        "sample would take about {per_sample} less time."
-    ),
+_PAYS: Final = (
+    "{fixed} of the step does not grow with it: in one {tried} times as large a sample "
+    "would take about {per_sample} less time."
 )
+_IN_USE: Final = "({peak_gib} of {capacity_gib} GiB are in use at the peak)"
+_ROOM: Final = (
+    f"A batch {{room}} times as large fits in memory {_IN_USE}, and {_PAYS}",
+)
+_MUCH_ROOM: Final = (f"A much larger batch fits in memory {_IN_USE}, and {_PAYS}",)
 _WORDS: Final = Words(
     passed="the batch is as large as it is worth",
     texts={
         ("fail", None): (_ROOM,),
+        ("fail", "much"): (_MUCH_ROOM,),
         ("pass", None): (
             (
                 (
@@ -89,6 +92,12 @@ _ITEM: Final = Item(
     ),
     actions=_ACTIONS,
 )
+
+
+#: Beyond so many times the batch, how often it fits says little: tensors are small.
+_MUCH: Final = 10
+#: What is gained is told for twice the batch: what does not grow may do so later.
+_TRIED: Final = 2
 
 
 class _Costs(NamedTuple):
@@ -126,7 +135,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fixed = sum(costs.shares[one] for one in _FIXED)
     return _ITEM.finding(
         "fail" if failed else "pass",
-        note=None if fits else "full",
+        note=_note(room, failed=failed, fits=fits),
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=room,
         unit="ratio",
@@ -141,7 +150,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=(
             Fact(name="room", value=round(room, 1), unit="ratio"),
             Fact(name="fixed", value=fixed, unit="percent"),
-            Fact(name="per_sample", value=fixed * (1 - 1 / room), unit="percent"),
+            Fact(name="tried", value=round(min(room, _TRIED), 1), unit="ratio"),
+            Fact(
+                name="per_sample",
+                value=fixed * (1 - 1 / min(room, _TRIED)),
+                unit="percent",
+            ),
             *_sizes(memory),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
@@ -149,6 +163,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             one for one in _ACTIONS if one.cause in ("any", *costs.causes) and failed
         ),
     )
+
+
+def _note(room: float, *, failed: bool, fits: bool) -> str | None:
+    if failed:
+        return "much" if room > _MUCH else None
+    return None if fits else "full"
 
 
 def _fullest(memories: MemorySignals) -> MemoryUse | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.compared import hands_on
+from stepscope.advice.judging.compared import ONE_EACH, hands_on
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.record import record_grade
@@ -116,7 +116,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(found, Unavailable):
         return _ITEM.cannot_tell(found)
     if found is None:
-        return _ITEM.not_applicable(_ONE_EACH)
+        return _ITEM.not_applicable(ONE_EACH)
     if not found.window_ps:
         return _ITEM.cannot_tell(_NO_STEPS)
     parts = {"in_turn": found.in_turn_ps, "gathered": found.gathered_ps}
@@ -184,11 +184,6 @@ def _facts(found: MovedData) -> tuple[Fact, ...]:
 
 
 _SHOWN: Final = 8
-_ONE_EACH: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="Each host works with one device.",
-    remedy="Nothing to do.",
-)
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="There is no time to judge.",

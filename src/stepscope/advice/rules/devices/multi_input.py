@@ -112,11 +112,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
-    services = signals.of(service_signals)
-    if isinstance(services, Unavailable):
-        return _ITEM.cannot_tell(services)
     workers = signals.of(worker_signals)
     several = 1 if isinstance(workers, Unavailable) else len(workers.workers)
+    services = signals.of(service_signals)
+    if isinstance(services, Unavailable):
+        return (_ITEM.cannot_tell if several > 1 else _ITEM.not_applicable)(services)
     waits = shares.percent("input")
     waiting = waits >= thresholds.input_warn.value
     first = services[0]

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Finding
+from stepscope.advice.finding import Action
 from stepscope.advice.item import Item
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, shares_of
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.finite_checks import finite_checks
+from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -86,9 +88,8 @@ _ITEM: Final = Item(
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the idle time from the check of the gradients to the next kernel."""
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    if signals.of(device_signals).recorded == "host_only":
+        return _ITEM.not_applicable(HOST_ONLY)
     checks = signals.of(finite_checks)
     if checks is None:
         return _ITEM.not_applicable(_NO_CHECK)

@@ -22,19 +22,26 @@ __all__ = ["finite_checks"]
 def finite_checks(profile: ProfileData, _: Thresholds) -> int | Unavailable | None:
     """Return how many kernels check, None where no op does either.
 
-    Unavailable where ops check and no kernel is named so.
+    Unavailable where ops check and no kernel is named so, or no kernel was recorded.
     """
     kernels, ops = 0, False
+    reasons: list[Unavailable] = []
     for host in profile.hosts:
         types = profile.table(host, "event_types")
         activity = profile.table(host, "device_activity")
-        if isinstance(types, Unavailable) or isinstance(activity, Unavailable):
+        if isinstance(types, Unavailable):
+            reasons.append(types)
+            continue
+        if isinstance(activity, Unavailable):
+            reasons.append(activity)
             continue
         checks = types["name"].str.contains(FINITE_CHECK).to_numpy()
         ops |= bool(checks.any())
         if checks.any():
             used = np.bincount(handles(activity, "type"), minlength=len(checks))
             kernels += int(used[checks].sum())
+    if len(reasons) == len(profile.hosts):
+        return reasons[0]
     if ops and not kernels:
         return _UNNAMED
     return kernels or None

@@ -16,6 +16,7 @@ from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.tracer_remedies import RECORD_PIPELINE
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS
 
@@ -45,7 +46,7 @@ class Contention(Frozen, frozen=True):
         quiet_launches: Launches that follow another one in other time.
         busy_pace_ps: What nine of ten pauses between launches are shorter than in such
             time; None without any.
-        quiet_pace_ps: The same in other time.
+        quiet_pace_ps: What nine of ten are shorter than in other time; None without.
         chance: Probability that pauses in such time are longer only by chance; None
             without launches of both kinds.
     """
@@ -205,5 +206,5 @@ _NO_THREADS: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No thread of an input pipeline was recorded, so nothing says whether one "
     "takes the cores.",
-    remedy="Record with host tracer level 2; processes that load data are not seen.",
+    remedy=RECORD_PIPELINE,
 )
