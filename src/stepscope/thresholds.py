@@ -379,6 +379,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     compiled_few: Threshold = _of(
         30, "percent", "ours", "compiled share of kernel time that is little"
     )
+    compiling_gain: Threshold = _of(
+        10, "percent", "ours", "share of the step that a compiler may save: worth a try"
+    )
     recompile_warn: Threshold = _of(
         2, "percent", "ours", "share of the step spent compiling again: moderate"
     )
