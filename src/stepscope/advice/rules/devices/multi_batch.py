@@ -46,7 +46,7 @@ _ACTIONS: Final = (
     ),
 )
 _PAYS: Final = (
-    "{fixed} of the step does not grow with it: in one {tried} times as large a sample "
+    "{fixed} of the step does not grow with it: with {tried} times the batch a sample "
     "would take about {per_sample} less time."
 )
 _IN_USE: Final = "({peak_gib} of {capacity_gib} GiB are in use at the peak)"
