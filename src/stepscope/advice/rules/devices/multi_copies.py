@@ -12,8 +12,9 @@ import msgspec
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
 from stepscope.advice.judging.compared import ONE_EACH, hands_on
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import HOST_ONLY, device_signals
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.copies import moved_data
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
+_COPIES: Final = Owned(
+    parts={"copies": ("copy_in", "copy_out")},
+    device=True,
+    # Tracers of some devices see no copies.
+    seen=("copy_in", "copy_out"),
+)
 _ACTIONS: Final = (
     Action(
         cause="in_turn",
@@ -110,13 +117,14 @@ _SURE: Final = 0.3
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time that devices wait for copies which one device would not have."""
-    if signals.of(device_signals).recorded == "host_only":
-        return _ITEM.not_applicable(HOST_ONLY)
+    shares = shares_of(_ITEM, _COPIES, signals, thresholds)
     found = signals.of(moved_data)
-    if isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found)
-    if found is None:
+    if found is None and signals.of(device_signals).recorded == "recorded":
         return _ITEM.not_applicable(ONE_EACH)
+    if isinstance(shares, Finding):
+        return shares
+    if found is None or isinstance(found, Unavailable):
+        return _ITEM.cannot_tell(found or _NO_STEPS)
     if not found.window_ps:
         return _ITEM.cannot_tell(_NO_STEPS)
     parts = {"in_turn": found.in_turn_ps, "gathered": found.gathered_ps}
@@ -191,8 +199,4 @@ _NO_STEPS: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (communication_signals, device_signals, moved_data, record_grade),
-)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals, moved_data))

@@ -75,9 +75,9 @@ _WORDS: Final = Words(
             (
                 (
                     "Kernels have work for all {cores} multiprocessors, but for "
-                    "{last_round} of the time such run whose last round of blocks is "
-                    "less than half full, most of it {named}: {last_round_idle} of the "
-                    "time is empty room."
+                    "{last_round} of the time kernels run whose last round of blocks "
+                    "is less than half full, most of it {named}: {last_round_idle} of "
+                    "the time is lost to empty room."
                 ),
             ),
         ),

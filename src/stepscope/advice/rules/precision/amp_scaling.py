@@ -82,7 +82,7 @@ _ITEM: Final = Item(
     refute="Run once with a fixed scale: if the step takes as long, the device waits "
     "for something else there.",
     actions=_ACTIONS,
-    explains=("gap.readback", "launch.delay", "gaps.between"),
+    explains=("launch.delay", "gaps.between", "host.work"),
 )
 
 
