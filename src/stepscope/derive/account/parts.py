@@ -76,6 +76,8 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     # Topics. Some are told by functions first, which say where in the program.
     "garbage": (HostCode.GARBAGE,),
     "writing": (HostCode.OUTPUT,),
+    "debugging": (HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE, HostCode.DISPATCH),
+    "scaling": (),
     "read_back": (),
     "callback": (),
     "unnamed": (),
@@ -84,11 +86,15 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
 _OF_FUNCTIONS: Final = frozenset(
     {
         *("host_compute", "between", "input", "output"),
-        *("writing", "read_back", "callback"),
+        *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
 #: Topic that functions do not name → owners whose events do.
-_NAMED_AS: Final = {"callback": ("host_compute",), "read_back": ("sync", "launch")}
+_NAMED_AS: Final = {
+    "callback": ("host_compute",),
+    "scaling": ("sync", "launch"),
+    "read_back": ("sync", "launch"),
+}
 
 
 class _Name(NamedTuple):
@@ -452,6 +458,8 @@ class _Namer:
             return self._by_ops(_NAMED_AS[owner], spans)
         if owner == "host_compute":
             return self._by_ranges(spans, _UNNAMED if on_device else _POOL_TASKS)
+        if owner == "debugging":
+            return self._by_ranges(spans, _UNNAMED)
         if owner in {"between", "unnamed"}:
             return self._by_neighbours(spans)
         return [(_UNNAMED, spans.length_ps)]

@@ -156,7 +156,8 @@ _CLASS_RULES: Final = (
     ),
     _ClassRule(
         HostClass.GARBAGE,
-        r"^garbage collection$|CollectGarbage$|^\$__init__\.py:\d+ _xla_gc_callback$",
+        r"^(?:garbage collection|Python GC)$|CollectGarbage$"
+        r"|^\$__init__\.py:\d+ _xla_gc_callback$",
     ),
     _ClassRule(
         HostClass.OUTPUT,
@@ -328,7 +329,7 @@ _RUNTIME_RANGE: Final = (
     r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
     r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
     r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"
-    r"|^tf\.function-graph_building$|^garbage collection$"
+    r"|^tf\.function-graph_building$|^garbage collection$|^Python GC$"
 )
 
 _COPY_CATEGORIES: Final = (

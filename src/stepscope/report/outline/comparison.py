@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import Change
     from stepscope.compare.comparison import Comparison, FindingChange, RunOfTwo
     from stepscope.compare.parity import Check, Parity
+    from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
 
 __all__ = ["change_words", "comparison_outline", "verdict"]
@@ -55,6 +56,7 @@ def comparison_outline(found: Comparison) -> Outline:
     return (
         Heading(f"{found.new.run} against {found.base.run}", 1),
         Paragraph(verdict(found), strong=True),
+        *_synthetic(found.synthetic_input),
         *_runs(found),
         Heading("Is it the same work?"),
         *_parity(found.parity),
@@ -88,6 +90,27 @@ def verdict(found: Comparison) -> str:
         f"A {each} takes {ms(time.new_ms)}, {size} {word} than {ms(time.base_ms)} "
         f"before: {change_words(time.change_ms)} ({interval})."
     )
+
+
+def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
+    """Say whether the run on real data waits for its input."""
+    if found is None:
+        return
+    if found.share_percent is None:
+        why = "" if found.unavailable is None else f" {found.unavailable.reason}"
+        yield Paragraph(f"Cannot tell whether the base run waits for its input.{why}")
+        return
+    share = percent(found.share_percent) if found.share_percent > 0 else "nothing"
+    limit = "" if found.threshold is None else f"{found.threshold.value:g} %"
+    waits = "waits" if found.status == "fail" else "does not wait"
+    text = (
+        f"The base run {waits} for its input: its steps take {share} less on synthetic "
+        f"data (a matter from {limit} on)."
+    )
+    if found.copies_ms:
+        left = ms(found.copies_ms)
+        text += f" Copies of batches that nothing hides are left: {left} a step."
+    yield Paragraph(text)
 
 
 def change_words(value: float) -> str:
