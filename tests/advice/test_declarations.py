@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
-NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
+NAMES = {"passed", "named", "function", "bursts", *Finding.__struct_fields__}
 #: PyTorch's allocator takes memory.
 TAKEN = ("main", "[memory]", 5.0, 0.0, {"Bytes": 8, "Addr": 1, "Device Type": 0})
 #: A pipeline makes a batch for each step.

@@ -248,6 +248,11 @@ def _parts(
         named = namer.by_events(track, owner, left)
         found += named.parts
         left = left - named.spans
+    if owner == "host_compute" and device.device is None:
+        # While a pool has tasks of the ops, whoever called these waits for them.
+        tasks = left & namer.of_ops
+        found += namer.rest(owner, tasks, on_device=False) if len(tasks) else []
+        left = left - tasks
     for track in namer.function_tracks if owner in _OF_FUNCTIONS else ():
         if not len(left):
             break
@@ -293,6 +298,9 @@ class _Namer:
         driving = [track for track in classes.threads.tracks() if on_host[track]]
         others = [track for track in classes.by_thread if track not in driving]
         self.threads = (*driving, *others)
+        #: Where ops run, their tasks on threads of pools among them.
+        work = classes.host_compute
+        self.of_ops = Spans.empty() if isinstance(work, Unavailable) else work
         self._calls = kinds.has(PROGRAM)
         # What only hands work on says nothing of where the program was.
         passing = np.isin(

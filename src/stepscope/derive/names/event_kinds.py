@@ -182,7 +182,8 @@ _CLASS_RULES: Final = (
         r"|XlaCompilationCache|backend_compile|compile_or_get_cached"
         r"|PyClient::Compile|LoadedExecutable.*Compile|TraceFunction"
         r"|dynamo_timed|compile_fx|(?i:(?:dynamo|inductor|triton)\w*[ ._:]*compil)"
-        r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of ",
+        r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of "
+        r"|^tf\.function-graph_building$|^trace_to_jaxpr|^lower_\w+_computation$",
     ),
     _ClassRule(
         HostClass.SYNC,

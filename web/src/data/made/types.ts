@@ -600,6 +600,7 @@ export interface Pattern {
   steps: number;
   shortest_ms: number | null;
   longest_ms: number;
+  mean_ms: [number, number] | null;
 }
 
 export interface Pie {
