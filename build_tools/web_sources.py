@@ -42,7 +42,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-WEB = Path(__file__).resolve().parents[1] / "web" / "src"
+PAGE = Path(__file__).resolve().parents[1] / "web"
+WEB = PAGE / "src"
 MADE_DATA = WEB / "data" / "made"
 MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
@@ -68,7 +69,7 @@ def sources() -> dict[Path, str]:
         WEB / "style" / "tokens.css": _tokens(),
         MADE_DATA / "categories.ts": _categories(),
         MADE_DATA / "types.ts": _types(results),
-        MADE_DATA / "definitions.ts": _definitions(results),
+        PAGE / "public" / "definitions.json": _definitions(results),
         MADE_DATA / "tools.ts": _tools(),
         MADE_DATA / "words.ts": _words(),
     }
@@ -194,31 +195,21 @@ _SHARED_BY: Final = 3
 
 
 def _definitions(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
-    """Field paths of each tool and the sentence of the docstring that defines them."""
+    """Field paths of each tool and the sentence of the docstring that defines them.
+
+    The page fetches them when a reader first asks what a number is. `shared` holds the
+    sentences of many fields, which have the sentence's place there instead.
+    """
     defined = {tool: sorted(_all_defined(struct).items()) for tool, struct in results}
     seen = Counter(text for fields in defined.values() for _, text in fields)
-    # What many fields have in common is sent to the browser once.
     shared = [text for text, count in seen.items() if count >= _SHARED_BY]
-    lines = [
-        f"// {MADE}",
-        "",
-        "/** Definitions of many fields. */",
-        "const SHARED = [",
-        *(f"  {_quoted(text)}," for text in shared),
-        "] as const;",
-        "",
-        "/** Tool → path of a field → what it is. */",
-        "export const DEFINITIONS: Record<string, Record<string, string>> = {",
-    ]
-    place = {text: f"SHARED[{number}]" for number, text in enumerate(shared)}
-    for tool, fields in defined.items():
-        lines.append(f"  {tool}: {{")
-        lines += [
-            f"    {_quoted(path)}: {place.get(text) or _quoted(text)},"
-            for path, text in fields
-        ]
-        lines.append("  },")
-    return "\n".join([*lines, "};", ""])
+    place: dict[str, int] = {text: number for number, text in enumerate(shared)}
+    tools = {
+        tool: {path: place.get(text, text) for path, text in fields}
+        for tool, fields in defined.items()
+    }
+    told = msgspec.json.encode({"made": MADE, "shared": shared, "tools": tools})
+    return msgspec.json.format(told, indent=1).decode() + "\n"
 
 
 def _with_subclasses(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
@@ -354,4 +345,5 @@ def _quoted(text: str) -> str:
 
 if __name__ == "__main__":
     for path, text in sources().items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -32,8 +32,8 @@ def files() -> dict[str, bytes]:
 
 
 def sent(files: dict[str, bytes]) -> dict[str, bytes]:
-    """What a browser loads."""
-    beside = {"build.json", "THIRD_PARTY.txt"}
+    """What a browser loads before it shows anything."""
+    beside = {"build.json", "THIRD_PARTY.txt", "definitions.json"}
     return {name: one for name, one in files.items() if name not in beside}
 
 
@@ -46,6 +46,15 @@ def test_the_bundle_keeps_its_budget(files: dict[str, bytes]) -> None:
 def test_one_script_and_one_style_sheet(files: dict[str, bytes]) -> None:
     endings = sorted(Path(name).suffix for name in sent(files))
     assert endings == [".css", ".html", ".js"]
+
+
+def test_definitions_are_a_file_of_their_own(files: dict[str, bytes]) -> None:
+    told = json.loads(files["definitions.json"])
+    some = told["tools"]["kernel_stats"]["kernel_count"]
+    text = told["shared"][some] if isinstance(some, int) else some
+    assert len(text) > 10
+    script = next(one for name, one in files.items() if name.endswith(".js"))
+    assert text.encode() not in script
 
 
 def test_the_bundle_names_no_host(files: dict[str, bytes]) -> None:

@@ -29,7 +29,7 @@ def test_types_definitions_and_colours_are_current(repository: Path) -> None:
         "tokens.css",
         "categories.ts",
         "types.ts",
-        "definitions.ts",
+        "definitions.json",
         "tools.ts",
         "words.ts",
     }

@@ -2,11 +2,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
+import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
 import { byName, heading, number, UNKNOWN } from "../format";
 import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
-import { definition, reasonFor } from "../parts/value";
+import { reasonFor } from "../parts/value";
 
 export interface Column {
   name: string;
@@ -176,12 +177,17 @@ function Tools(props: Shown & { names: string[]; pick: (names: string[]) => void
 function Heading({ column, sort, tool, table, value, onSort }: Shown & { column: Column }) {
   const sorted = sort.by === column.name;
   const type = value.columns.find((each) => each.name === column.name)?.type;
+  const [pointed, point] = useState(false);
+  const path = table ? `${table}.${column.name}` : column.name;
+  const about = useDefinition(tool, pointed ? path : null);
   return (
     <th
       scope="col"
+      onPointerEnter={() => point(true)}
+      onFocusIn={() => point(true)}
       class={type === "integer" || type === "number" ? "number" : undefined}
       aria-sort={sorted ? (sort.descending ? "descending" : "ascending") : "none"}
-      title={definition(tool, table ? `${table}.${column.name}` : column.name)}
+      title={about}
     >
       <button onClick={() => onSort(column.name)}>
         {column.title ?? heading(column.name)}

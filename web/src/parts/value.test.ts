@@ -33,16 +33,3 @@ describe("the reason of a missing field", () => {
     expect(value.reasonFor("peak", [entry("peak.free")])).toBeUndefined();
   });
 });
-
-describe("a definition", () => {
-  it("is that of the nearest part that has one", () => {
-    const own = value.definition("overview_page", "step_time_ms");
-    expect(own).toMatch(/\S/);
-    expect(value.definition("overview_page", "step_time_ms.nothing_known")).toBe(own);
-  });
-
-  it("is absent for what nobody defined", () => {
-    expect(value.definition("overview_page", "no_such_field")).toBeUndefined();
-    expect(value.definition("no_such_tool", "rows")).toBeUndefined();
-  });
-});

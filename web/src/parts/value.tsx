@@ -1,7 +1,7 @@
 // A number that explains itself: its definition and its inputs, or why it is not there.
 import type { ComponentChildren } from "preact";
 
-import { DEFINITIONS } from "../data/made/definitions";
+import { useDefinition } from "../data/definitions";
 import type { Missing } from "../data/made/types";
 import { UNKNOWN } from "../format";
 import { open } from "./details";
@@ -60,6 +60,7 @@ function Explained(props: {
   why?: Missing | undefined;
   evidence?: ComponentChildren;
 }) {
+  const definition = useDefinition(props.tool, props.field);
   return (
     <dl>
       <dt>Field</dt>
@@ -68,10 +69,10 @@ function Explained(props: {
           {props.tool}: {props.field}
         </code>
       </dd>
-      {definition(props.tool, props.field) && (
+      {definition && (
         <>
           <dt>Definition</dt>
-          <dd>{definition(props.tool, props.field)}</dd>
+          <dd>{definition}</dd>
         </>
       )}
       {props.exact !== undefined && props.exact !== null && (
@@ -96,15 +97,4 @@ function Explained(props: {
       )}
     </dl>
   );
-}
-
-/** The sentence of a field, or of the nearest part above that has one. */
-export function definition(tool: string, field: string): string | undefined {
-  const known = DEFINITIONS[tool] ?? {};
-  const parts = field.split(".");
-  for (let length = parts.length; length > 0; length--) {
-    const text = known[parts.slice(0, length).join(".")];
-    if (text) return text;
-  }
-  return undefined;
 }

@@ -1,0 +1,41 @@
+// What every field means: a file beside the page, fetched when a reader first asks.
+import { useEffect, useState } from "preact/hooks";
+
+import { ask } from "./client";
+
+/** Sentences by tool and field; a number is a place among the shared ones. */
+export interface Definitions {
+  shared: string[];
+  tools: Record<string, Record<string, string | number>>;
+}
+
+let held: Promise<Definitions> | undefined;
+
+/**
+ * The sentence of a field; undefined until it is there, and where nobody wrote one. Without
+ * a field nothing is fetched.
+ */
+export function useDefinition(tool: string, field: string | null): string | undefined {
+  const [found, find] = useState<string>();
+  useEffect(() => {
+    if (field === null) return;
+    held ??= ask<Definitions>("definitions.json");
+    held.then(
+      (all) => find(definition(all, tool, field)),
+      // The next question asks the server again.
+      () => (held = undefined),
+    );
+  }, [tool, field]);
+  return found;
+}
+
+/** The sentence of a field, or of the nearest part above that has one. */
+export function definition(all: Definitions, tool: string, field: string): string | undefined {
+  const known = all.tools[tool] ?? {};
+  const parts = field.split(".");
+  for (let length = parts.length; length > 0; length--) {
+    const text = known[parts.slice(0, length).join(".")];
+    if (text !== undefined) return typeof text === "number" ? all.shared[text] : text;
+  }
+  return undefined;
+}
