@@ -49,6 +49,7 @@ class Picture:
 PICTURES = (
     Picture("findings", "gpu", "page=findings", "article.finding"),
     Picture("overview", "gpu", "page=overview_page", "main .bars"),
+    Picture("trace", "gpu", "page=trace_viewer&step=30", ".trace[aria-busy=false]"),
     Picture("tfdata", "keras", "page=tf_data_bottleneck_analysis", ".node.bottleneck"),
 )
 WIDTH = 1200

@@ -336,6 +336,12 @@ def _categories() -> str:
         for category, parts in OWNERS_OF.items()
         if len(parts) > 1
     ]
+    lines += ["};", "", "/** Owner of time → its category. */"]
+    lines.append("export const CATEGORY_OF: Record<string, string> = {")
+    lines += [
+        f"  {', '.join(f'{name}: {_quoted(category)}' for name in parts)},"
+        for category, parts in OWNERS_OF.items()
+    ]
     return "\n".join([*lines, "};", ""])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.conftest import ROOT
 from tests.support.sites.browser import Server, whole_server, why_no_browser
+from tests.support.sites.timeline import Timeline
 from tests.support.sites.view import View
 
 if TYPE_CHECKING:
@@ -102,3 +103,8 @@ def window(chromium: Any, server: Server) -> Iterator[Callable[..., View]]:
 @pytest.fixture
 def view(window: Callable[..., View]) -> View:
     return window()
+
+
+@pytest.fixture
+def timeline(view: View) -> Timeline:
+    return Timeline(view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.sites.timeline import COPIES, STEP, STREAM, Timeline
 from tests.support.sites.view import PAGES, RICH
 
 if TYPE_CHECKING:
@@ -57,6 +58,21 @@ def test_axe_finds_nothing_where_there_is_nothing_to_show(
         view.go(page, run="jax")
         assert view.page.locator(".absent").count() == 1
         assert violations(view, axe) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_what_is_chosen_on_the_timeline(
+    theme: str, window: Callable[..., View], axe: str
+) -> None:
+    timeline = Timeline(window(theme=theme)).open(q="sgemm", **STEP)
+    timeline.click(STREAM, 3480)
+    timeline.press("m")
+    timeline.page.get_by_text("Marks (1)").click()
+    assert violations(timeline.view, axe) == []
+    timeline.page.get_by_text("Marks (1)").click()
+    timeline.drag((STREAM, 3300), (COPIES, 3700))
+    assert timeline.details.locator("[data-spans]").count() == 1
+    assert violations(timeline.view, axe) == []
 
 
 def test_motion_stops_for_those_who_ask(view: View) -> None:

@@ -167,3 +167,24 @@ def test_evidence_is_a_click_away(view: View, server: Server) -> None:
     view.settle()
     assert view.fragment["op"] == "IteratorGetNext"
     assert "IteratorGetNext" in view.page.locator("main").inner_text()
+
+
+def test_evidence_is_seen_on_the_timeline(view: View, server: Server) -> None:
+    view.go("findings", run="sequential_map")
+    card = view.page.locator("article.finding[data-id='input.bound']")
+    (finding,) = (
+        one for one in server.findings("sequential_map") if one["id"] == "input.bound"
+    )
+    place = finding["evidence"][0]
+    card.locator(".evidence li").first.get_by_role("link", name="in Trace").click()
+    view.settle()
+    assert view.page.locator("main h1").inner_text() == "Trace"
+    shown = view.page.locator(".trace").evaluate(
+        "(each) => [Number(each.dataset.begin), Number(each.dataset.end)]"
+    )
+    assert shown[0] <= place["start_ps"] < place["end_ps"] <= shown[1]
+    assert (
+        view.page.get_by_role("complementary", name="Selection")
+        .get_by_role("heading", level=2)
+        .is_visible()
+    )

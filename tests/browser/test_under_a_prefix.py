@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.sites.browser import Server
+from tests.support.sites.timeline import Timeline
 from tests.support.sites.view import PAGES, View
 from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -44,6 +45,8 @@ def test_every_page_works_there(page: str, mounted: Server, chromium: Any) -> No
     view.go(page, run="two_hosts")
     if page == "findings":
         assert view.page.locator("article.finding").count() > 0
+    elif page == "trace_viewer":
+        assert "Steps" in Timeline(view).names
     else:
         told = mounted.show("two_hosts", page)["data"]
         absent = view.page.locator(".absent").count() > 0

@@ -31,6 +31,24 @@ def test_every_key_is_listed() -> None:
     assert [key for key in keys if f"| `{key}` |" not in TEXT] == []
 
 
+def test_every_key_of_the_timeline_is_listed() -> None:
+    text = source("trace/keys.ts")
+    arrows, letters = (
+        set(re.findall(r'^  "?([^\s":]+)"?: \(', table, re.MULTILINE))
+        for table in re.findall(
+            r"Record<string, Does> = \{(.*?)^\};", text, re.DOTALL | re.MULTILINE
+        )
+    )
+    assert {"w", ".", "e"} <= letters
+    assert arrows == {"ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"}
+    section = TEXT.partition("## Trace")[2].partition("\n## ")[0]
+    in_docs = set(re.findall(r"`([^`]+)`", section))
+    in_help = set(re.findall(r'^  \["([^"]+)"', text, re.MULTILINE))
+    for key in letters:
+        assert key.upper() in in_docs, key
+        assert any(key.upper() in keys.split() for keys in in_help) or key in "0z", key
+
+
 def test_every_part_of_a_link_that_a_page_reads_is_explained() -> None:
     read = {
         name
@@ -44,6 +62,6 @@ def test_every_part_of_a_link_that_a_page_reads_is_explained() -> None:
 
 def test_pictures_are_there_and_small() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\((images/\w+\.png)\)", TEXT)
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for picture in pictures:
         assert 10_000 < (ROOT / "docs" / picture).stat().st_size < 150_000

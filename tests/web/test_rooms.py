@@ -17,6 +17,8 @@ ROOMS = (
     "format",
     "parts",
     "charts",
+    "timeline",
+    "trace",
     "pages",
     "shell",
     "main",

@@ -13,7 +13,8 @@ SOURCES = sorted(
     path for path in (WEB / "src").rglob("*") if path.suffix in {".ts", ".tsx", ".css"}
 )
 SCRIPTS = [path for path in SOURCES if path.suffix != ".css"]
-MOST_LINES = 6000
+#: Two fifths of it are the timeline, which no library draws.
+MOST_LINES = 8500
 MADE = "Made by build_tools/web_sources.py"
 #: Ways to turn text into markup or code.
 UNSAFE = re.compile(

@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 WEB = Path(__file__).resolve().parents[2] / "web"
-NEEDED = {"url.test.ts", "format.test.ts", "value.test.ts"}
+NEEDED = {
+    "chosen.test.ts",
+    "definitions.test.ts",
+    "format.test.ts",
+    "pick.test.ts",
+    "raster.test.ts",
+    "tiles.test.ts",
+    "url.test.ts",
+    "value.test.ts",
+    "viewport.test.ts",
+}
 
 
 def which_node() -> str | None:

@@ -77,3 +77,12 @@ export function heading(name: string): string {
   const text = words.charAt(0).toUpperCase() + words.slice(1);
   return unit ? `${text} (${unit})` : text;
 }
+
+const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
+
+/** A time in picoseconds, in the unit that suits it. */
+export function duration(ps: number | null | undefined): string {
+  if (ps === null || ps === undefined) return UNKNOWN;
+  const [size, unit] = TIMES.find(([size]) => Math.abs(ps) >= size) ?? [1, "ps"];
+  return `${number(ps / size)} ${ps === 0 ? "s" : unit}`;
+}

@@ -6,6 +6,7 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/parts.css";
 import "./style/charts.css";
+import "./style/trace.css";
 import "uplot/dist/uPlot.min.css";
 
 render(<App />, document.getElementById("app")!);

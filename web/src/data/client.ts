@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { hosts, run } from "../state/url";
+import { decode, type Frame } from "./frame";
 import type { Cell, Cut, Envelope, Missing, Results, Unavailable } from "./made/types";
 
 /** A tool's answer, and which of its tables were cut. */
@@ -54,6 +55,20 @@ export function address(path: string, options: Options = {}): string {
 }
 
 export async function ask<T>(where: string, init?: RequestInit): Promise<T> {
+  return (await (await answered(where, init)).json()) as T;
+}
+
+/** A table in columns. */
+export async function askFrame(where: string, signal: AbortSignal): Promise<Frame> {
+  return patiently(async () => decode(await (await answered(where, { signal })).arrayBuffer()), signal);
+}
+
+/** An answer in JSON, however long the server takes. */
+export function askPatiently<T>(where: string, signal: AbortSignal): Promise<T> {
+  return patiently(() => ask<T>(where, { signal }), signal);
+}
+
+async function answered(where: string, init?: RequestInit): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(where, init);
@@ -61,7 +76,7 @@ export async function ask<T>(where: string, init?: RequestInit): Promise<T> {
     if ((error as Error).name === "AbortError") throw error;
     throw new Refusal("offline", "The server does not answer. Is `stepscope serve` still running?");
   }
-  if (answer.ok) return (await answer.json()) as T;
+  if (answer.ok) return answer;
   throw await refusal(answer);
 }
 
@@ -77,10 +92,10 @@ async function refusal(answer: Response): Promise<Refusal> {
 const RETRY_MS = 1500;
 
 /** Ask, and ask again while the run is being written or the server computes for others. */
-async function patiently<T>(where: string, signal: AbortSignal): Promise<T> {
+async function patiently<T>(question: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (;;) {
     try {
-      return await ask<T>(where, { signal });
+      return await question();
     } catch (error) {
       const code = error instanceof Refusal ? error.code : "";
       if (signal.aborted || (code !== "writing" && code !== "busy")) throw error;
@@ -95,7 +110,7 @@ export function useAnswer<T>(where: string | null): Answer<T> {
   useEffect(() => {
     if (where === null) return undefined;
     const stop = new AbortController();
-    patiently<T>(where, stop.signal).then(
+    askPatiently<T>(where, stop.signal).then(
       (value) => hold({ where, answer: { state: "ready", value } }),
       (error) => {
         if (stop.signal.aborted) return;

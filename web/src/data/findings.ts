@@ -8,6 +8,11 @@ export interface Place {
   /** An op that the table of ops lists. */
   op: string | null;
   step: number | null;
+  /** The span that shows it best; null where none does. */
+  track: number | null;
+  item: number | null;
+  start_ps: number;
+  dur_ps: number;
 }
 
 export interface ToldFinding extends Finding {

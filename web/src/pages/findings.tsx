@@ -207,12 +207,21 @@ function Links({ finding }: { finding: ToldFinding }) {
   );
 }
 
-/** A range of the timeline, with links to its step and its op. */
+/** The timeline at a range, with its best span chosen, or all of it. */
+function inTrace({ host, track, item, start_ps, dur_ps }: Place): string {
+  const sel = track === null || item === null ? `area:${start_ps}:${start_ps + dur_ps}` : `${track}:${item}`;
+  const room = Math.round(dur_ps / 4);
+  return link({ page: "trace_viewer", host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) });
+}
+
+/** A range of the timeline, with links to it, to its step and its op. */
 function Range({ place }: { place: Place }) {
   const { text, host, op, step } = place;
   return (
     <li>
       {text}
+      {" · "}
+      <a href={inTrace(place)}>in Trace</a>
       {step !== null && (
         <>
           {" · "}

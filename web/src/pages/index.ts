@@ -12,6 +12,7 @@ import { OverviewPage } from "./overview_page";
 import { PodViewer } from "./pod_viewer";
 import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
 import { TITLES } from "./titles";
+import { TraceViewer } from "./trace_viewer";
 
 export interface Page {
   /** Name of the page's tool, or `findings`. */
@@ -24,6 +25,7 @@ export interface Page {
 export const PAGES: Page[] = [
   { name: "findings", title: TITLES.findings, group: "Summary", view: Findings },
   { name: "overview_page", title: TITLES.overview_page, group: "Summary", view: OverviewPage },
+  { name: "trace_viewer", title: TITLES.trace_viewer, group: "Time", view: TraceViewer },
   { name: "framework_op_stats", title: TITLES.framework_op_stats, group: "Time", view: FrameworkOpStats },
   { name: "kernel_stats", title: TITLES.kernel_stats, group: "Time", view: KernelStats },
   { name: "input_pipeline_analyzer", title: TITLES.input_pipeline_analyzer, group: "Time", view: InputPipelineAnalyzer },

@@ -4,7 +4,7 @@ import type { OpDetailResult } from "../data/made/types";
 import { byName, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
-import { change, state } from "../state/url";
+import { change, link, state } from "../state/url";
 
 const DOMINANT: Record<string, string> = {
   transfer: "Transfer dominates: copies and collectives take most of its device time.",
@@ -31,7 +31,8 @@ export function OpDetail() {
   return (
     <section class="panel detail" aria-label="Op in detail">
       <p>
-        <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>
+        <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>{" "}
+        <a href={link({ page: "trace_viewer", q: op ?? scope ?? "" })}>Its events in Trace</a>
       </p>
       <ToolPage tool="framework_op_stats" what="the calls of this op, with their kernels and copies" options={options}>
         {(data) => <Detail data={data as OpDetailResult} options={options} />}

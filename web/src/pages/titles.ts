@@ -2,6 +2,7 @@
 export const TITLES = {
   findings: "Findings",
   overview_page: "Overview",
+  trace_viewer: "Trace",
   framework_op_stats: "Op stats",
   kernel_stats: "Kernels",
   input_pipeline_analyzer: "Input pipeline",

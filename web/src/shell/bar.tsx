@@ -28,6 +28,9 @@ export function Bar() {
   );
 }
 
+/** What belongs to the run that was chosen before. */
+const NOTHING = { hosts: "", host: "", t0: "", t1: "", sel: "", marks: "" };
+
 function RunPicker() {
   const all = runs.value?.runs ?? [];
   return (
@@ -37,7 +40,7 @@ function RunPicker() {
         value={chosen()?.id}
         disabled={all.length === 0}
         onChange={(event) =>
-          change({ run: event.currentTarget.value, hosts: "" }, { push: true })
+          change({ ...NOTHING, run: event.currentTarget.value }, { push: true })
         }
       >
         {all.map((each) => (
@@ -66,7 +69,7 @@ function HostPicker() {
         value={one}
         onChange={(event) => {
           const name = event.currentTarget.value;
-          change({ hosts: name === ALL ? "" : join([name]) }, { push: true });
+          change({ hosts: name === ALL ? "" : join([name]), host: "", sel: "" }, { push: true });
         }}
       >
         <option value={ALL}>{names.length === 1 ? names[0] : `All ${names.length} hosts`}</option>

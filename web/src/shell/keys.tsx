@@ -3,9 +3,11 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import { close } from "../parts/details";
+import { letters } from "../state/letters";
+import { page } from "../state/url";
+import { KEYS as TIMELINE } from "../trace/keys";
 
 export const help = signal(false);
-export const letters = signal(true);
 
 const KEYS: [string, string][] = [
   ["?", "This list"],
@@ -22,6 +24,7 @@ export function useKeys(): void {
 }
 
 function pressed(event: KeyboardEvent): void {
+  if (event.defaultPrevented) return;
   if (event.key === "Escape") close();
   const inField = (event.target as Element).closest("input, select, textarea");
   if (inField || !letters.value || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -43,7 +46,7 @@ export function Help() {
     <dialog ref={dialog} aria-label="Keys" onClose={() => (help.value = false)}>
       <h2>Keys</h2>
       <dl>
-        {KEYS.map(([key, does]) => (
+        {[...KEYS, ...(page.value === "trace_viewer" ? TIMELINE : [])].map(([key, does]) => (
           <div key={key}>
             <dt>
               <kbd>{key}</kbd>

@@ -31,3 +31,17 @@ export const DETAILS: Record<string, Record<string, string>> = {
   device_compute_32: { compute_32: "computing in 32 bit", compute_tf32: "computing in TF32", compute_64: "computing in 64 bit" },
   other: { profiler: "the recording itself", switch: "switching between activities", queued: "idle with launched work waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },
 };
+
+/** Owner of time → its category. */
+export const CATEGORY_OF: Record<string, string> = {
+  compile: "compilation",
+  input: "input", copy_in: "input",
+  output: "output", copy_out: "output",
+  launch: "kernel_launch",
+  host_compute: "host_compute",
+  collective: "device_collectives", peer: "device_collectives",
+  copy_within: "device_to_device", memset: "device_to_device", transfer_wait: "device_to_device",
+  compute_16: "device_compute_16",
+  compute_32: "device_compute_32", compute_tf32: "device_compute_32", compute_64: "device_compute_32",
+  profiler: "other", switch: "other", queued: "other", sync: "other", between: "other", unexplained: "other",
+};

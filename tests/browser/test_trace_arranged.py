@@ -1,0 +1,139 @@
+"""The timeline as a reader arranges it: tracks, marks, and links that keep them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.sites.timeline import COPIES, MAIN, STEP, STREAM, US, asked
+
+if TYPE_CHECKING:
+    from tests.support.sites.timeline import Timeline
+
+
+def test_sections_and_tracks_fold(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    names = timeline.names
+    section = timeline.page.locator(".section").first
+    section.click()
+    timeline.settle()
+    assert section.get_attribute("aria-expanded") == "false"
+    assert len(timeline.names) < len(names)
+    assert timeline.view.fragment["folded"] == "s0"
+    timeline.page.reload()
+    timeline.settle()
+    assert timeline.page.locator(".section").first.get_attribute("aria-expanded") == (
+        "false"
+    )
+    timeline.page.locator(".section").first.click()
+    timeline.settle()
+    assert timeline.names == names
+
+
+def test_tracks_are_hidden_and_come_back(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    names = timeline.names
+    track = timeline.label(COPIES)
+    track.hover()
+    track.get_by_role("button", name="Hide").click()
+    timeline.settle()
+    assert [name for name in names if name not in timeline.names] == [
+        name for name in names if COPIES in name
+    ]
+    timeline.page.get_by_text("1 hidden").click()
+    timeline.page.get_by_role("button", name="Show all").click()
+    timeline.settle()
+    assert timeline.names == names
+
+
+def test_a_pinned_track_stays_on_top(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    label = timeline.label(MAIN)
+    label.locator(".name").focus()
+    timeline.page.keyboard.press("p")
+    timeline.settle()
+    assert timeline.names[0] == MAIN
+    assert timeline.names.count(MAIN) == 1
+    assert timeline.colour(STREAM, 3350) == "compute"
+    assert timeline.colour(MAIN, 3500) != "page"
+
+
+def test_tracks_move_by_key_and_by_dragging(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    names = timeline.names
+    place = next(at for at, name in enumerate(names) if COPIES in name)
+    timeline.label(COPIES).locator(".name").focus()
+    timeline.page.keyboard.press("Alt+ArrowUp")
+    timeline.settle()
+    moved = [*names]
+    moved[place - 1], moved[place] = moved[place], moved[place - 1]
+    assert timeline.names == moved
+    timeline.page.reload()
+    timeline.settle()
+    assert timeline.names == moved
+    timeline.label(COPIES).drag_to(timeline.label(STREAM))
+    timeline.settle()
+    assert timeline.names == names
+
+
+def test_marks_and_notes_are_in_the_address(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click(STREAM, 3350)
+    timeline.press("m")
+    assert timeline.said == "Mark 1 set."
+    timeline.page.get_by_text("Marks (1)").click()
+    note = timeline.page.get_by_label("Note of mark 1")
+    note.fill("slow, ~20 % more")
+    note.press("Tab")
+    timeline.settle()
+    timeline.page.reload()
+    timeline.settle()
+    timeline.page.get_by_text("Marks (1)").click()
+    assert timeline.page.get_by_label("Note of mark 1").input_value() == (
+        "slow, ~20 % more"
+    )
+    timeline.press("m")
+    assert timeline.page.get_by_text("Marks", exact=True).is_visible()
+
+
+def test_a_link_opens_the_same_view(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click(STREAM, 3480)
+    timeline.press("2")
+    timeline.page.wait_for_url("**t0=2950**")
+    before, window = timeline.view.fragment, timeline.window
+    timeline.page.reload()
+    timeline.settle()
+    assert timeline.window == window
+    assert timeline.view.fragment == before
+    assert timeline.ps("Start") == 3420 * US
+
+
+def test_a_link_to_an_event_brings_it_into_view(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click(STREAM, 3480)
+    chosen = timeline.selected
+    assert chosen
+    timeline.open(sel=chosen)
+    assert timeline.shows(3420, 3520)
+
+
+def test_a_link_to_a_step_shows_it(timeline: Timeline) -> None:
+    timeline.open(step="105")
+    assert timeline.shows(5000, 5900)
+    assert not timeline.shows(4900, 6100)
+
+
+def test_an_op_in_detail_leads_to_its_events(timeline: Timeline) -> None:
+    timeline.view.go("framework_op_stats", run="vector", op="model/dense_1/MatMul")
+    timeline.page.get_by_role("link", name="Its events in Trace").click()
+    timeline.settle()
+    assert timeline.page.locator("main h1").inner_text() == "Trace"
+    found = timeline.page.locator("output[data-found]")
+    told = asked(timeline, "search", text="model/dense_1/MatMul")["count"]
+    assert int(found.get_attribute("data-found") or 0) == told > 0
+
+
+def test_a_damaged_link_shows_the_whole(timeline: Timeline) -> None:
+    timeline.open(t0="x", t1="-", sel="no", marks="a,b", folded="s99", pinned="99")
+    assert timeline.shows(0, 7700)
+    assert timeline.names

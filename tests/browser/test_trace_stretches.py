@@ -1,0 +1,235 @@
+"""Stretches of the timeline: gaps, explanations, areas and their sums, tables."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.sites.timeline import MAIN, STEP, STREAM, US, asked, track_of
+
+if TYPE_CHECKING:
+    from tests.support.sites.timeline import Timeline
+
+
+def test_gaps_are_chosen_by_key_and_by_click(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click(STREAM, 3350)
+    timeline.press("g")
+    heading = timeline.heading
+    assert heading.inner_text() == "Nothing ran here for 20 µs"
+    timeline.press("g")
+    assert heading.inner_text() == "Nothing ran here for 20 µs"
+    assert timeline.selected != ""
+    timeline.press("Shift+G")
+    assert heading.inner_text() == "Nothing ran here for 20 µs"
+    timeline.click(MAIN, 3950)
+    assert "Nothing ran here" in heading.inner_text()
+
+
+def test_a_gap_is_as_long_as_it_is_however_little_of_it_is_seen(
+    timeline: Timeline,
+) -> None:
+    timeline.page.route(
+        "**/data/explain?*", lambda route: route.fulfill(json=EXPLAINED)
+    )
+    timeline.open(t0=str(3800 * US), t1=str(3802 * US))
+    timeline.click(STREAM, 3801)
+    heading = timeline.heading
+    # From the end of the step's last kernel to the first one of the next step.
+    assert heading.inner_text() == "Nothing ran here for 700 µs"
+    timeline.open(t0=str(7800 * US), t1=str(7802 * US))
+    timeline.click(STREAM, 7801)
+    assert heading.locator("[data-ps]").get_attribute("data-ps") == str(
+        asked(timeline, "catalogue")["end_ps"] - 7600 * US
+    )
+
+
+EXPLAINED = {
+    "schema": 1,
+    "unavailable": None,
+    "text": "Device 0 does nothing for 20 µs.",
+    "begin_ps": 3400 * US,
+    "end_ps": 3420 * US,
+    "dur_ps": 20 * US,
+    "owners": [
+        {
+            "owner": "launch",
+            "label": "waiting for launches",
+            "ps": 15 * US,
+            "percent": 75.0,
+            "parts": [{"name": "Python between ops", "ps": 15 * US}],
+            "intervals": [
+                {
+                    "begin_ps": 3400 * US,
+                    "end_ps": 3415 * US,
+                    "track": None,
+                    "item": None,
+                    "name": None,
+                }
+            ],
+        }
+    ],
+    "before": None,
+    "after": None,
+    "meanwhile": [],
+    "not_explained_percent": 25.0,
+    "confidence": "medium",
+    "remedy": "Record with the Python tracer.",
+}
+
+
+def test_idle_time_of_a_device_is_explained(timeline: Timeline) -> None:
+    questions: list[str] = []
+
+    def answer(route: Any) -> None:
+        questions.append(route.request.url)
+        route.fulfill(json=EXPLAINED)
+
+    timeline.page.route("**/data/explain?*", answer)
+    timeline.open(t0=str(3395 * US), t1=str(3425 * US))
+    before = timeline.overlaid(STREAM, 3410)
+    timeline.click(STREAM, 3410)
+    told = timeline.details.get_by_role("region", name="Explanation")
+    assert "Device 0 does nothing for 20 µs." in told.inner_text()
+    owner = told.locator("tr[data-owner=launch]").inner_text()
+    assert "waiting for launches" in owner
+    assert "15 µs" in owner
+    assert "75.0 %" in owner
+    assert "Record with the Python tracer." in told.inner_text()
+    (question,) = questions
+    given = parse_qs(urlsplit(question).query)
+    assert given["device"] == ["0"]
+    assert 3400 * US < int(given["at_ps"][0]) < 3420 * US
+    # The owner's interval lies over the lanes, and nothing beyond it.
+    assert timeline.overlaid(STREAM, 3410) != before
+    assert timeline.overlaid(STREAM, 3418) == before
+
+
+def test_other_gaps_are_explained_on_request(timeline: Timeline) -> None:
+    timeline.page.route(
+        "**/data/explain?*", lambda route: route.fulfill(json=EXPLAINED)
+    )
+    timeline.open(**STEP)
+    timeline.click(MAIN, 3950)
+    told = timeline.details.get_by_role("region", name="Explanation")
+    assert told.count() == 0
+    timeline.press("e")
+    assert told.count() == 1
+    timeline.press("Escape")
+    assert told.count() == 0
+
+
+def test_a_server_that_explains_nothing_is_said(timeline: Timeline) -> None:
+    refusal = {"error": {"code": "not_found", "message": "There is no such page."}}
+    timeline.page.route(
+        "**/data/explain?*", lambda route: route.fulfill(status=404, json=refusal)
+    )
+    timeline.open(**STEP)
+    timeline.click(STREAM, 3410)
+    assert "An explanation is not available from this server." in (
+        timeline.details.inner_text()
+    )
+    timeline.view.expected("404")
+
+
+def test_an_area_is_summed_by_owner_op_and_kernel(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.drag((STREAM, 3300), (STREAM, 3599.9))
+    track = track_of(timeline, STREAM)
+    assert timeline.selected == f"area:{3300 * US}:{3600 * US}:{track}"
+    told = asked(timeline, "totals", begin_ps=3300 * US, end_ps=3600 * US, track=track)
+    events = timeline.details.locator("[data-spans]")
+    assert events.get_attribute("data-spans") == str(told["spans"]) == "3"
+    shown = {
+        row.get_attribute("data-owner"): int(
+            row.locator("[data-ps]").get_attribute("data-ps") or ""
+        )
+        for row in timeline.details.locator("tr[data-owner]").all()
+    }
+    assert shown == {
+        each["owner"]: each["time_ps"] for each in told["owners"] if each["time_ps"]
+    }
+    assert sum(shown.values()) == 300 * US
+    kernels = timeline.details.locator("table", has_text="Kernels").inner_text()
+    assert "ampere_sgemm_32x32" in kernels
+    assert "ncclDevKernel_AllReduce" in kernels
+    assert "model/dense_1/MatMul" in timeline.details.inner_text()
+
+
+def test_a_measured_time_is_summed_by_key(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click(STREAM, 3350)
+    timeline.press("Shift+ArrowRight", "r")
+    assert timeline.selected == f"area:{3300 * US}:{3520 * US}"
+    assert timeline.details.locator("[data-spans]").count() == 1
+
+
+def test_the_table_lists_the_events_in_view(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    begin, end = timeline.window
+    timeline.press("t")
+    table = timeline.page.locator(".trace table")
+    tracks = [
+        each["track"]
+        for each in asked(timeline, "catalogue")["tracks"]
+        if each["drawn_rows"]
+    ]
+    query = [("begin_ps", begin * US), ("end_ps", end * US)]
+    told = asked(
+        timeline,
+        "events",
+        limit=100,
+        **{name: int(value) for name, value in query},
+        track=tracks,
+    )
+    assert table.get_attribute("aria-rowcount") == str(told["total"])
+    rows = table.locator("tbody tr")
+    assert rows.count() == len(told["events"])
+    names = [each["name"] for each in told["events"]]
+    assert rows.locator("th").all_inner_texts() == names
+    table.get_by_role("button", name="volta_fp16_s884gemm").first.click()
+    timeline.settle()
+    assert timeline.ps("Duration") == 100 * US
+    timeline.page.get_by_role("button", name="As a timeline").click()
+    timeline.settle()
+    assert timeline.colour(STREAM, 3350) == "compute"
+
+
+def test_counters_are_in_no_table_and_no_sum(timeline: Timeline) -> None:
+    timeline.open(run="keras")
+    tracks = asked(timeline, "catalogue", run="keras")["tracks"]
+    assert any(each["counter"] for each in tracks)
+    timeline.press("t")
+    assert timeline.page.locator(".trace tbody tr").count() == 100
+    timeline.page.keyboard.press("t")
+    timeline.settle()
+    counter = next(each["name"] for each in tracks if each["counter"])
+    timeline.label(counter).scroll_into_view_if_needed()
+    timeline.settle()
+    begin, end = timeline.window
+    middle = (begin + end) / 2
+    timeline.drag((counter, middle), (counter, middle + (end - begin) / 10))
+    assert timeline.details.locator("[data-spans]").count() == 1
+    assert str(timeline.selected).count(":") == 2
+
+
+def test_the_window_is_saved_for_other_viewers(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    with timeline.page.expect_download() as found:
+        timeline.page.get_by_role("link", name="Save", exact=True).click()
+    told = json.loads(found.value.path().read_bytes())
+    names = [each["name"] for each in told["traceEvents"] if each.get("ph") == "X"]
+    assert names.count("ampere_sgemm_32x32") == 1
+
+
+def test_the_ruler_s_steps_choose_their_time(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    ruler = timeline.page.locator(".ruler")
+    x, _ = timeline.place(STREAM, 3500)
+    ruler.click(position={"x": x, "y": 32})
+    timeline.settle()
+    steps = asked(timeline, "catalogue")["steps"]
+    step = next(each for each in steps if each["number"] == 103)
+    assert timeline.selected == f"area:{step['start_ps']}:{step['end_ps']}"
+    assert timeline.said == "Step 103"

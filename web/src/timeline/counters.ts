@@ -1,0 +1,82 @@
+// Counters: the value as steps; a bucket shows what it reached, from least to most.
+import { number } from "../format";
+import { numbers, type Frame } from "../data/frame";
+import type { Piece } from "./tiles";
+import { toX, type Viewport } from "./viewport";
+
+const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+
+/** A value with its unit; bytes in a larger one. */
+export function amount(value: number, unit: string): string {
+  const [size, name] = (unit === "bytes" && SIZES.find(([size]) => Math.abs(value) >= size)) || [1, unit];
+  return `${number(value / size)} ${name}`;
+}
+
+/** What a counter reached in each bucket of a tile. */
+export interface Samples {
+  start: Float64Array;
+  least: Float64Array;
+  most: Float64Array;
+  last: Float64Array;
+}
+
+/** Samples of one tile by track. */
+export function samplesOf(frame: Frame): Map<number, Samples> {
+  const track = numbers<Int32Array>(frame, "track");
+  const found = new Map<number, Samples>();
+  for (let from = 0; from < frame.length; ) {
+    let to = from;
+    while (to < frame.length && track[to] === track[from]) to++;
+    const cut = (name: string) => numbers<Float64Array>(frame, name).subarray(from, to);
+    found.set(track[from]!, {
+      start: cut("start_ps"),
+      least: cut("min"),
+      most: cut("max"),
+      last: cut("last"),
+    });
+    from = to;
+  }
+  return found;
+}
+
+/** Where a lane's values lie: those of the whole trace, and zero. */
+export interface Scale {
+  low: number;
+  high: number;
+  y: number;
+  height: number;
+}
+
+export function drawCounter(
+  context: CanvasRenderingContext2D, pieces: Piece<Samples>[], view: Viewport, { low, high, y, height }: Scale, colour: string,
+): void {
+  if (high === low) return;
+  const at = (value: number) => y + height - ((value - low) / (high - low)) * height;
+  const path = new Path2D();
+  const area = new Path2D();
+  let before: { x: number; y: number } | null = null;
+  for (const { tile: piece, begin } of pieces) {
+    for (let k = 0; k < piece.start.length; k++) {
+      // The value that a tile begins with may be older than the tile.
+      const x = toX(view, Math.max(piece.start[k]!, begin));
+      if (before) {
+        path.lineTo(x, before.y);
+        area.rect(before.x, before.y, x - before.x, at(low) - before.y);
+      } else path.moveTo(x, at(piece.last[k]!));
+      path.lineTo(x, at(piece.most[k]!));
+      path.lineTo(x, at(piece.least[k]!));
+      path.lineTo(x, at(piece.last[k]!));
+      before = { x, y: at(piece.last[k]!) };
+    }
+  }
+  if (before) {
+    path.lineTo(view.width, before.y);
+    area.rect(before.x, before.y, Math.max(view.width - before.x, 0), at(low) - before.y);
+  }
+  context.globalAlpha = 0.3;
+  context.fillStyle = colour;
+  context.fill(area);
+  context.globalAlpha = 1;
+  context.strokeStyle = colour;
+  context.stroke(path);
+}

@@ -1,0 +1,239 @@
+// Mouse, pen and fingers on the timeline.
+import type { Slice } from "../timeline/pick";
+import { markAt, stepAt } from "../timeline/ruler";
+import { around, panned, toPs, within, zoomed, type Extent, type Viewport } from "../timeline/viewport";
+import { choose, marks, said, tool } from "./chosen";
+import type { Control } from "./control";
+
+/** What is under the pointer, for the card beside it. */
+export interface Pointed {
+  x: number;
+  y: number;
+  slice: Slice;
+}
+interface Down {
+  x: number;
+  y: number;
+  view: Viewport;
+  does: "select" | "pan" | "zoom" | "timing";
+  moved: boolean;
+  scrolled: number;
+}
+
+/** Pixels that a hand may move without meaning it. */
+const STILL = 4;
+const WHEEL = 0.0022;
+const LINE = 16;
+
+export class Pointer {
+  private readonly fingers = new Map<number, { x: number; y: number }>();
+  private pinch: { far: number; middle: number; view: Viewport } | null = null;
+  private down: Down | null = null;
+
+  constructor(
+    private readonly control: Control,
+    private readonly canvas: HTMLCanvasElement,
+    private readonly scroller: HTMLElement,
+    private readonly point: (at: Pointed | null) => void,
+  ) {}
+
+  /** Listen until the signal says stop. */
+  listen(signal: AbortSignal): void {
+    const on = <K extends keyof HTMLElementEventMap>(name: K, does: (event: HTMLElementEventMap[K]) => void) =>
+      this.canvas.addEventListener(name, does, { signal, passive: false });
+    on("pointerdown", (event) => this.pressed(event));
+    on("pointermove", (event) => this.moved(event));
+    on("pointerup", (event) => this.lifted(event));
+    on("pointercancel", (event) => this.left(event));
+    on("pointerleave", () => this.leave());
+    on("dblclick", (event) => this.fill(event));
+    on("wheel", (event) => this.wheel(event));
+  }
+
+  private place(event: MouseEvent): { x: number; y: number } {
+    const box = this.canvas.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  private pressed(event: PointerEvent): void {
+    if (event.button > 1) return;
+    const at = this.place(event);
+    this.fingers.set(event.pointerId, at);
+    this.canvas.setPointerCapture(event.pointerId);
+    if (this.fingers.size === 2) {
+      this.begin();
+      return;
+    }
+    const touched = event.pointerType === "touch" && tool.value !== "timing";
+    const does = event.button === 1 || touched ? "pan" : event.shiftKey ? "timing" : tool.value;
+    this.down = { ...at, view: { ...this.scene.view }, does, moved: false, scrolled: this.scroller.scrollTop };
+    if (event.button === 1) event.preventDefault();
+  }
+
+  private moved(event: PointerEvent): void {
+    const at = this.place(event);
+    this.control.pointer = toPs(this.scene.view, at.x);
+    if (this.fingers.has(event.pointerId)) this.fingers.set(event.pointerId, at);
+    if (this.pinch) this.pinched();
+    else if (this.down) this.dragged(at);
+    else this.hover(at);
+  }
+
+  private dragged({ x, y }: { x: number; y: number }): void {
+    const down = this.down!;
+    if (!down.moved && Math.hypot(x - down.x, y - down.y) < STILL) return;
+    down.moved = true;
+    this.point(null);
+    const { scene } = this;
+    if (down.does === "pan") {
+      const by = toPs(down.view, down.x) - toPs(down.view, x);
+      scene.look(panned(down.view, by, scene.extent), { glide: false });
+      this.scroller.scrollTop = down.scrolled - (y - down.y);
+      return;
+    }
+    const place = this.between(down, x, y);
+    if (down.does === "timing") this.control.measure(place);
+    scene.drawn = { ...scene.drawn, area: down.does === "timing" ? null : { ...place, tracks: down.does === "select" ? this.tracks(down.y, y) : null } };
+    if (down.does !== "timing") scene.drawn.spot = null;
+    scene.redraw();
+  }
+
+  private lifted(event: PointerEvent): void {
+    const { down } = this;
+    const at = this.place(event);
+    this.left(event);
+    if (!down) return;
+    if (down.moved) this.released(down, at);
+    else if (down.does === "zoom") this.control.zoom(event.shiftKey ? 2 : 0.5, toPs(this.scene.view, at.x));
+    else if (down.does === "timing") this.control.measure(null);
+    else if (event.button === 0) this.control.pick(at.x, at.y);
+  }
+
+  private released(down: Down, { x, y }: { x: number; y: number }): void {
+    const place = this.between(down, x, y);
+    if (down.does === "select") choose({ kind: "area", ...place, tracks: this.tracks(down.y, y) });
+    else if (down.does === "zoom") {
+      this.scene.drawn = { ...this.scene.drawn, area: null };
+      this.scene.look(within(place, this.scene.extent));
+    }
+  }
+
+  private left(event: PointerEvent): void {
+    this.fingers.delete(event.pointerId);
+    if (this.fingers.size < 2) this.pinch = null;
+    this.down = null;
+  }
+
+  /** Fill the window with what was clicked twice. */
+  private fill(event: MouseEvent): void {
+    const { x, y } = this.place(event);
+    const slice = this.control.at(x, y)?.slice;
+    if (slice) this.scene.look(around(slice, this.scene.extent));
+  }
+
+  private leave(): void {
+    this.control.pointer = null;
+    this.point(null);
+    this.outline(null);
+  }
+
+  private hover({ x, y }: { x: number; y: number }): void {
+    const slice = this.control.at(x, y)?.slice ?? null;
+    this.point(slice && { x, y, slice });
+    this.outline(slice);
+  }
+
+  private outline(slice: Slice | null): void {
+    const { scene } = this;
+    if (!slice && !scene.drawn.hover) return;
+    scene.drawn = { ...scene.drawn, hover: slice };
+    scene.redraw();
+  }
+
+  private wheel(event: WheelEvent): void {
+    const unit = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : 1;
+    const across = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+    const { scene } = this;
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      const at = toPs(scene.view, this.place(event).x);
+      scene.look(zoomed(scene.target, Math.exp(event.deltaY * unit * WHEEL), at, scene.extent), { glide: false });
+    } else if (event.shiftKey || Math.abs(across) > Math.abs(event.deltaY)) {
+      event.preventDefault();
+      const by = ((across * unit) / scene.view.width) * (scene.view.end - scene.view.begin);
+      scene.look(panned(scene.target, by, scene.extent), { glide: false });
+    }
+  }
+
+  private begin(): void {
+    const [one, two] = [...this.fingers.values()];
+    const far = Math.max(Math.abs(one!.x - two!.x), 1);
+    this.pinch = { far, middle: toPs(this.scene.view, (one!.x + two!.x) / 2), view: { ...this.scene.view } };
+    this.down = null;
+  }
+
+  private pinched(): void {
+    const [one, two] = [...this.fingers.values()];
+    const { far, middle, view } = this.pinch!;
+    const factor = far / Math.max(Math.abs(one!.x - two!.x), 1);
+    const span = (view.end - view.begin) * factor;
+    const begin = middle - (((one!.x + two!.x) / 2) / view.width) * span;
+    this.scene.look({ begin, end: begin + span }, { glide: false });
+  }
+
+  private get scene() {
+    return this.control.scene;
+  }
+
+  private between(down: Down, x: number, y: number): Extent {
+    const from = this.control.snapped(down.x, down.y);
+    const to = this.control.snapped(x, y);
+    return { begin: Math.min(from, to), end: Math.max(from, to) };
+  }
+
+  /** Tracks with spans between two heights of the canvas; all where there is none. */
+  private tracks(from: number, to: number): number[] | null {
+    const { layout, scrolled } = this.scene;
+    const [top, bottom] = [Math.min(from, to), Math.max(from, to)];
+    const found = new Set<number>();
+    for (const lane of layout.lanes) {
+      const y = lane.pinned ? lane.y : lane.y - scrolled;
+      if (lane.track && !lane.track.counter && y < bottom && y + lane.height > top) found.add(lane.track.track);
+    }
+    return found.size > 0 ? [...found] : null;
+  }
+}
+
+/** The ruler: a click chooses a step or goes to a mark, dragging chooses a time. */
+export function onRuler(control: Control, canvas: HTMLCanvasElement, signal: AbortSignal): void {
+  let from: number | null = null;
+  const x = (event: MouseEvent) => event.clientX - canvas.getBoundingClientRect().left;
+  const y = (event: MouseEvent) => event.clientY - canvas.getBoundingClientRect().top;
+  const { scene } = control;
+  const area = (event: MouseEvent) => {
+    const [one, two] = [toPs(scene.view, from!), toPs(scene.view, x(event))];
+    return { begin: Math.min(one, two), end: Math.max(one, two), tracks: null };
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    from = x(event);
+    canvas.setPointerCapture(event.pointerId);
+  }, { signal });
+  canvas.addEventListener("pointermove", (event) => {
+    if (from === null || Math.abs(x(event) - from) < STILL) return;
+    scene.drawn = { ...scene.drawn, area: area(event), spot: null };
+    scene.redraw();
+  }, { signal });
+  canvas.addEventListener("pointerup", (event) => {
+    if (from === null) return;
+    const dragged = Math.abs(x(event) - from) >= STILL;
+    const mark = marks.value[markAt(marks.value, scene.view, x(event), y(event))];
+    const step = stepAt(scene.catalogue.steps, scene.view, x(event), y(event));
+    if (dragged) choose({ kind: "area", ...area(event) });
+    else if (mark) control.reveal(mark);
+    else if (step) {
+      choose({ kind: "area", begin: step.start_ps, end: step.end_ps ?? step.start_ps, tracks: null });
+      said.value = `Step ${step.number}`;
+    }
+    from = null;
+  }, { signal });
+}

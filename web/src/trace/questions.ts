@@ -1,0 +1,103 @@
+// What is asked about the timeline of one host, and what comes back.
+import { askFrame, askPatiently } from "../data/client";
+import type { Missing } from "../data/made/types";
+import { chosen } from "../data/runs";
+import { hosts, state } from "../state/url";
+import { samplesOf } from "../timeline/counters";
+import type { Catalogue } from "../timeline/model";
+import type { Sources } from "../timeline/scene";
+import { split } from "../timeline/tiles";
+import { tileWidth } from "../timeline/viewport";
+
+/** One span, with the place where it is drawn. */
+export interface Place {
+  track: number;
+  item: number;
+  row: number;
+  name: string;
+  start_ps: number;
+  dur_ps: number;
+}
+export interface Details extends Place {
+  section: string;
+  track_name: string;
+  full_name: string;
+  category: string;
+  self_ps: number | null;
+  parent: Place | null;
+  children: Place[] | null;
+  children_count: number | null;
+  step: number | null;
+  arguments: Record<string, string | number> | null;
+  launched_by: Place | null;
+  launched: Place[] | null;
+  launched_count: number | null;
+  source: string | null;
+  links: { op: string | null; kernel: string | null; step: number | null };
+  same_name: {
+    count: number;
+    total_ps: number;
+    percentile: number;
+    previous: Place | null;
+    next: Place | null;
+  };
+  missing: Missing[];
+}
+export interface Found {
+  count: number;
+  names: { name: string; count: number }[];
+}
+
+type Given = Record<string, string | number | number[] | undefined>;
+
+/** Version of what is shown, from the catalogue. */
+let version: string | undefined;
+
+export function shown(catalogue: Catalogue): void {
+  version = catalogue.version;
+}
+
+/** An address about the chosen run and host; its answer never changes for a version. */
+export function about(path: string, given: Given = {}): string {
+  const run = chosen();
+  const host = state.value.host ?? (hosts.value.length === 1 ? hosts.value[0] : undefined);
+  const query = new URLSearchParams();
+  if (run) query.set("run", run.id);
+  if (version && path.startsWith("trace/") && path !== "trace/catalogue") query.set("version", version);
+  if (host) query.set("host", host);
+  for (const [name, value] of Object.entries(given)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined) query.append(name, String(typeof one === "number" ? Math.round(one) : one));
+    }
+  }
+  return `data/${path}?${query}`;
+}
+
+export function question<T>(path: string, given: Given, signal = new AbortController().signal): Promise<T> {
+  return askPatiently<T>(about(path, given), signal);
+}
+
+/** Where the timeline's tiles come from; `all` names tracks whose every row is wanted. */
+export function sources(all: ReadonlySet<number>): Sources {
+  return {
+    spans: async (tracks, level, index, signal) => {
+      const begin = index * tileWidth(level);
+      const groups = [tracks.filter((each) => !all.has(each)), tracks.filter((each) => all.has(each))];
+      const tiles = await Promise.all(
+        groups.map(async (track, every) => {
+          if (track.length === 0) return [];
+          const given = { track, level, index, ...(every && { all: 1 }) };
+          const frame = await askFrame(about("trace/tiles", given), signal);
+          return [...split(frame, track, begin, begin + tileWidth(level))];
+        }),
+      );
+      return new Map(tiles.flat());
+    },
+    counters: async (track, level, index, signal) => {
+      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }), signal));
+      const none = new Float64Array();
+      for (const each of track) if (!found.has(each)) found.set(each, { start: none, least: none, most: none, last: none });
+      return found;
+    },
+  };
+}

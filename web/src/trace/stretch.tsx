@@ -1,0 +1,301 @@
+// What is chosen beside single events: several in one pixel, an area with its sums, a gap and
+// its explanation.
+import { useEffect } from "preact/hooks";
+
+import { useAnswer, type Answer } from "../data/client";
+import { CATEGORIES, CATEGORY_OF } from "../data/made/categories";
+import type { Missing, Unavailable } from "../data/made/types";
+import { duration, number, percent } from "../format";
+import { MissingFields, Waiting } from "../parts/unavailable";
+import type { Section } from "../timeline/model";
+import type { Band } from "../timeline/overlay";
+import { sliceAt } from "../timeline/pick";
+import { around, type Extent } from "../timeline/viewport";
+import { explained, type Choice } from "./chosen";
+import type { Control } from "./control";
+import { about, type Place } from "./questions";
+import { Fact, Time } from "./span";
+
+interface Sum {
+  /** Absent for all names beyond those listed. */
+  name: string | null;
+  count: number;
+  time_ps: number;
+}
+interface Totals {
+  unavailable: Unavailable | null;
+  /** The part of the window that lies in steps: owners of a device add up to it. */
+  account_ps: number;
+  owners: { device: number | null; owner: string; category: string; time_ps: number | null }[];
+  spans: number;
+  ops: Sum[];
+  kernels: Sum[];
+  names: Sum[];
+  missing: Missing[];
+}
+interface Owned {
+  begin_ps: number;
+  end_ps: number;
+  track: number | null;
+  name: string | null;
+}
+interface Owner {
+  owner: string;
+  label: string;
+  ps: number;
+  percent: number;
+  parts: { name: string | null; ps: number }[];
+  intervals: Owned[];
+}
+interface Explanation {
+  unavailable: Unavailable | null;
+  begin_ps: number;
+  end_ps: number;
+  dur_ps: number;
+  text: string;
+  owners: Owner[];
+  before: Meeting | null;
+  after: Meeting | null;
+  meanwhile: Meanwhile[];
+  not_explained_percent: number;
+  confidence: string;
+  remedy: string | null;
+}
+/** What ran before or after; it may not be on the timeline. */
+type Meeting = Pick<Place, "name" | "start_ps" | "dur_ps"> & { track: number | null; item: number | null };
+
+interface Meanwhile {
+  thread: string;
+  name: string;
+  count: number;
+  ps: number;
+  begin_ps: number;
+  end_ps: number;
+  track: number | null;
+  item: number | null;
+}
+
+/** The colour of what owns time: that of its category. */
+export function tokenOf(owner: string): string {
+  const category = CATEGORY_OF[owner] ?? owner;
+  return CATEGORIES.find((each) => each.name === category)?.token ?? "idle";
+}
+
+export function Folded({ of, control }: { of: Extract<Choice, { kind: "folded" }>; control: Control }) {
+  const slice = sliceAt(control.scene.pieces(of.track), of.track, of.row, of.at, 0);
+  if (!slice || slice.count === 1) return null;
+  return (
+    <>
+      <header>
+        <h2>{number(slice.count)} events, too short to be told apart here</h2>
+        <span class="tools">
+          <button onClick={() => control.scene.look(around(slice, control.scene.extent, 0.8))}>Zoom in on them</button>
+          <button onClick={() => control.go({ ...slice, start_ps: slice.begin, dur_ps: slice.end - slice.begin })}>The longest: {slice.name}</button>
+        </span>
+      </header>
+      <dl class="facts">
+        <Time name="From first to last" ps={slice.end - slice.begin} />
+        <Time name="Busy" ps={slice.busy} />
+      </dl>
+    </>
+  );
+}
+
+export function Area({ of, control }: { of: Extract<Choice, { kind: "area" }>; control: Control }) {
+  const answer = useAnswer<Totals>(
+    about("trace/totals", { begin_ps: of.begin, end_ps: of.end, track: of.tracks ?? undefined }),
+  );
+  return (
+    <>
+      <header>
+        <h2>
+          Chosen time: <span data-ps={Math.round(of.end - of.begin)}>{duration(of.end - of.begin)}</span>
+        </h2>
+        <span class="tools">
+          <button title="Key F" onClick={() => control.fit()}>Fit</button>
+          <button title="Key M" onClick={() => control.mark()}>Mark</button>
+          <button title="Key E" onClick={() => control.explain()}>Explain this time</button>
+        </span>
+      </header>
+      {explained.value && <Explained ask={{ from_ps: Math.max(of.begin, 0), to_ps: of.end }} control={control} />}
+      <Sums answer={answer} control={control} />
+    </>
+  );
+}
+
+function Sums({ answer, control }: { answer: Answer<Totals>; control: Control }) {
+  if (answer.state === "waiting") return <Waiting />;
+  if (answer.state === "refused") return <Refusal text={answer.error.message} code={answer.error.code} what="The sums of this time" />;
+  const { spans, account_ps, owners, ops, kernels, names, missing, unavailable } = answer.value;
+  if (unavailable) return <p role="status">{unavailable.reason} {unavailable.remedy}</p>;
+  const devices = [...new Set(owners.map((each) => each.device))];
+  return (
+    <>
+      <p data-spans={spans}>{number(spans)} events begin here or run into it.</p>
+      <div class="columns-of-facts">
+        {devices.map((device) => (
+          <table class="twin sums" key={device}>
+            <caption>Whose time it is{device !== null && devices.length > 1 && `, device ${device}`}</caption>
+            <tbody>
+              {mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => (
+                <tr key={owner} data-owner={owner}>
+                  <th scope="row">
+                    <i class={`swatch fill-bg-${tokenOf(category)}`} aria-hidden="true" /> {control.scene.catalogue.owners.find((each) => each.name === owner)?.words ?? owner}
+                  </th>
+                  <td class="number" title={`${time_ps} ps`} data-ps={time_ps}>{duration(time_ps)}</td>
+                  <td class="number">{percent((100 * time_ps!) / account_ps)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        ))}
+        <SumTable title="Ops" rows={ops} />
+        <SumTable title="Kernels" rows={kernels} />
+        {ops.length + kernels.length === 0 && <SumTable title="Events by name, nested ones included" rows={names} />}
+      </div>
+      <MissingFields missing={missing} />
+    </>
+  );
+}
+
+function mostFirst<T extends { time_ps: number | null }>(rows: T[]): T[] {
+  return [...rows].sort((one, other) => (other.time_ps ?? 0) - (one.time_ps ?? 0));
+}
+
+const MOST_SUMS = 12;
+
+function SumTable({ title, rows }: { title: string; rows: Sum[] }) {
+  if (rows.length === 0) return null;
+  return (
+    <table class="twin sums">
+      <caption>{title}</caption>
+      <tbody>
+        {rows.slice(0, MOST_SUMS).map((each) => (
+          <tr key={each.name}>
+            <th scope="row">{each.name ?? "all others"}</th>
+            <td class="number" title={`${each.time_ps} ps`} data-ps={each.time_ps}>{duration(each.time_ps)}</td>
+            <td class="number">{number(each.count)} ×</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>; gap: Extent; control: Control }) {
+  const track = control.scene.catalogue.tracks[of.track];
+  const section = control.scene.catalogue.sections[track?.section ?? -1];
+  return (
+    <>
+      <header>
+        <h2>
+          Nothing ran here for <span data-ps={gap.end - gap.begin}>{duration(gap.end - gap.begin)}</span>
+        </h2>
+        <span class="tools">
+          <button title="Key F" onClick={() => control.fit()}>Fit</button>
+          <button title="Key G" onClick={() => control.gap(true)}>Next gap</button>
+          {!explained.value && <button title="Key E" onClick={() => control.explain()}>Explain this gap</button>}
+        </span>
+      </header>
+      <p>{section?.name} · {track?.name}, from {duration(gap.begin)} to {duration(gap.end)}</p>
+      {explained.value && <Explained ask={asked(section, of.at, gap)} control={control} />}
+    </>
+  );
+}
+
+/** A device's idle time is found by the server; a gap of another lane is what is seen. */
+function asked(section: Section | undefined, at: number, gap: Extent): Record<string, number> {
+  if (section?.device === null || section === undefined) return { from_ps: Math.max(gap.begin, 0), to_ps: gap.end };
+  return { at_ps: Math.max(at, 0), device: section.device };
+}
+
+function Explained({ ask, control }: { ask: Record<string, number>; control: Control }) {
+  const answer = useAnswer<Explanation>(about("explain", ask));
+  const found = answer.state === "ready" ? answer.value : null;
+  useEffect(() => {
+    const bands = found && !found.unavailable ? bandsOf(found) : [];
+    control.scene.drawn = { ...control.scene.drawn, bands };
+    control.scene.redraw();
+    return () => {
+      control.scene.drawn = { ...control.scene.drawn, bands: [] };
+      control.scene.redraw();
+    };
+  }, [found, control]);
+  if (answer.state === "waiting") return <Waiting />;
+  if (answer.state === "refused") return <Refusal text={answer.error.message} code={answer.error.code} what="An explanation" />;
+  const why = answer.value.unavailable;
+  return why ? <p role="status">{why.reason} {why.remedy}</p> : <Told of={answer.value} control={control} />;
+}
+
+function bandsOf(of: Explanation): Band[] {
+  return of.owners.flatMap((owner) =>
+    owner.intervals.map((each) => ({
+      begin: each.begin_ps,
+      end: each.end_ps,
+      track: each.track,
+      token: tokenOf(owner.owner),
+      label: owner.label,
+    })),
+  );
+}
+
+function Told({ of, control }: { of: Explanation; control: Control }) {
+  return (
+    <section class="explained" aria-label="Explanation">
+      <p class="verdict">{of.text}</p>
+      <div class="columns-of-facts">
+        <table class="twin sums">
+          <caption>Whose time it is</caption>
+          <tbody>
+            {of.owners.map((each) => (
+              <tr key={each.owner} data-owner={each.owner}>
+                <th scope="row">
+                  <i class={`swatch fill-bg-${tokenOf(each.owner)}`} aria-hidden="true" /> {each.label}
+                  <small> {each.parts.flatMap(({ name }) => name ?? []).slice(0, 2).join(", ")}</small>
+                </th>
+                <td class="number" title={`${each.ps} ps`}>{duration(each.ps)}</td>
+                <td class="number">{percent(each.percent)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {of.meanwhile.length > 0 && (
+          <table class="twin sums">
+            <caption>Meanwhile on the host</caption>
+            <tbody>
+              {of.meanwhile.slice(0, 10).map((each) => (
+                <tr key={`${each.thread} ${each.name}`}>
+                  <th scope="row">
+                    <Way to={{ ...each, start_ps: each.begin_ps, dur_ps: each.end_ps - each.begin_ps }} control={control} />{" "}
+                    <small>{each.thread}</small>
+                  </th>
+                  <td class="number" title={`${each.ps} ps`}>{duration(each.ps)}</td>
+                  <td class="number">{number(each.count)} ×</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+        <dl class="facts">
+          <Time name="Stretch" ps={of.dur_ps} />
+          {of.before && <Fact name="Before"><Way to={of.before} control={control} /></Fact>}
+          {of.after && <Fact name="After"><Way to={of.after} control={control} /></Fact>}
+          <Fact name="Not explained">{percent(of.not_explained_percent)}</Fact>
+          <Fact name="Confidence">{of.confidence}</Fact>
+          {of.remedy && <Fact name="To see more">{of.remedy}</Fact>}
+        </dl>
+      </div>
+    </section>
+  );
+}
+
+/** A link to an event where the timeline shows it, else its name. */
+function Way({ to, control }: { to: Meeting; control: Control }) {
+  const { track, item } = to;
+  if (track === null || item === null) return <>{to.name}</>;
+  return <button class="link" onClick={() => control.go({ ...to, track, item, row: 0 })}>{to.name}</button>;
+}
+
+function Refusal({ text, code, what }: { text: string; code: string; what: string }) {
+  return <p role="status">{code === "not_found" ? `${what} is not available from this server.` : text}</p>;
+}

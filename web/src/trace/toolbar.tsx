@@ -1,0 +1,149 @@
+// Tools, search, marks and what else can be done with the window.
+import { useEffect, useState } from "preact/hooks";
+
+import { useAnswer } from "../data/client";
+import { number } from "../format";
+import { change, state } from "../state/url";
+import type { Arrangement, Catalogue } from "../timeline/model";
+import { choice, marks, said, setMarks, toggleHidden, tool, TOOLS } from "./chosen";
+import type { Control } from "./control";
+import { about, question, type Found, type Place } from "./questions";
+
+const TITLES = { select: "Select", pan: "Pan", zoom: "Zoom", timing: "Timing" };
+const TYPING_MS = 250;
+
+interface Props {
+  catalogue: Catalogue;
+  control: Control | null;
+  as: Arrangement;
+  asTable: boolean;
+  onTable: () => void;
+}
+
+export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
+  const { begin, end } = control?.scene.target ?? { begin: 0, end: 0 };
+  const hidden = [...as.hidden].filter((each) => catalogue.tracks[each] !== undefined);
+  return (
+    <div class="toolbar" role="toolbar" aria-label="Timeline">
+      <span class="tools">
+        {TOOLS.map((each, place) => (
+          <button key={each} aria-pressed={tool.value === each} title={`Key ${place + 1}`} onClick={() => change({ tool: each })}>
+            {TITLES[each]}
+          </button>
+        ))}
+      </span>
+      <span class="tools">
+        <button aria-label="Zoom out" title="Key S" onClick={() => control?.zoom(1.6)}>−</button>
+        <button aria-label="Zoom in" title="Key W" onClick={() => control?.zoom(1 / 1.6)}>+</button>
+        <button title="Key 0" onClick={() => control?.whole()}>Whole</button>
+      </span>
+      <Search control={control} />
+      <span class="grow" />
+      {catalogue.hosts.length > 1 && (
+        <label>
+          Host{" "}
+          <select value={catalogue.host} onChange={(event) => change({ host: event.currentTarget.value, sel: "", t0: "", t1: "" }, { push: true })}>
+            {catalogue.hosts.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+      )}
+      {hidden.length > 0 && <Hidden catalogue={catalogue} hidden={hidden} />}
+      <Marks control={control} />
+      <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
+        {asTable ? "As a timeline" : "As a table"}
+      </button>
+      <a class="button" download title="What the window shows, for Perfetto" href={about("trace/window", { begin_ps: begin, end_ps: end })}>
+        Save
+      </a>
+    </div>
+  );
+}
+
+function Search({ control }: { control: Control | null }) {
+  const [text, type] = useState(state.value.q ?? "");
+  const asked = state.value.q ?? "";
+  useEffect(() => type(asked), [asked]);
+  useEffect(() => {
+    const later = setTimeout(() => text !== (state.value.q ?? "") && change({ q: text }), TYPING_MS);
+    return () => clearTimeout(later);
+  }, [text]);
+  const answer = useAnswer<Found>(asked ? about("trace/search", { text: asked }) : null);
+  const found = answer.state === "ready" ? answer.value : null;
+  useEffect(() => {
+    if (!control) return;
+    control.scene.found = found && { names: new Set(found.names.map((each) => each.name)) };
+    control.scene.redraw();
+  }, [control, found]);
+  const go = async (forward: boolean) => {
+    if (!control || !text) return;
+    if (text !== state.value.q) change({ q: text });
+    const now = choice.value;
+    const from = now?.kind === "span" ? { track: now.track, item: now.item } : { from_ps: control.scene.target.begin };
+    try {
+      const { place } = await question<{ place: Place | null }>("trace/find", { text, ...from, direction: forward ? "next" : "previous" });
+      control.go(place, `No ${forward ? "later" : "earlier"} event is called so.`);
+    } catch (error) {
+      said.value = (error as Error).message;
+    }
+  };
+  return (
+    <span class="search">
+      <input
+        type="search"
+        aria-label="Search events"
+        placeholder="Text or /pattern/"
+        value={text}
+        onInput={(event) => type(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") void go(!event.shiftKey);
+          if (event.key === "Escape") (event.currentTarget.closest(".trace")?.querySelector("[role=application]") as HTMLElement | null)?.focus();
+        }}
+      />
+      <button aria-label="Previous found event" onClick={() => void go(false)}>‹</button>
+      <button aria-label="Next found event" onClick={() => void go(true)}>›</button>
+      <output data-found={found?.count}>
+        {asked && answer.state === "refused" ? answer.error.message : found ? `${number(found.count)} events` : ""}
+      </output>
+    </span>
+  );
+}
+
+function Hidden({ catalogue, hidden }: { catalogue: Catalogue; hidden: number[] }) {
+  return (
+    <details class="choose">
+      <summary>{hidden.length} hidden</summary>
+      <fieldset>
+        <legend>Hidden tracks</legend>
+        <button onClick={() => toggleHidden(hidden)}>Show all</button>
+        {hidden.map((each) => (
+          <label key={each}>
+            <input type="checkbox" checked={false} onChange={() => toggleHidden([each])} /> {catalogue.tracks[each]!.name}
+          </label>
+        ))}
+      </fieldset>
+    </details>
+  );
+}
+
+function Marks({ control }: { control: Control | null }) {
+  const all = marks.value;
+  const put = (place: number, note: string) => setMarks(all.map((each, k) => (k === place ? { ...each, note } : each)));
+  return (
+    <details class="choose">
+      <summary>Marks{all.length > 0 && ` (${all.length})`}</summary>
+      <fieldset>
+        <legend>Marks and notes, kept in the address</legend>
+        <button onClick={() => control?.mark()}>Mark the selection</button>
+        {all.map((mark, place) => (
+          <span class="mark" key={`${mark.begin} ${mark.end}`}>
+            <button onClick={() => control?.reveal(mark)}>{place + 1}</button>
+            <input aria-label={`Note of mark ${place + 1}`} value={mark.note} onChange={(event) => put(place, event.currentTarget.value)} />
+            <button aria-label={`Remove mark ${place + 1}`} onClick={() => setMarks(all.filter((each) => each !== mark))}>×</button>
+          </span>
+        ))}
+      </fieldset>
+    </details>
+  );
+}
