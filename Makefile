@@ -58,6 +58,7 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/small.py
 	$(PY) benchmarks/peer.py
 	$(PY) benchmarks/serve.py
+	$(PY) benchmarks/timeline_page.py
 
 experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (8 minutes)
 	$(PY) benchmarks/experiments.py --write docs/findings.md

@@ -1,0 +1,182 @@
+"""Measure the page's timeline in Chromium on a large trace.
+
+    python benchmarks/timeline_page.py [--events 5300000] [--write docs/page.md]
+
+A trace in the shape of a GPU run is served; the page opens it, zooms and pans by keys
+as a reader does. Chromium's own trace says how much processor time the script of each
+frame took, which a busy machine does not lengthen. What is asked for while the page
+moves is asked of the real server.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from in_browser import ARGUMENTS, why_not
+from pages import machine, replace_section
+from profiles import GPU_EVENTS, gpu_shaped
+from served import fresh_logdir, serving
+
+#: What Chromium calls the script of one frame.
+FRAME = "FireAnimationFrame"
+CATEGORIES = ("devtools.timeline",)
+WIDTH, HEIGHT = 1920, 1080
+PATIENCE_MS = 600_000
+MIB = 1 << 20
+STILL = ".trace[aria-busy=false]"
+#: What is done in each part, as keys of the timeline.
+PARTS = (
+    ("everything in view, zooming in and out", ("w", "w", "s", "s") * 6),
+    ("a tenth in view, panning", ("0", "w", "w", "w", "w", "w", *("d", "a", "d") * 8)),
+    ("a thousandth in view, panning", ("0", *("w",) * 15, *("d", "d", "a") * 8)),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What the page took.
+
+    Attributes:
+        first_ms: From the address to the first sharp picture, the file read before.
+        read_ms: The same, while the server reads the file.
+        frames: Part → milliseconds of processor time of each frame's script.
+        heap_bytes: Memory of the page's script at the end.
+    """
+
+    first_ms: float
+    read_ms: float
+    frames: dict[str, list[float]]
+    heap_bytes: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print or write what was found."""
+    options = _options(arguments)
+    reason = why_not()
+    if reason is not None:
+        print(reason, file=sys.stderr)
+        return 1
+    profile = gpu_shaped(options.events)
+    text = told(measure(profile), options.events)
+    print(text)
+    if options.write:
+        replace_section(options.write, "timeline_page", text)
+    return 0
+
+
+def measure(profile: Path) -> Measured:
+    """Open the trace, move, and count."""
+    with _served(profile) as port, _browser() as browser:
+        context = browser.new_context(
+            viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=1
+        )
+        page = context.new_page()
+        read_ms = _opened(page, port)
+        first_ms = _opened(page, port)
+        canvas = page.get_by_role("application", name="Timeline")
+        canvas.focus()
+        frames = {}
+        for name, keys in PARTS:
+            browser.start_tracing(page=page, categories=list(CATEGORIES))
+            for key in keys:
+                page.keyboard.press(key)
+                page.wait_for_selector(STILL, timeout=PATIENCE_MS)
+            frames[name] = _frames(browser.stop_tracing())
+        session = context.new_cdp_session(page)
+        session.send("HeapProfiler.collectGarbage")
+        used = session.send("Runtime.getHeapUsage")
+    return Measured(
+        first_ms=first_ms,
+        read_ms=read_ms,
+        frames=frames,
+        heap_bytes=int(used["usedSize"] + used.get("backingStorageSize", 0)),
+    )
+
+
+def told(found: Measured, events: int) -> str:
+    """Write the numbers as Markdown."""
+    lines = [
+        (
+            f"{events:,} events, {WIDTH} by {HEIGHT} pixels at one device pixel each, "
+            "software rendering; the script's time is processor time."
+        ),
+        machine(),
+        "",
+        "| the reader sees | frames | script per frame, median, ms | p95, ms |",
+        "|---|--:|--:|--:|",
+    ]
+    for name, frames in found.frames.items():
+        ordered = sorted(frames)
+        p95 = ordered[max(-(-len(ordered) * 95 // 100) - 1, 0)]
+        median = statistics.median(ordered)
+        lines.append(f"| {name} | {len(ordered)} | {median:.1f} | {p95:.1f} |")
+    lines += [
+        "",
+        (
+            f"From the address to the sharp picture: {found.first_ms / 1000:.1f} s, "
+            f"and {found.read_ms / 1000:.1f} s where the server has yet to read the "
+            f"file. The page's script then holds {found.heap_bytes / MIB:.0f} MiB."
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _frames(trace: bytes) -> list[float]:
+    """Return the processor time of each frame's script, in milliseconds."""
+    events = json.loads(trace)["traceEvents"]
+    return [each["tdur"] / 1000 for each in events if each["name"] == FRAME]
+
+
+def _opened(page: Any, port: int) -> float:
+    page.goto("about:blank")
+    begun = time.perf_counter()
+    page.goto(f"http://127.0.0.1:{port}/#page=trace")
+    page.wait_for_selector(STILL, timeout=PATIENCE_MS)
+    return 1000 * (time.perf_counter() - begun)
+
+
+@contextmanager
+def _served(profile: Path) -> Iterator[int]:
+    def command(logdir: Path, port: int) -> list[str]:
+        program = [sys.executable, "-m", "stepscope", "serve", str(logdir)]
+        return [*program, "--port", str(port)]
+
+    with (
+        fresh_logdir(profile) as logdir,
+        serving(lambda port, _: command(logdir, port), os.environ) as server,
+    ):
+        yield server.port
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an extra
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=list(ARGUMENTS)
+        )
+        yield browser
+        browser.close()
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=GPU_EVENTS)
+    parser.add_argument(
+        "--write", type=Path, help="page with the marks of this section"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
