@@ -70,6 +70,7 @@ ROOMS = {
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
         "framework_op_stats": "ops options results",
+        "gaps": "remedied steps",
         "inference_profile": "options results",
         "input_pipeline_analyzer": "options results steps",
         "kernel_stats": "ops options results",
@@ -108,7 +109,9 @@ ROOMS = {
         ),
     },
     "cli": {
-        "commands": "capture demo doctor forms light_start report run serve show",
+        "commands": (
+            "capture demo doctor explain forms light_start report run serve show"
+        ),
         "demo_programs": "",
     },
     "derive": {

@@ -13,12 +13,15 @@ import msgspec
 
 from stepscope.report.document import Doubt, Envelope
 from stepscope.report.plain import plain
+from stepscope.report.words.gaps import gap_words
+from stepscope.report.words.names import OWNER_WORDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.explanation import Explanation
+    from stepscope.analysis.gaps.result import GapExplanation
     from stepscope.compare.comparison import Comparison
     from stepscope.report.document import Document, Profile
     from stepscope.report.plain import Plain
@@ -31,6 +34,7 @@ __all__ = [
     "render_document",
     "render_envelope",
     "render_explanation",
+    "render_gap",
 ]
 
 #: Fields of a result that the envelope has beside `data`, not in it.
@@ -113,6 +117,25 @@ def render_comparison(
 def render_explanation(found: Explanation) -> bytes:
     """Write how a rule came to its verdict, as one object."""
     return _written({"schema": 1, **_members(found)})
+
+
+def render_gap(found: GapExplanation | Unavailable) -> bytes:
+    """Write who owns a stretch of time, with the sentences and labels of the page."""
+    if isinstance(found, Unavailable):
+        return _written({"schema": 1, "unavailable": plain(found)})
+    owners: list[Plain] = [
+        {"owner": one.owner, "label": OWNER_WORDS[one.owner], **_members(one)}
+        for one in found.owners
+    ]
+    return _written(
+        {
+            "schema": 1,
+            "unavailable": None,
+            "text": gap_words(found),
+            **_members(found),
+            "owners": owners,
+        }
+    )
 
 
 def _members(found: msgspec.Struct) -> dict[str, Plain]:

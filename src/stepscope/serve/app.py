@@ -48,6 +48,7 @@ __all__ = [
     "Asked",
     "Route",
     "csv",
+    "explain",
     "findings",
     "frame",
     "profile",
@@ -250,6 +251,26 @@ def report(asked: Asked) -> Response:
     )
 
 
+def explain(asked: Asked) -> Response:
+    """Answer with whose time a stretch is."""
+    given = asked.given
+    run, host, device = given.text("run"), given.text("host"), given.whole("device")
+    at, begin, end = (given.whole(f"{name}_ps") for name in ("at", "from", "to"))
+    wanted: int | tuple[int, int]
+    if at is not None and begin is None and end is None:
+        wanted = at
+    elif at is None and begin is not None and end is not None:
+        wanted = (begin, end)
+    else:
+        message = "give either at_ps, or both from_ps and to_ps"
+        raise Refused(400, "bad_parameter", message)
+    return asked.about_a_run(
+        ("explain", host, wanted, device),
+        lambda opened: answers.explain(opened, host, wanted, device=device),
+        run=run,
+    )
+
+
 def reload(asked: Asked) -> Response:
     """Look at the log directory again, now."""
     asked.given.end()
@@ -269,6 +290,7 @@ ROUTES: Final = (
     Route("/data/csv/<name>", csv),
     Route("/data/findings", findings),
     Route("/data/report", report),
+    Route("/data/explain", explain),
     Route("/data/reload", reload, changes=True),
 )
 

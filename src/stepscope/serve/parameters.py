@@ -18,6 +18,8 @@ __all__ = ["HIDDEN_OPTIONS", "Parameters"]
 #: Largest number of characters in a name or value; no sensible request has more.
 _LONGEST: Final = 4096
 _MOST: Final = 256
+#: Largest integer that every reader of JSON takes exactly.
+_EXACT: Final = 2**53
 #: Options of tools that are no parameters: `hosts` chooses hosts for every tool.
 HIDDEN_OPTIONS: Final = frozenset({"host", "hosts"})
 
@@ -49,6 +51,15 @@ class Parameters:
     def number(self, name: str, *, default: int, most: int) -> int:
         """Read a whole number, limited to 0 to `most`."""
         return min(max(self._converted(name, int, default), 0), most)
+
+    def whole(self, name: str) -> int | None:
+        """Read a whole number from 0 on, up to what is exact in JSON; None for none."""
+        if name not in self._given:
+            return None
+        found = self._converted(name, int, default=0)
+        if not 0 <= found <= _EXACT:
+            raise _bad(f"{name}: is not between 0 and {_EXACT}")
+        return found
 
     def flag(self, name: str) -> bool:
         """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""

@@ -9,6 +9,7 @@ import msgspec
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.vocabulary import seen
+from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.analysis.ops.names import op_names
 from stepscope.analysis.steps.located import step_at
 from stepscope.errors import BadUsage
@@ -42,6 +43,7 @@ __all__ = [
     "TableQuestion",
     "ToolQuestion",
     "csv",
+    "explain",
     "findings",
     "frame",
     "profile",
@@ -206,6 +208,20 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
             "findings": told,
         }
     )
+
+
+def explain(
+    opened: Opened,
+    host: str | None,
+    asked: int | tuple[int, int],
+    *,
+    device: int | None,
+) -> bytes:
+    """Write whose time a stretch is, as `stepscope explain` does."""
+    profile = opened.view(() if host is None else (host,)).profile
+    opened.working.stage("Explaining")
+    found = explain_gap(profile, profile.hosts[0], asked, device=device)
+    return to_json.render_gap(found)
 
 
 def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
