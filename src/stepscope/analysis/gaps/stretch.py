@@ -10,7 +10,7 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Owned", "Stretch", "owned", "stretch_at", "stretch_between"]
 
 
+_REST: Final = IDLE_OWNERS[-1]
+
+
 class Owned(Frozen, frozen=True):
     """Every instant of one device, or of a host without devices, by owner.
 
@@ -32,6 +35,7 @@ class Owned(Frozen, frozen=True):
         host: Name of the host.
         device: The idle time by owner.
         busy: What the device worked on; None without a device.
+        unknown: Owners whose time is not known: what they would own is unexplained.
         hull: From the begin of the first window to the end of the last one.
         end_ps: End of the recording.
     """
@@ -39,15 +43,18 @@ class Owned(Frozen, frozen=True):
     host: str
     device: DeviceAccount
     busy: OneDevice | None
+    unknown: frozenset[str]
     hull: tuple[int, int]
     end_ps: int
 
     def sets(self) -> dict[str, Spans]:
         """Return owner → its instants; within the hull they are disjoint."""
         charged = {} if self.busy is None else self.busy.charged
-        return {owner: charged[owner] for owner in BUSY_OWNERS if owner in charged} | {
-            owner: self.device.idle[owner] for owner in IDLE_OWNERS
-        }
+        every = {**charged, **self.device.idle}
+        found = {name: every[name] for name in every if name not in self.unknown}
+        lost = (every[name] for name in every if name in self.unknown)
+        found[_REST] = Spans.union_of((every[_REST], *lost))
+        return found
 
 
 class Stretch(Frozen, frozen=True):
@@ -111,6 +118,7 @@ def _on_host(
             host,
             one,
             None if one.device is None else busy[one.device],
+            frozenset(found.missing),
             *extent,
         )
         for one in found.devices
