@@ -13,6 +13,7 @@ import msgspec
 
 from stepscope.report.document import Doubt, Envelope
 from stepscope.report.plain import plain
+from stepscope.report.words.comparison import check_words, explaining, verdict
 from stepscope.report.words.gaps import gap_words
 from stepscope.report.words.names import OWNER_WORDS
 from stepscope.unavailable import Unavailable
@@ -110,8 +111,14 @@ def render_document(
 def render_comparison(
     found: Comparison, beside: Mapping[str, object] | None = None
 ) -> bytes:
-    """Write what became of a run, as one object."""
-    return _written({"schema": 1, **_members(found), **_plain_members(beside)})
+    """Write what became of a run, as one object, with the sentences of the page."""
+    words: dict[str, object] = {
+        "verdict": verdict(found),
+        "explaining": explaining(found),
+        "checks": [check_words(one) for one in found.parity.checks],
+    }
+    members = {**_members(found), "words": plain(words), **_plain_members(beside)}
+    return _written({"schema": 1, **members})
 
 
 def render_explanation(found: Explanation) -> bytes:
