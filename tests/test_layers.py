@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
-    "serve": BASE | {"formats", "analysis", "advice", "report", "session"},
+    "serve": BASE | {"formats", "analysis", "advice", "compare", "report", "session"},
     "cli": BASE
     | {
         *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),

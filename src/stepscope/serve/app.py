@@ -47,6 +47,7 @@ __all__ = [
     "App",
     "Asked",
     "Route",
+    "compare",
     "csv",
     "explain",
     "findings",
@@ -97,13 +98,30 @@ class Asked(NamedTuple):
         self.given.end()
         store = self.app.store
         entry = store.entry(run)
-        tag = _digest(repr((self.app.salt, entry.id, entry.version, question)))
-        if self.request.if_none_match.contains(tag) and entry.state == "ready":
+
+        def content() -> bytes:
+            found = store.answer(entry, question, compute, stages=stages)
+            store.work_ahead(entry, _AHEAD)
+            return found
+
+        return self.tagged((entry,), question, content, media_type=media_type)
+
+    def tagged(
+        self,
+        entries: tuple[Entry, ...],
+        question: Hashable,
+        content: Callable[[], bytes],
+        *,
+        media_type: str = _JSON,
+    ) -> Response:
+        """Answer about some runs, or say that the client has the answer."""
+        versions = tuple((one.id, one.version) for one in entries)
+        tag = _digest(repr((self.app.salt, versions, question)))
+        ready = all(one.state == "ready" for one in entries)
+        if self.request.if_none_match.contains(tag) and ready:
             response = Response(status=304)
         else:
-            content = store.answer(entry, question, compute, stages=stages)
-            store.work_ahead(entry, _AHEAD)
-            response = Response(content, content_type=media_type)
+            response = Response(content(), content_type=media_type)
         response.headers["Cache-Control"] = "private, no-cache"
         response.set_etag(tag)
         return response
@@ -251,6 +269,27 @@ def report(asked: Asked) -> Response:
     )
 
 
+def compare(asked: Asked) -> Response:
+    """Answer with what changed from one run to another."""
+    given, store = asked.given, asked.app.store
+    names = given.text("base"), given.text("run")
+    same_work = given.flag("same_work")
+    given.end()
+    if names[0] is None:
+        raise Refused(400, "bad_parameter", "base: names the run to compare with")
+    base, new = (store.entry(name) for name in names)
+    if base.id == new.id:
+        message = f"base: {base.run.name} cannot be compared with itself"
+        raise Refused(400, "bad_parameter", message)
+    question = ("compare", same_work)
+
+    def content() -> bytes:
+        combine = partial(answers.compared, same_work=same_work)
+        return store.answer_of_two((base, new), question, answers.measured_run, combine)
+
+    return asked.tagged((base, new), question, content)
+
+
 def explain(asked: Asked) -> Response:
     """Answer with whose time a stretch is."""
     given = asked.given
@@ -290,6 +329,7 @@ ROUTES: Final = (
     Route("/data/csv/<name>", csv),
     Route("/data/findings", findings),
     Route("/data/report", report),
+    Route("/data/compare", compare),
     Route("/data/explain", explain),
     Route("/data/reload", reload, changes=True),
 )

@@ -90,12 +90,16 @@ def explaining(found: Comparison) -> tuple[str, ...]:
     if time.verdict != "noise":
         certain = [one for one in found.owners or () if one.certain]
         told += list(_owners(certain))
-    for what in ("op", "kernel"):
-        changes: Sequence[Change] = getattr(found, f"{what}s") or ()
+    ops, kernels = found.ops or (), found.kernels or ()
+    for what, changes in (
+        ("ops on the device", [one for one in ops if one.side == "device"]),
+        ("ops on the host", [one for one in ops if one.side == "host"]),
+        ("kernels", kernels),
+    ):
         least = LEAST_SHARE * time.base_ms
         kinds = list(_kinds([it for it in changes if abs(it.change_ms) >= least]))
         if kinds:
-            told.append(f"Of {what}s, {listed(kinds)} (time of a {found.per}).")
+            told.append(f"Of {what}, {listed(kinds)} a {found.per}.")
     if found.parity.vouched:
         told.append(
             "The recordings do not prove that the work is the same; it was stated "
