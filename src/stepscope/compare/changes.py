@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,8 @@ __all__ = [
     "step_time_change",
     "with_shares",
 ]
+
+_CATEGORY_OF: Final = {one.name: one.category for one in OWNERS}
 
 Kind: TypeAlias = Literal["appeared", "vanished", "slowed", "quickened", "same"]
 
@@ -58,6 +60,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The owner, category, op or kernel.
+        category: Category that it is, or that the time of an owner is part of; null of
+            ops and kernels.
         scope: Op that launched a kernel, where both runs have the kernel under it;
             null otherwise, and of what is no kernel.
         side: "host" or "device" of an op; null of all others.
@@ -77,6 +81,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    category: str | None = None
     scope: str | None = None
     side: Literal["host", "device"] | None = None
     kind: Kind
@@ -175,6 +180,7 @@ def _of_steps(
         kind = "slowed" if low > 0 else "quickened"
     return Change(
         name=name,
+        category=_CATEGORY_OF.get(name, name),
         kind=kind,
         base_ms=means[0] / PS_PER_MS,
         new_ms=means[1] / PS_PER_MS,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.report.document import Doubt, Envelope
+from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain
 from stepscope.report.words.comparison import check_words, explaining, verdict
 from stepscope.report.words.gaps import gap_words
@@ -116,6 +117,9 @@ def render_comparison(
         "verdict": verdict(found),
         "explaining": explaining(found),
         "checks": [check_words(one) for one in found.parity.checks],
+        "promises": list(
+            promise_lines(found.promises, found.per, reasons=found.parity.comparable)
+        ),
     }
     members = {**_members(found), "words": plain(words), **_plain_members(beside)}
     return _written({"schema": 1, **members})

@@ -1,6 +1,7 @@
 // The pages, in the order of the navigation. A page is added by one file and one line here.
 import type { ComponentType } from "preact";
 
+import { Compare } from "./compare";
 import { Findings } from "./findings";
 import { FrameworkOpStats } from "./framework_op_stats";
 import { InferenceProfile } from "./inference_profile";
@@ -14,7 +15,7 @@ import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
 import { TITLES } from "./titles";
 
 export interface Page {
-  /** Name of the page's tool, or `findings`. */
+  /** Name of the page's tool, or `findings`, or `compare`. */
   name: string;
   title: string;
   group: "Summary" | "Time" | "Memory" | "Cluster";
@@ -24,6 +25,7 @@ export interface Page {
 export const PAGES: Page[] = [
   { name: "findings", title: TITLES.findings, group: "Summary", view: Findings },
   { name: "overview_page", title: TITLES.overview_page, group: "Summary", view: OverviewPage },
+  { name: "compare", title: TITLES.compare, group: "Summary", view: Compare },
   { name: "framework_op_stats", title: TITLES.framework_op_stats, group: "Time", view: FrameworkOpStats },
   { name: "kernel_stats", title: TITLES.kernel_stats, group: "Time", view: KernelStats },
   { name: "input_pipeline_analyzer", title: TITLES.input_pipeline_analyzer, group: "Time", view: InputPipelineAnalyzer },

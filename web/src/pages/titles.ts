@@ -2,6 +2,7 @@
 export const TITLES = {
   findings: "Findings",
   overview_page: "Overview",
+  compare: "Compare",
   framework_op_stats: "Op stats",
   kernel_stats: "Kernels",
   input_pipeline_analyzer: "Input pipeline",
