@@ -216,7 +216,7 @@ def kernel_changes(
 ) -> tuple[Change, ...]:
     """Compare the time of kernels in a step, the largest change first.
 
-    A kernel is told apart by the op that launched it where both runs have the kernel
+    A kernel is distinguished by the op that launched it where both runs have the kernel
     under a common op; else, as where one of them recorded no ops, by its name alone.
 
     Args:
