@@ -110,9 +110,10 @@ ROOMS = {
     },
     "cli": {
         "commands": (
-            "capture demo doctor explain forms light_start report run serve show"
+            "capture demo doctor explaining forms light_start report run serve show"
         ),
         "demo_programs": "",
+        "explaining": "forms output progress report terminal",
     },
     "derive": {
         "account": (

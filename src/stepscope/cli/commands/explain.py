@@ -56,10 +56,10 @@ def explain(
     of the step threads is.
     """
     with light_start():
-        from stepscope.cli import explain as explaining  # noqa: PLC0415 - help stays light
+        from stepscope.cli.explaining import gap  # noqa: PLC0415 - help stays light
 
-    return explaining.answer(
-        explaining.Request(
+    return gap.answer(
+        gap.Request(
             paths=paths,
             at=at,
             begin=begin,

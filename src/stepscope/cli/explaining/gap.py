@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from stepscope.analysis.gaps.explanation import explain_gap
+from stepscope.cli.explaining.times import time_ps
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.report import show
 from stepscope.cli.terminal import text_width
-from stepscope.cli.times import time_ps
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text
