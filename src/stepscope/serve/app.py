@@ -26,7 +26,7 @@ from stepscope.report.plain import plain
 from stepscope.serve import pages, security
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
-from stepscope.serve.runs import answers
+from stepscope.serve.runs import answers, gaps, two_runs
 from stepscope.serve.runs.answers import SCHEMA, TableQuestion, ToolQuestion
 from stepscope.serve.runs.store import Question
 
@@ -47,8 +47,8 @@ __all__ = [
     "App",
     "Asked",
     "Route",
-    "compare",
     "csv",
+    "difference",
     "explain",
     "findings",
     "frame",
@@ -98,30 +98,13 @@ class Asked(NamedTuple):
         self.given.end()
         store = self.app.store
         entry = store.entry(run)
-
-        def content() -> bytes:
-            found = store.answer(entry, question, compute, stages=stages)
-            store.work_ahead(entry, _AHEAD)
-            return found
-
-        return self.tagged((entry,), question, content, media_type=media_type)
-
-    def tagged(
-        self,
-        entries: tuple[Entry, ...],
-        question: Hashable,
-        content: Callable[[], bytes],
-        *,
-        media_type: str = _JSON,
-    ) -> Response:
-        """Answer about some runs, or say that the client has the answer."""
-        versions = tuple((one.id, one.version) for one in entries)
-        tag = _digest(repr((self.app.salt, versions, question)))
-        ready = all(one.state == "ready" for one in entries)
-        if self.request.if_none_match.contains(tag) and ready:
+        tag = _digest(repr((self.app.salt, entry.id, entry.version, question)))
+        if self.request.if_none_match.contains(tag) and entry.state == "ready":
             response = Response(status=304)
         else:
-            response = Response(content(), content_type=media_type)
+            content = store.answer(entry, question, compute, stages=stages)
+            store.work_ahead(entry, _AHEAD)
+            response = Response(content, content_type=media_type)
         response.headers["Cache-Control"] = "private, no-cache"
         response.set_etag(tag)
         return response
@@ -245,6 +228,50 @@ def csv(asked: Asked, name: str) -> Response:
     return response
 
 
+def difference(asked: Asked) -> Response:
+    """Answer with what changed from one run to another."""
+    given, store = asked.given, asked.app.store
+    run, base, same_work = (
+        given.text("run"),
+        given.text("base"),
+        given.flag("same_work"),
+    )
+    given.end()
+    if base is None:
+        raise Refused(400, "bad_parameter", "base: names the run to compare with")
+    new, other = store.entry(run), store.entry(base)
+    if new.id == other.id:
+        message = f"base: {other.run.name} cannot be compared with itself"
+        raise Refused(400, "bad_parameter", message)
+    # One profile is open at a time: what is needed of this one is taken first.
+    measured = store.answer(new, ("measured",), two_runs.measured_run)
+    return asked.about_a_run(
+        ("compare", new.id, new.version, same_work),
+        lambda opened: two_runs.compared(opened, measured, same_work=same_work),
+        run=base,
+    )
+
+
+def explain(asked: Asked) -> Response:
+    """Answer with whose time a stretch is."""
+    given = asked.given
+    run, host, device = given.text("run"), given.text("host"), given.whole("device")
+    at, begin, end = (given.whole(f"{name}_ps") for name in ("at", "from", "to"))
+    wanted: int | tuple[int, int]
+    if at is not None and begin is None and end is None:
+        wanted = at
+    elif at is None and begin is not None and end is not None:
+        wanted = (begin, end)
+    else:
+        message = "give either at_ps, or both from_ps and to_ps"
+        raise Refused(400, "bad_parameter", message)
+    return asked.about_a_run(
+        ("explain", host, wanted, device),
+        lambda opened: gaps.explained(opened, host, wanted, device=device),
+        run=run,
+    )
+
+
 def findings(asked: Asked) -> Response:
     """Every finding."""
     run, hosts = asked.given.text("run"), asked.given.texts("hosts")
@@ -269,47 +296,6 @@ def report(asked: Asked) -> Response:
     )
 
 
-def compare(asked: Asked) -> Response:
-    """Answer with what changed from one run to another."""
-    given, store = asked.given, asked.app.store
-    names = given.text("base"), given.text("run")
-    same_work = given.flag("same_work")
-    given.end()
-    if names[0] is None:
-        raise Refused(400, "bad_parameter", "base: names the run to compare with")
-    base, new = (store.entry(name) for name in names)
-    if base.id == new.id:
-        message = f"base: {base.run.name} cannot be compared with itself"
-        raise Refused(400, "bad_parameter", message)
-    question = ("compare", same_work)
-
-    def content() -> bytes:
-        combine = partial(answers.compared, same_work=same_work)
-        return store.answer_of_two((base, new), question, answers.measured_run, combine)
-
-    return asked.tagged((base, new), question, content)
-
-
-def explain(asked: Asked) -> Response:
-    """Answer with whose time a stretch is."""
-    given = asked.given
-    run, host, device = given.text("run"), given.text("host"), given.whole("device")
-    at, begin, end = (given.whole(f"{name}_ps") for name in ("at", "from", "to"))
-    wanted: int | tuple[int, int]
-    if at is not None and begin is None and end is None:
-        wanted = at
-    elif at is None and begin is not None and end is not None:
-        wanted = (begin, end)
-    else:
-        message = "give either at_ps, or both from_ps and to_ps"
-        raise Refused(400, "bad_parameter", message)
-    return asked.about_a_run(
-        ("explain", host, wanted, device),
-        lambda opened: answers.explain(opened, host, wanted, device=device),
-        run=run,
-    )
-
-
 def reload(asked: Asked) -> Response:
     """Look at the log directory again, now."""
     asked.given.end()
@@ -327,10 +313,10 @@ ROUTES: Final = (
     Route("/data/table/<name>", table),
     Route("/data/frame/<name>", frame),
     Route("/data/csv/<name>", csv),
+    Route("/data/compare", difference),
+    Route("/data/explain", explain),
     Route("/data/findings", findings),
     Route("/data/report", report),
-    Route("/data/compare", compare),
-    Route("/data/explain", explain),
     Route("/data/reload", reload, changes=True),
 )
 

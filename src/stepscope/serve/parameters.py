@@ -52,6 +52,10 @@ class Parameters:
         """Read a whole number, limited to 0 to `most`."""
         return min(max(self._converted(name, int, default), 0), most)
 
+    def flag(self, name: str) -> bool:
+        """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
+        return self._converted(name, bool, default=False)
+
     def whole(self, name: str) -> int | None:
         """Read a whole number from 0 on, up to what is exact in JSON; None for none."""
         if name not in self._given:
@@ -60,10 +64,6 @@ class Parameters:
         if not 0 <= found <= _EXACT:
             raise _bad(f"{name}: is not between 0 and {_EXACT}")
         return found
-
-    def flag(self, name: str) -> bool:
-        """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
-        return self._converted(name, bool, default=False)
 
     def options(self, tool: Tool) -> dict[str, object]:
         """Read the tool's own options, as it declares them."""

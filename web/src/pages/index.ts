@@ -25,7 +25,6 @@ export interface Page {
 export const PAGES: Page[] = [
   { name: "findings", title: TITLES.findings, group: "Summary", view: Findings },
   { name: "overview_page", title: TITLES.overview_page, group: "Summary", view: OverviewPage },
-  { name: "compare", title: TITLES.compare, group: "Summary", view: Compare },
   { name: "framework_op_stats", title: TITLES.framework_op_stats, group: "Time", view: FrameworkOpStats },
   { name: "kernel_stats", title: TITLES.kernel_stats, group: "Time", view: KernelStats },
   { name: "input_pipeline_analyzer", title: TITLES.input_pipeline_analyzer, group: "Time", view: InputPipelineAnalyzer },
@@ -34,4 +33,5 @@ export const PAGES: Page[] = [
   { name: "inference_profile", title: TITLES.inference_profile, group: "Time", view: InferenceProfile },
   { name: "memory_profile", title: TITLES.memory_profile, group: "Memory", view: MemoryProfile },
   { name: "pod_viewer", title: TITLES.pod_viewer, group: "Cluster", view: PodViewer },
+  { name: "compare", title: TITLES.compare, group: "Summary", view: Compare },
 ];

@@ -1,8 +1,8 @@
 // What the navigation and links call each page.
 export const TITLES = {
   findings: "Findings",
-  overview_page: "Overview",
   compare: "Compare",
+  overview_page: "Overview",
   framework_op_stats: "Op stats",
   kernel_stats: "Kernels",
   input_pipeline_analyzer: "Input pipeline",

@@ -9,11 +9,8 @@ import msgspec
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.vocabulary import seen
-from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.analysis.ops.names import op_names
 from stepscope.analysis.steps.located import step_at
-from stepscope.compare.comparison import compare
-from stepscope.compare.measured import measured
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
 from stepscope.report.compose import LIMITS, compose, judge
@@ -27,7 +24,6 @@ from stepscope.report.words.names import OWNER_WORDS
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Evidence, Finding
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.results.tool import Tool
-    from stepscope.compare.measured import Measured
     from stepscope.report.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
 
@@ -46,12 +41,9 @@ __all__ = [
     "SCHEMA",
     "TableQuestion",
     "ToolQuestion",
-    "compared",
     "csv",
-    "explain",
     "findings",
     "frame",
-    "measured_run",
     "profile",
     "report",
     "table",
@@ -214,33 +206,6 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
             "findings": told,
         }
     )
-
-
-def measured_run(opened: Opened) -> Measured:
-    """Measure a whole run, so that it can be compared when it is closed."""
-    opened.working.stage("Comparing")
-    profile = opened.view(()).profile
-    return measured(profile, judge(profile).findings)
-
-
-def compared(base: Measured, new: Measured, *, same_work: bool) -> bytes:
-    """Write what changed, as `stepscope diff` does."""
-    found = compare(base, new, thresholds=THRESHOLDS, same_work=same_work)
-    return to_json.render_comparison(found)
-
-
-def explain(
-    opened: Opened,
-    host: str | None,
-    asked: int | tuple[int, int],
-    *,
-    device: int | None,
-) -> bytes:
-    """Write whose time a stretch is, as `stepscope explain` does."""
-    profile = opened.view(() if host is None else (host,)).profile
-    opened.working.stage("Explaining")
-    found = explain_gap(profile, profile.hosts[0], asked, device=device)
-    return to_json.render_gap(found)
 
 
 def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -33,8 +33,6 @@ __all__ = ["Entry", "Listing", "Question", "Store"]
 
 #: Largest number of bytes of kept answers.
 ANSWERS_BYTES: Final = 128 * 2**20
-#: Runs of which is kept what a comparison took of them.
-_MOST_PARTS: Final = 8
 #: Seconds without a change after which a file is taken to be complete.
 _QUIET_S: Final = 2.0
 #: Seconds that a request waits for the computations before it.
@@ -104,8 +102,6 @@ class Store:
     ) -> None:
         self.source = source
         self._answers: Bounded[bytes] = Bounded(answers_bytes)
-        #: What comparisons took of runs, each counted as one.
-        self._parts: Bounded[object] = Bounded(_MOST_PARTS)
         self._patience_s = patience_s
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
@@ -210,56 +206,6 @@ class Store:
             self._answers.put(key, answer, cost_bytes=len(answer))
             return answer
 
-    def answer_of_two(
-        self,
-        entries: tuple[Entry, Entry],
-        question: Hashable,
-        part: Callable[[Opened], object],
-        compute: Callable[[Any, Any], bytes],
-    ) -> bytes:
-        """Return the answer to a question about two runs, kept or new.
-
-        One is open after the other, first the one that is open already. What is taken
-        of each is kept for the next comparison.
-
-        Args:
-            entries: The runs.
-            question: Everything else that the answer depends on.
-            part: Takes from a run what the answer needs of it, without its tables.
-            compute: Computes the answer from what `part` took of both.
-
-        Raises:
-            BadInput: A run cannot be read.
-            Refused: A run is being written, or other computations take too long.
-        """
-        key = (*((one.id, one.version) for one in entries), question)
-        kept = self._answers.get(key)
-        if kept is not None:
-            return kept
-        for entry in entries:
-            if entry.state == "writing":
-                raise _writing(entry)
-        with self._request(), self._turn():
-            kept = self._answers.get(key)
-            if kept is not None:
-                return kept
-            opened = "" if self._opened is None else self._opened[0]
-            order = sorted(entries, key=lambda one: _opened_key(one) != opened)
-            parts = {one.id: self._part(one, part) for one in order}
-            answer = compute(*(parts[one.id] for one in entries))
-            self._answers.put(key, answer, cost_bytes=len(answer))
-            return answer
-
-    def _part(self, entry: Entry, part: Callable[[Opened], object]) -> object:
-        key = _opened_key(entry)
-        kept = self._parts.get(key)
-        if kept is None:
-            with self._working.on(entry.id, stages=2):
-                kept = part(self._open(entry))
-            # What is taken of a run has few numbers for each of its steps and names.
-            self._parts.put(key, kept, cost_bytes=1)
-        return kept
-
     def read_newest(self, tool: str) -> None:
         """Open the newest run, if there is one, and prepare what is asked first.
 
@@ -314,7 +260,6 @@ class Store:
     def forget(self) -> None:
         """Drop everything that was computed, and close the open profile."""
         self._answers.clear()
-        self._parts.clear()
         with self._turn():
             self._close()
 
