@@ -20,7 +20,7 @@ from stepscope.analysis.gaps.stretch import owned, stretch_at, stretch_between
 from stepscope.analysis.remedied import remedied
 from stepscope.analysis.steps.located import step_at
 from stepscope.derive.account.naming import UNNAMED, naming
-from stepscope.derive.account.ran import Ran, pieces, what_ran
+from stepscope.derive.account.ran import largest, pieces, what_ran
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_places
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.gaps.meanwhile import Shown
     from stepscope.analysis.gaps.stretch import Stretch
     from stepscope.derive.account.naming import Name, Naming
+    from stepscope.derive.account.ran import RanMost
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
@@ -136,17 +137,17 @@ def _owned_time(
     owner, spans = mine
     whole = stretch.end_ps - stretch.begin_ps
     if owner in BUSY_OWNERS:
-        ran = _activities(profile, stretch, owner, spans)
-        parts = _by_name(ran)
+        ran, parts = _activities(profile, stretch, owner, spans)
     elif names is None:
-        ran, parts = pieces(spans), [(UNNAMED, spans.length_ps)]
+        ran = pieces(spans, most=_MOST_INTERVALS)
+        parts = [(UNNAMED, spans.length_ps)]
     else:
-        ran = what_ran(names, stretch.owned.device, owner, spans)
-        parts = names.parts(stretch.owned.device, owner, spans)
+        device = stretch.owned.device
+        ran = what_ran(names, device, owner, spans, most=_MOST_INTERVALS)
+        parts = names.parts(device, owner, spans)
     grouped: dict[Name, int] = {}
     for name, time in parts:
         grouped[name] = grouped.get(name, 0) + time
-    most = sorted(ran, key=lambda one: -one.time_ps)[:_MOST_INTERVALS]
     return OwnedTime(
         owner=owner,
         ps=spans.length_ps,
@@ -174,16 +175,16 @@ def _owned_time(
                 ps=one.time_ps,
                 percent=100 * one.time_ps / whole,
             )
-            for one in sorted(most)
+            for one in sorted(ran.ran)
         ),
-        interval_count=len(ran),
+        interval_count=ran.number,
     )
 
 
 def _activities(
     profile: ProfileData, stretch: Stretch, owner: str, spans: Spans
-) -> list[Ran]:
-    """Return the activities of a device that are charged to an owner of busy time."""
+) -> tuple[RanMost, list[tuple[Name, int]]]:
+    """Return what a device worked on for an owner, and its time by name."""
     host = stretch.owned.host
     activity, types = (
         profile.table(host, name) for name in ("device_activity", "event_types")
@@ -194,7 +195,8 @@ def _activities(
         or isinstance(types, Unavailable)
         or isinstance(widths, Unavailable)
     ):
-        return pieces(spans)
+        whole = [(UNNAMED, spans.length_ps)]
+        return pieces(spans, most=_MOST_INTERVALS), whole
     start = ints(activity, "start_ps")
     end = start + ints(activity, "dur_ps")
     mine = handles(activity, "device") == stretch.owned.device.device
@@ -203,34 +205,34 @@ def _activities(
     rows = np.flatnonzero(mine & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
     time = _first_come(spans, start[rows], end[rows])
-    return [
-        Ran(int(start[row]), int(end[row]), event, UNNAMED._replace(name=name), spent)
-        for row, event, name, spent in zip(
-            rows.tolist(),
-            handles(activity, "event")[rows].tolist(),
-            types["name"].gather(handles(activity, "type")[rows]).to_list(),
-            time,
-            strict=True,
+    events, kinds = handles(activity, "event")[rows], handles(activity, "type")[rows]
+
+    def made(at: int) -> tuple[int, int, int, Name]:
+        row, name = rows[at], UNNAMED._replace(name=types["name"][int(kinds[at])])
+        return int(start[row]), int(end[row]), int(events[at]), name
+
+    used, at = np.unique(kinds, return_inverse=True)
+    total = np.zeros(len(used), np.int64)
+    np.add.at(total, at, time)
+    parts = [
+        (UNNAMED._replace(name=name), spent)
+        for name, spent in zip(
+            types["name"].gather(used).to_list(), total.tolist(), strict=True
         )
-        if spent
     ]
+    return largest(time, made, most=_MOST_INTERVALS), parts
 
 
 def _first_come(
     spans: Spans, start: NDArray[np.int64], end: NDArray[np.int64]
-) -> list[int]:
+) -> NDArray[np.int64]:
     """Return how much of a set each interval covers that none before it covers.
 
     The intervals ascend by start.
     """
     begin = start.copy()
     begin[1:] = np.clip(np.maximum.accumulate(end)[:-1], start[1:], end[1:])
-    found: list[int] = spans.within(begin, end).tolist()
-    return found
-
-
-def _by_name(ran: list[Ran]) -> list[tuple[Name, int]]:
-    return [(one.name, one.time_ps) for one in ran]
+    return spans.within(begin, end)
 
 
 def _unexplained_ps(one: OwnedTime) -> int:

@@ -90,8 +90,7 @@ def on_host(
         name = tracks["name"][track]
         works = _of_thread(stretch, naming, track, where)
         found += [
-            HostWork(thread=name, launching=track in walked, **work)
-            for work in sorted(works, key=lambda work: -work["ps"])[:_OF_A_THREAD]
+            HostWork(thread=name, launching=track in walked, **work) for work in works
         ]
     found.sort(key=lambda one: (not one.launching, -one.ps))
     return tuple(found[:_MOST])
@@ -116,7 +115,9 @@ def _of_thread(
     # Marks of steps say nothing of what is done.
     total[naming.marks[kinds]] = 0
     least = max(_LEAST * (end - begin), 1)
-    for kind in np.flatnonzero(total >= least).tolist():
+    for kind in np.argsort(-total, kind="stable")[:_OF_A_THREAD].tolist():
+        if total[kind] < least:
+            break
         mine = np.flatnonzero(place == kind)
         longest = int(mine[np.argmax(nested.self_ps[mine])])
         event = rows.start + int(met[longest])
