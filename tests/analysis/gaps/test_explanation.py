@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.support.results.statements import opened
 from tests.support.traces import blueprint
 
-import stepscope as ss
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.analysis.gaps.stretch import owned
 from stepscope.derive.account.owned_time import account
@@ -33,7 +33,7 @@ MOST_OF_A_STEP = 150
 
 @pytest.fixture(scope="module")
 def profile(recorded_run: str, shared_profile: Callable[[str], Path]) -> ProfileData:
-    return ss.open(shared_profile(recorded_run))
+    return opened(shared_profile(recorded_run))
 
 
 def explained(
