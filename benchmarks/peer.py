@@ -65,7 +65,8 @@ STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
 from stepscope.analysis.tools import answers
-from stepscope.analysis.trace_viewer.tiles import catalogue, window
+from stepscope.analysis.timeline.catalogue import catalogue
+from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
 from stepscope.report.compose import describe, doubts
 from stepscope.report import to_json
 from stepscope.report.trace_frames import slice_frame
@@ -73,17 +74,13 @@ from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
 def draw(host):
     shown = catalogue(profile, host)
-    bucket = -((shown.begin_ps - shown.end_ps) // {TRACE_PIXELS})
-    for track in range(len(shown.tracks)):
-        slices = window(
-            profile,
-            host,
-            track=track,
-            begin_ps=shown.begin_ps,
-            end_ps=shown.end_ps,
-            bucket_ps=bucket,
-        )
-        sys.stdout.buffer.write(frames.encode(*slice_frame(slices)))
+    level = max((shown.end_ps - shown.begin_ps) // {TRACE_PIXELS}, 1).bit_length()
+    width = TILE_BUCKETS << level
+    for first in range(0, len(shown.tracks), MOST_TRACKS):
+        for index in range(shown.begin_ps // width, shown.end_ps // width + 1):
+            tracks = range(len(shown.tracks))[first : first + MOST_TRACKS]
+            found = tiles(profile, host, tracks=tracks, level=level, index=index)
+            sys.stdout.buffer.write(frames.encode(*slice_frame(found)))
 for tool, result in answers(profile, sys.argv[2:]).items():
     answer = to_json.envelope(
         tool,

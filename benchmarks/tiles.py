@@ -99,7 +99,7 @@ def contests(count: int) -> Iterator[Contest]:
     yield Contest(
         "index",
         size,
-        lambda: indexed(made).lasting_ps[None],
+        lambda: indexed(made).lasting_ps[:1],
         lambda: indexed_by_numpy(made)[None],
     )
     index = indexed(made)

@@ -83,6 +83,7 @@ ROOMS = {
         "results": "",
         "steps": "results",
         "tf_data_bottleneck_analysis": "options results",
+        "timeline": "results trace_viewer",
         "trace_viewer": "options results",
     },
     "capture": {
@@ -140,7 +141,9 @@ ROOMS = {
         "step_time": "columns device host intervals names step_windows steps",
         "step_windows": "columns device host intervals names repetition steps",
         "steps": "columns device intervals names repetition",
-        "timeline": "columns device engine host intervals names step_windows steps",
+        "timeline": (
+            "columns device engine host intervals memory names step_windows steps"
+        ),
     },
     "formats": {
         "kineto.columns": "kineto.json",

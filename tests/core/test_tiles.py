@@ -61,9 +61,9 @@ def indexed(
     edges = np.concatenate(([0], np.cumsum(count)))
     blocks = np.concatenate(([0], np.cumsum(-(-count // kernels.BLOCK))))
     rows = np.full(drawn, -9, np.int32)
-    lasting = np.full(blocks[-1], -9, np.int64)
+    lasting = np.full((2, blocks[-1]), -9, np.int64)
     longest = np.full(blocks[-1], -9, np.int32)
-    state = np.full((3, lanes), -9, np.int64)
+    state = np.full((2, lanes), -9, np.int64)
     answer = kernels.fill_lanes(
         start, dur, lane, edges, blocks, state, rows, lasting, longest
     )
@@ -161,7 +161,10 @@ def test_the_longest_of_many_is_found_by_blocks(
         blocks = [durs[at : at + 16] for at in range(0, len(durs), 16)]
         longest = [16 * at + each.index(max(each)) for at, each in enumerate(blocks)]
         assert longest == index.longest.tolist()
-        assert [sum(each) for each in blocks] == index.lasting.tolist()
+        assert index.lasting.tolist() == [
+            [sum(each) for each in blocks],
+            [max(each) for each in blocks],
+        ]
         expected = painted([lane], index, window, bucket=bucket)
         assert expected == folded(kernels, index, window, bucket=bucket)
 
@@ -276,13 +279,13 @@ def test_rows_of_one_lane_that_overlap_are_refused(kernels: ModuleType) -> None:
 
 def room_for_one() -> list[np.ndarray]:
     """Of rows, and of sums and rows of blocks."""
-    return [np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(1, np.int32)]
+    return [np.zeros(1, np.int32), np.zeros((2, 1), np.int64), np.zeros(1, np.int32)]
 
 
 def test_a_lane_beyond_the_number_of_lanes_is_refused(kernels: ModuleType) -> None:
     start, dur, lane = columns([[], [(0, 5)]])
     assert kernels.count_lanes(lane, np.zeros(1, np.int64)) == kernels.BAD_RANGE
-    edges, state = np.array([0, 1]), np.zeros((3, 1), np.int64)
+    edges, state = np.array([0, 1]), np.zeros((2, 1), np.int64)
     answer = kernels.fill_lanes(start, dur, lane, edges, edges, state, *room_for_one())
     assert answer == kernels.BAD_RANGE
 
@@ -292,7 +295,7 @@ def test_edges_that_do_not_fit_the_rows_are_refused(
     kernels: ModuleType, edges: list[int]
 ) -> None:
     start, dur, lane = columns([[(0, 5)]])
-    one, given, state = np.array([0, 1]), np.array(edges), np.zeros((3, 1), np.int64)
+    one, given, state = np.array([0, 1]), np.array(edges), np.zeros((2, 1), np.int64)
     for limits in ((given, one), (one, given)):
         answer = kernels.fill_lanes(start, dur, lane, *limits, state, *room_for_one())
         assert answer == kernels.BAD_RANGE
@@ -305,7 +308,7 @@ def test_arrays_that_do_not_belong_together_are_refused(
     index = example(kernels)
     wrong = {
         "dur": index.dur[:-1],
-        "lasting": index.lasting[:-1],
+        "lasting": index.lasting[:1],
         "longest": index.longest[:0],
         "edges": index.edges + 1,
         "blocks": index.blocks[:-1],

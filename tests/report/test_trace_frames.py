@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.analysis.trace_viewer.flows import FLOW_COLUMNS, TrackFlows
-from stepscope.analysis.trace_viewer.tiles import SLICE_COLUMNS, TrackSlices
+from stepscope.analysis.timeline.flows import FLOW_COLUMNS, TrackFlows
+from stepscope.analysis.timeline.tiles import SLICE_COLUMNS, Tiles
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.trace_frames import TraceFrame, flow_frame, slice_frame
 from stepscope.serve import frames
@@ -55,24 +55,27 @@ def sent(frame: TraceFrame) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     return read(frames.encode(*frame))
 
 
-def tile(rows: list[tuple[Any, ...]], *, begin_ps: int = 0) -> TrackSlices:
-    return TrackSlices(
+def tile(rows: list[tuple[Any, ...]], *, begin_ps: int = 0) -> Tiles:
+    slices = pl.DataFrame(rows, {"track": pl.Int32(), **SLICE_COLUMNS}, orient="row")
+    names = slices["name"].unique(maintain_order=True)
+    return Tiles(
         host="vm",
-        track=3,
+        tracks=(3, 5, 4),
         begin_ps=begin_ps,
         end_ps=begin_ps + 1024,
         bucket_ps=1,
-        slices=pl.DataFrame(rows, SLICE_COLUMNS, orient="row"),
+        slices=slices.with_columns(pl.col("name").cast(pl.Enum(names))),
     )
 
 
-def test_a_tile_is_read_back_from_its_bytes() -> None:
+def test_tiles_of_some_tracks_are_read_back_from_their_bytes() -> None:
     meta, columns = sent(
         slice_frame(
             tile(
                 [
-                    (0, 90, 400, 310, 1, 7, 0, "matmul", 8),
-                    (1, 120, 130, 6, 3, 9, 4, "µ-kernel", 7),
+                    (3, 0, 90, 400, 310, 1, 7, 0, "matmul", 8),
+                    (3, 1, 120, 130, 6, 3, 9, 4, "µ-kernel", 7),
+                    (4, 2, 150, 151, 1, 1, 3, 5, "matmul", 9),
                 ],
                 begin_ps=100,
             )
@@ -81,48 +84,45 @@ def test_a_tile_is_read_back_from_its_bytes() -> None:
     assert meta == {
         "kind": "slices",
         "host": "vm",
-        "track": 3,
-        "origin_ps": 100,
+        "tracks": [3, 5, 4],
+        "begin_ps": 100,
         "end_ps": 1124,
         "bucket_ps": 1,
         "categories": list(CATEGORIES),
     }
     assert columns == {
-        "start_ps": [-10, 20],
-        "dur_ps": [310, 10],
-        "busy_ps": [310, 6],
-        "row": [0, 1],
-        "count": [1, 3],
-        "item": [7, 9],
-        "first": [0, 4],
-        "name": ["matmul", "µ-kernel"],
-        "category": [8, 7],
+        "track": [3, 3, 4],
+        "row": [0, 1, 2],
+        "start_ps": [90, 120, 150],
+        "end_ps": [400, 130, 151],
+        "busy_ps": [310, 6, 1],
+        "count": [1, 3, 1],
+        "item": [7, 9, 3],
+        "first": [0, 4, 5],
+        "name": ["matmul", "µ-kernel", "matmul"],
+        "category": [8, 7, 9],
     }
 
 
 def test_an_empty_tile_has_every_column() -> None:
     _, columns = sent(slice_frame(tile([])))
-    assert set(columns) == {*SLICE_COLUMNS} - {"end_ps"} | {"dur_ps"}
+    assert set(columns) == {"track", *SLICE_COLUMNS}
     assert all(values == [] for values in columns.values())
 
 
 @pytest.mark.parametrize("far", [2**53 + 1, -(2**60)])
-def test_an_origin_that_json_would_round_travels_as_text(far: int) -> None:
-    start = far + 5
-    meta, columns = sent(
-        slice_frame(tile([(0, start, start + 3, 3, 1, 0, 0, "k", 0)], begin_ps=far))
-    )
-    assert meta["origin_ps"] == str(far)
-    # From the origin it is exact, however far off the origin is.
-    assert (columns["start_ps"], columns["dur_ps"]) == ([5], [3])
+def test_a_begin_that_json_would_round_travels_as_text(far: int) -> None:
+    meta, _ = sent(slice_frame(tile([], begin_ps=far)))
+    assert meta["begin_ps"] == str(far)
 
 
 SLICE = st.tuples(
     st.integers(0, 2000),
+    st.integers(0, 2000),
     st.integers(-(2**52), 2**52),
-    st.integers(0, 2**52),
+    st.integers(-(2**52), 2**52),
     st.integers(0, 2**53),
-    st.integers(1, 2**32 - 1),
+    st.integers(1, 2**53),
     INT32,
     INT32,
     st.text(max_size=5),
@@ -132,15 +132,12 @@ SLICE = st.tuples(
 
 @given(rows=st.lists(SLICE, max_size=9))
 def test_numbers_and_names_arrive_as_they_are(rows: list[tuple[Any, ...]]) -> None:
-    slices = [(row, start, start + dur, *others) for row, start, dur, *others in rows]
-    _, columns = sent(slice_frame(tile(slices)))
-    order = (
-        *("row", "start_ps", "dur_ps", "busy_ps", "count"),
-        *("item", "first", "name", "category"),
-    )
-    expected = [list(row) for row in rows]
-    assert expected == [
-        list(row) for row in zip(*(columns[name] for name in order), strict=True)
+    _, columns = sent(slice_frame(tile(rows)))
+    assert [list(row) for row in rows] == [
+        list(row)
+        for row in zip(
+            *(columns[name] for name in ("track", *SLICE_COLUMNS)), strict=True
+        )
     ]
 
 
@@ -159,7 +156,7 @@ def test_arrows_are_read_back_from_their_bytes() -> None:
     assert meta == {
         "kind": "flows",
         "host": "vm",
-        "origin_ps": 1000,
+        "begin_ps": 1000,
         "end_ps": 2000,
         "count": 9,
         "left_out": 8,
@@ -168,10 +165,10 @@ def test_arrows_are_read_back_from_their_bytes() -> None:
         "launch_track": 4,
         "launch_row": 1,
         "launch_item": 70,
-        "launch_end_ps": -10,
+        "launch_end_ps": 990,
         "device_track": 0,
         "device_row": 0,
         "device_item": 12,
-        "device_start_ps": 500,
+        "device_start_ps": 1500,
         "correlation": 2**62,
     }

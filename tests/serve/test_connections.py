@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import subprocess
@@ -226,6 +227,85 @@ def test_what_is_still_being_sent_does_not_take_the_answer_away(logdir: Path) ->
             b"\r\n\r\n" + b"x" * 200_000
         )
         assert b" 413 " in answer[:20]
+
+
+def kept(site: Site) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+
+
+STAY = {"Connection": "keep-alive"}
+
+
+def test_a_connection_serves_one_request_after_the_other(site: Site) -> None:
+    connection = kept(site)
+    connection.connect()
+    first = connection.sock
+    bodies = []
+    for _ in range(5):
+        for path in ("/data/runs", "/data/tool/overview", "/nothing", "/data/runs"):
+            connection.request("GET", path, headers=STAY)
+            answer = connection.getresponse()
+            assert answer.getheader("Connection") == "keep-alive"
+            bodies.append(answer.read())
+    assert connection.sock is first
+    assert bodies[0] == bodies[3] == bodies[-1]
+    connection.request("HEAD", "/data/runs", headers=STAY)
+    assert connection.getresponse().read() == b""
+    connection.request("GET", "/data/runs")
+    last = connection.getresponse()
+    assert (last.getheader("Connection"), last.read()) == ("close", bodies[0])
+    connection.close()
+
+
+def test_requests_that_come_together_are_answered_in_their_order(site: Site) -> None:
+    ask = b"GET /data/%s HTTP/1.1\r\nHost: localhost\r\nConnection: %s\r\n\r\n"
+    answer = site.raw(
+        ask % (b"status", b"Keep-Alive")
+        + ask % (b"nothing", b"keep-alive")
+        + ask % (b"tools", b"close")
+        + ask % (b"runs", b"close")
+    )
+    heads = [part[:12] for part in answer.split(b"HTTP/1.1 ")[1:]]
+    assert [head[:3] for head in heads] == [b"200", b"404", b"200"]
+    assert answer.count(b'"tools"') == 1
+
+
+@pytest.mark.parametrize(
+    "length", [b"Content-Length: 61", b"Transfer-Encoding: chunked"]
+)
+def test_a_body_is_never_taken_for_the_next_request(site: Site, length: bytes) -> None:
+    hidden = b"GET /data/tools HTTP/1.1\r\nHost: localhost\r\nX: aaaaaaaa\r\n\r\n"
+    for method in (b"GET /data/status", b"POST /data/reload"):
+        answer = site.raw(
+            method
+            + b" HTTP/1.1\r\nHost: localhost\r\nX-Stepscope: 1\r\n"
+            + b"Connection: keep-alive\r\n"
+            + length
+            + b"\r\n\r\n"
+            + hidden
+        )
+        assert answer.count(b"HTTP/1.1 ") == 1
+        assert b"Connection: close" in answer
+
+
+def test_a_connection_that_rests_is_ended(logdir: Path) -> None:
+    with running(logdir, limits=Limits(rest_s=0.3)) as site:
+        answer = site.raw(
+            b"GET /data/runs HTTP/1.1\r\nHost: localhost\r\n"
+            b"Connection: keep-alive\r\n\r\n"
+        )
+        assert b"Connection: keep-alive" in answer
+
+
+def test_connections_that_rest_keep_nobody_out(logdir: Path) -> None:
+    with running(logdir, limits=Limits(rest_s=60, connections=8)) as site:
+        connections = [kept(site) for _ in range(8)]
+        for connection in connections:
+            connection.request("GET", "/data/runs", headers=STAY)
+            assert connection.getresponse().read()
+        assert all(site.get("data/runs").status == 200 for _ in range(3))
+        for connection in connections:
+            connection.close()
 
 
 BUSY = """

@@ -5,14 +5,15 @@ A *lane* holds rows that ascend and do not overlap, as those of one depth of a t
 `rows` holds the lanes of all tracks one after the other; a place in it is a
 *position*, and lane `k` has the positions [edges[k], edges[k + 1]). Each `BLOCK`
 positions of a lane, from its first on, are a *block*: lane `k` has the blocks
-[blocks[k], blocks[k + 1]). For each block, `lasting` has the sum of the durations, and
-`longest` the row that lasts longest.
+[blocks[k], blocks[k + 1]). For each block, `lasting` has the sum of the durations and
+the longest of them, and `longest` the row that lasts so long.
 
 `fold` walks a window in buckets of equal width. As rows do not overlap, only the last
 of those that start in a bucket can be as wide as the bucket: it comes as it is, and
 those before it are one slice. The next bucket is found by doubling steps from a guess
-and bisection. The time and the longest row of a slice come from the blocks: the cost
-follows the buckets and the blocks, not the rows.
+and bisection. The time and the longest row of a slice come from the blocks, side by
+side in memory: the cost follows the buckets and the blocks, not the rows, each of which
+may lie anywhere.
 
 Times are cut at ±(2**62 - 1), so that no sum or difference can overflow. Arrays of
 wrong sizes give `BAD_RANGE`.
@@ -145,7 +146,7 @@ def _fill_lanes(
     blocks: cython.const[cython.longlong][::1],
     state: cython.longlong[:, ::1],
     rows: cython.int[::1],
-    lasting: cython.longlong[::1],
+    lasting: cython.longlong[:, ::1],
     longest: cython.int[::1],
 ) -> cython.longlong:
     row: cython.longlong
@@ -155,12 +156,10 @@ def _fill_lanes(
     ends: cython.longlong
     lanes: cython.longlong = edges.shape[0] - 1
     filled: cython.longlong = 0
-    # How many rows a lane has got, when the last of them ends, and how long the
-    # longest of the last block runs.
+    # How many rows a lane has got, and when the last of them ends.
     for mine in range(lanes):
         state[0, mine] = 0
         state[1, mine] = -0x3FFF_FFFF_FFFF_FFFF
-        state[2, mine] = 0
     for row in range(lane.shape[0]):
         mine = lane[row]
         if mine < 0:
@@ -174,12 +173,12 @@ def _fill_lanes(
         rows[edges[mine] + state[0, mine]] = cython.cast(cython.int, row)
         block = blocks[mine] + state[0, mine] // 16
         if state[0, mine] % 16 == 0:
-            lasting[block] = 0
-            state[2, mine] = -1
-        lasting[block] += ends - begins
-        if ends - begins > state[2, mine]:
+            lasting[0, block] = 0
+            lasting[1, block] = -1
+        lasting[0, block] += ends - begins
+        if ends - begins > lasting[1, block]:
             longest[block] = cython.cast(cython.int, row)
-            state[2, mine] = ends - begins
+            lasting[1, block] = ends - begins
         state[0, mine] += 1
         state[1, mine] = ends
         filled += 1
@@ -194,7 +193,7 @@ def fill_lanes(
     blocks: cython.const[cython.longlong][::1],
     state: cython.longlong[:, ::1],
     rows: cython.int[::1],
-    lasting: cython.longlong[::1],
+    lasting: cython.longlong[:, ::1],
     longest: cython.int[::1],
 ) -> cython.longlong:
     """Put every row into its lane, in the order of the rows.
@@ -205,9 +204,10 @@ def fill_lanes(
         lane: By row; -1 for a row that is not drawn.
         edges: Sums of what `count_lanes` counted, from 0 on: one more than lanes.
         blocks: Sums of the blocks that so many rows need, from 0 on.
-        state: Scratch memory of the kernel, three by lanes.
+        state: Scratch memory of the kernel, two by lanes.
         rows: Receives the row of each position.
-        lasting: Receives for each block how long its rows last together.
+        lasting: Receives for each block how long its rows last together, and below
+            that how long the longest of them lasts.
         longest: Receives the row of each block that lasts longest, the first of equals.
 
     Returns:
@@ -217,9 +217,10 @@ def fill_lanes(
         start.shape[0] != lane.shape[0]
         or dur.shape[0] != lane.shape[0]
         or lane.shape[0] > 0x7FFF_FFFF
-        or lasting.shape[0] != longest.shape[0]
+        or lasting.shape[0] != 2
+        or lasting.shape[1] != longest.shape[0]
         or not _lanes_fit(edges, blocks, rows.shape[0], longest.shape[0])
-        or state.shape[0] != 3
+        or state.shape[0] != 2
         or state.shape[1] < edges.shape[0] - 1
     ):
         return BAD_RANGE
@@ -287,7 +288,7 @@ def _sum_up(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
     lane_begin: cython.longlong,
     lane_block: cython.longlong,
@@ -306,8 +307,8 @@ def _sum_up(
         if (place - lane_begin) % 16 == 0 and place + 16 <= end:
             block = lane_block + (place - lane_begin) // 16
             row = longest[block]
-            lasts = _until(start[row], dur[row]) - _from(start[row])
-            busy += lasting[block]
+            lasts = lasting[1, block]
+            busy += lasting[0, block]
             place += 16
         else:
             row = rows[place]
@@ -328,7 +329,7 @@ def _write(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
     lane: cython.longlong,
     lane_begin: cython.longlong,
@@ -366,7 +367,7 @@ def _fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
     blocks: cython.const[cython.longlong][::1],
@@ -431,7 +432,7 @@ def fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][::1],
+    lasting: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
     blocks: cython.const[cython.longlong][::1],
@@ -469,7 +470,8 @@ def fold(
     """
     if (
         dur.shape[0] != start.shape[0]
-        or lasting.shape[0] != longest.shape[0]
+        or lasting.shape[0] != 2
+        or lasting.shape[1] != longest.shape[0]
         or not _lanes_fit(edges, blocks, rows.shape[0], longest.shape[0])
         or bucket < 0
         or bucket > 0x3FFF_FFFF_FFFF_FFFF

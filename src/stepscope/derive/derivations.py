@@ -72,6 +72,7 @@ from stepscope.derive.step_windows.first_compute import first_compute
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import step_candidates, steps
+from stepscope.derive.timeline.counters import counter_curves
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
 from stepscope.derive.tracers import tracers
@@ -136,6 +137,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     consistency,
     trace_timeline,
     trace_lanes,
+    counter_curves,
     event_categories,
     instruction_costs,
     execution_costs,

@@ -18,7 +18,7 @@ from stepscope.report.plain import EXACT_INTEGER
 from stepscope.report.to_json import plain_envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.report.document import Envelope
+    from stepscope.report.plain import Plain
 
-__all__ = ["render_piece", "write_trace"]
+__all__ = ["render_piece", "write_spans", "write_trace"]
 
 #: Times are written in µs with as many digits as picoseconds need.
 _PS_PER_US: Final = 1_000_000
@@ -42,17 +43,25 @@ def write_trace(
     spans: Iterable[HostSpans],
     write: Callable[[bytes], object],
 ) -> None:
-    """Write the whole trace, holding one piece in memory at a time.
+    """Write the whole trace with the tool's answer: see `write_spans`."""
+    write_spans(plain_envelope(answer), hosts, spans, write)
+
+
+def write_spans(
+    about: Mapping[str, Plain],
+    hosts: Sequence[HostTrace],
+    spans: Iterable[HostSpans],
+    write: Callable[[bytes], object],
+) -> None:
+    """Write a trace, holding one piece in memory at a time.
 
     Args:
-        answer: The tool's answer in its envelope.
+        about: Further fields of the object, which viewers pass over.
         hosts: Names and numbers of processes and threads.
         spans: All spans to draw.
         write: Receives the bytes, in order.
     """
-    head = msgspec.json.encode(
-        {**plain_envelope(answer), "displayTimeUnit": "ns", "traceEvents": []}
-    )
+    head = msgspec.json.encode({**about, "displayTimeUnit": "ns", "traceEvents": []})
     write(head[:-2])
     comma = b"\n"
     for line in _metadata(hosts):
@@ -93,7 +102,8 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
             "args": _arguments(piece.arguments, piece.counter),
         }
     )
-    lines = frame.select(_event()).to_series()
+    wanted = frame if piece.kept is None else frame.filter(pl.Series(piece.kept))
+    lines = wanted.select(_event()).to_series()
     text = lines.str.join(",\n").item()
     flows = [
         _flow_lines(frame, *piece.leaves, start='{"ph":"s",'),

@@ -5,18 +5,31 @@ Meaning and bytes of each column: docs/formats/trace-tiles.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
 from stepscope.report.plain import plain
 
 if TYPE_CHECKING:
-    from stepscope.analysis.trace_viewer.flows import TrackFlows
-    from stepscope.analysis.trace_viewer.tiles import TrackSlices
+    from stepscope.analysis.timeline.counters import CounterTile
+    from stepscope.analysis.timeline.flows import TrackFlows
+    from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.report.plain import Plain
 
-__all__ = ["TraceFrame", "flow_frame", "slice_frame"]
+__all__ = ["TraceFrame", "counter_frame", "flow_frame", "slice_frame"]
+
+#: Numbers that name a span and where it is drawn.
+_PLACES: Final[dict[str, pl.DataType]] = {
+    "track": pl.Int32(),
+    "row": pl.Int32(),
+    "item": pl.Float64(),
+}
+#: Columns of slices that are sent as reals. These hold whole numbers, exactly up to
+#: 2^53: a browser has no other numbers of that size.
+_REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first").cast(
+    pl.Float64
+)
 
 
 class TraceFrame(NamedTuple):
@@ -31,24 +44,15 @@ class TraceFrame(NamedTuple):
     meta: dict[str, Plain]
 
 
-def slice_frame(tile: TrackSlices) -> TraceFrame:
-    """Make the frame of a track's slices; starts count from the window's begin."""
-    origin = tile.begin_ps
-    columns = tile.slices.select(
-        _real(pl.col("start_ps") - origin, "start_ps"),
-        _real(pl.col("end_ps") - pl.col("start_ps"), "dur_ps"),
-        _real(pl.col("busy_ps"), "busy_ps"),
-        *(pl.col(name).cast(pl.UInt32) for name in ("row", "count", "item", "first")),
-        pl.col("name"),
-        pl.col("category"),
-    )
+def slice_frame(tile: Tiles) -> TraceFrame:
+    """Make the frame of one tile of some tracks."""
     return TraceFrame(
-        columns,
+        tile.slices.with_columns(_REALS),
         {
             "kind": "slices",
             "host": tile.host,
-            "track": tile.track,
-            **_window(origin, tile.end_ps),
+            "tracks": list(tile.tracks),
+            **_window(tile.begin_ps, tile.end_ps),
             "bucket_ps": plain(tile.bucket_ps),
             "categories": plain(tile.categories),
         },
@@ -56,14 +60,12 @@ def slice_frame(tile: TrackSlices) -> TraceFrame:
 
 
 def flow_frame(arrows: TrackFlows) -> TraceFrame:
-    """Make the frame of a window's arrows; times count from the window's begin."""
-    origin = arrows.begin_ps
-    numbers = ("track", "row", "item")
+    """Make the frame of a window's arrows."""
     columns = arrows.flows.select(
-        *(pl.col(f"launch_{name}").cast(pl.UInt32) for name in numbers),
-        _real(pl.col("launch_end_ps") - origin, "launch_end_ps"),
-        *(pl.col(f"device_{name}").cast(pl.UInt32) for name in numbers),
-        _real(pl.col("device_start_ps") - origin, "device_start_ps"),
+        *(pl.col(f"launch_{name}").cast(dtype) for name, dtype in _PLACES.items()),
+        pl.col("launch_end_ps").cast(pl.Float64),
+        *(pl.col(f"device_{name}").cast(dtype) for name, dtype in _PLACES.items()),
+        pl.col("device_start_ps").cast(pl.Float64),
         pl.col("correlation"),
     )
     return TraceFrame(
@@ -71,17 +73,29 @@ def flow_frame(arrows: TrackFlows) -> TraceFrame:
         {
             "kind": "flows",
             "host": arrows.host,
-            **_window(origin, arrows.end_ps),
+            **_window(arrows.begin_ps, arrows.end_ps),
             "count": arrows.count,
             "left_out": arrows.left_out,
         },
     )
 
 
+def counter_frame(tile: CounterTile) -> TraceFrame:
+    """Make the frame of one window of some counters."""
+    return TraceFrame(
+        tile.samples.with_columns(pl.col("start_ps", "count").cast(pl.Float64)),
+        {
+            "kind": "counters",
+            "host": tile.host,
+            "tracks": [
+                {"track": track, "name": name, "unit": unit}
+                for track, name, unit in tile.curves
+            ],
+            **_window(tile.begin_ps, tile.end_ps),
+            "bucket_ps": plain(tile.bucket_ps),
+        },
+    )
+
+
 def _window(begin_ps: int, end_ps: int) -> dict[str, Plain]:
-    return {"origin_ps": plain(begin_ps), "end_ps": plain(end_ps)}
-
-
-def _real(value: pl.Expr, name: str) -> pl.Expr:
-    """Convert whole picoseconds to floats for the browser; exact below 2^53."""
-    return value.cast(pl.Float64).alias(name)
+    return {"begin_ps": plain(begin_ps), "end_ps": plain(end_ps)}

@@ -7,40 +7,63 @@ from __future__ import annotations
 
 import io
 import logging
-from typing import TYPE_CHECKING, Any, Final
+import socket
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from werkzeug.serving import WSGIRequestHandler
 
 from stepscope.serve.security import HEADERS
 
 if TYPE_CHECKING:
-    import socket
-
     from werkzeug.serving import BaseWSGIServer
 
-__all__ = ["answered"]
+__all__ = ["Answer", "answered"]
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-def answered(
-    received: bytes, connection: socket.socket, address: Any, server: BaseWSGIServer
-) -> list[bytes]:
-    """Answer a request in pieces that are not copied; in none where answering failed.
+class Answer(NamedTuple):
+    """What is sent for a request.
+
+    Attributes:
+        pieces: The bytes, in pieces that are not copied; none where answering failed.
+        stays: Whether the connection serves further requests: the client asked for
+            that, and nothing of this request follows its head.
+    """
+
+    pieces: list[bytes]
+    stays: bool
+
+
+def answered(received: bytes, address: Any, server: BaseWSGIServer) -> Answer:
+    """Answer a request.
 
     Args:
         received: The head of the request, and the part of its body that has arrived.
-        connection: The request's connection; werkzeug asks whether it has more data.
         address: Address of the client.
         server: The server whose application answers.
     """
     pieces = _Pieces()
     try:
-        _Handler(received, pieces, connection, address, server)
+        handler = _Handler(received, pieces, address, server)
     # The application answers its own defects; any other error ends one connection.
     except Exception:  # noqa: BLE001 - the edge
         _LOG.debug("a connection failed", exc_info=True)
-    return pieces.written
+        return Answer(pieces.written, stays=False)
+    return Answer(pieces.written, handler.stays)
+
+
+@cache
+def _ended() -> socket.socket:
+    """Return a connection at its end.
+
+    Werkzeug asks the connection of each request whether more is to be read, and waits
+    a while where nothing is. The server reads it itself, after the answer.
+    """
+    ours, other = socket.socketpair()
+    other.close()
+    return ours
 
 
 class _Pieces(io.RawIOBase):
@@ -60,7 +83,11 @@ class _Pieces(io.RawIOBase):
 
 
 class _Handler(WSGIRequestHandler):
-    """One request; its connection is closed afterwards."""
+    """One request.
+
+    Attributes:
+        stays: Whether the connection serves further requests.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -68,13 +95,13 @@ class _Handler(WSGIRequestHandler):
         self,
         received: bytes,
         pieces: _Pieces,
-        connection: socket.socket,
         address: Any,
         server: BaseWSGIServer,
     ) -> None:
         self._received = received
         self._pieces = pieces
-        super().__init__(connection, address, server)
+        self.stays = False
+        super().__init__(_ended(), address, server)
 
     def setup(self) -> None:
         """Read and write memory instead of the connection."""
@@ -82,11 +109,36 @@ class _Handler(WSGIRequestHandler):
         self.rfile = io.BufferedReader(io.BytesIO(self._received))
         self.wfile = self._pieces  # type: ignore[assignment]  # nothing is buffered
 
+    def run_wsgi(self) -> None:
+        """Answer a request whose head was understood."""
+        self.stays = self._may_stay()
+        super().run_wsgi()
+
+    def _may_stay(self) -> bool:
+        """Return whether the next request begins right after this one's head."""
+        wanted = self.headers.get("Connection", "").lower().split(",")
+        return (
+            self.request_version == self.protocol_version
+            and self.command in ("GET", "HEAD")
+            and "keep-alive" in (one.strip() for one in wanted)
+            and "Transfer-Encoding" not in self.headers
+            and self.headers.get("Content-Length", "0") == "0"
+        )
+
+    def send_header(self, keyword: str, value: str) -> None:
+        """Send a header; werkzeug itself would close every connection."""
+        if self.stays and keyword == "Connection":
+            value = "keep-alive"
+        super().send_header(keyword, value)
+        # This handler has one request: the server starts another for the next.
+        self.close_connection = True
+
     def send_error(
         self, code: int, message: str | None = None, explain: str | None = None
     ) -> None:
         """Answer a malformed request without repeating any of it."""
         del message, explain
+        self.stays = False
         # A broken request has no version, and its answer would have no head.
         self.request_version = self.protocol_version
         content = b"the request is broken or too large\n"

@@ -7,12 +7,11 @@ another server.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import logging
 import secrets
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
@@ -23,12 +22,13 @@ from stepscope import __version__
 from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report.plain import plain
-from stepscope.serve import pages, security
+from stepscope.serve import pages, security, timeline
+from stepscope.serve.asked import JSON, Asked, Route, json_response
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
 from stepscope.serve.runs import answers, gaps, two_runs
 from stepscope.serve.runs.answers import SCHEMA, TableQuestion, ToolQuestion
-from stepscope.serve.runs.store import Question
+from stepscope.serve.runs.store import Lane, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ROUTES",
     "App",
-    "Asked",
-    "Route",
     "csv",
     "difference",
     "explain",
@@ -74,54 +72,13 @@ _LONGEST_QUERY: Final = 16 * 2**10
 _LONGEST_BODY: Final = 64 * 2**10
 #: Smaller answers are not worth compressing.
 _WORTH_PACKING: Final = 2**11
-_JSON: Final = "application/json"
 _SECONDS_TO_MS: Final = 1000
-
-
-class Asked(NamedTuple):
-    """One request, with what is needed to answer it."""
-
-    app: App
-    request: Request
-    given: Parameters
-
-    def about_a_run(
-        self,
-        question: Hashable,
-        compute: Callable[[Opened], bytes],
-        *,
-        run: str | None,
-        media_type: str = _JSON,
-        stages: int = 1,
-    ) -> Response:
-        """Answer from the store, once every parameter has been read."""
-        self.given.end()
-        store = self.app.store
-        entry = store.entry(run)
-        tag = _digest(repr((self.app.salt, entry.id, entry.version, question)))
-        if self.request.if_none_match.contains(tag) and entry.state == "ready":
-            response = Response(status=304)
-        else:
-            content = store.answer(entry, question, compute, stages=stages)
-            store.work_ahead(entry, _AHEAD)
-            response = Response(content, content_type=media_type)
-        response.headers["Cache-Control"] = "private, no-cache"
-        response.set_etag(tag)
-        return response
-
-
-class Route(NamedTuple):
-    """An address, the function that answers it, and whether it changes something."""
-
-    path: str
-    answer: Callable[..., Response]
-    changes: bool = False
 
 
 def status(asked: Asked) -> Response:
     """Answer with what is being computed, and the tag of the list of runs."""
     asked.given.end()
-    work = asked.app.store.work
+    work = asked.store.work
     told: Plain = None
     if work is not None:
         elapsed = time.monotonic() - work.since_s
@@ -132,14 +89,16 @@ def status(asked: Asked) -> Response:
             "of": work.of,
             "elapsed_ms": int(elapsed * _SECONDS_TO_MS),
         }
-    tag = asked.app.store.listing().tag
-    return _json({"schema": SCHEMA, "version": __version__, "runs": tag, "work": told})
+    tag = asked.store.listing().tag
+    return json_response(
+        {"schema": SCHEMA, "version": __version__, "runs": tag, "work": told}
+    )
 
 
 def runs(asked: Asked) -> Response:
     """Answer with every run of the log directory, newest first."""
     asked.given.end()
-    store = asked.app.store
+    store = asked.store
     listing = store.listing()
     empty: Plain = None
     if not listing.entries:
@@ -148,7 +107,7 @@ def runs(asked: Asked) -> Response:
             "remedy": "Record one into plugins/profile/<run>/<host>.xplane.pb or "
             "<run>/<worker>.pt.trace.json below it; it appears here by itself.",
         }
-    response = _json(
+    response = json_response(
         {
             "schema": SCHEMA,
             "log_directory": store.source.name,
@@ -168,7 +127,9 @@ def runs(asked: Asked) -> Response:
 def tools(asked: Asked) -> Response:
     """Answer with every tool and its options."""
     asked.given.end()
-    return _json({"schema": SCHEMA, "tools": [_described(tool) for tool in TOOLS]})
+    return json_response(
+        {"schema": SCHEMA, "tools": [_described(tool) for tool in TOOLS]}
+    )
 
 
 def profile(asked: Asked) -> Response:
@@ -230,7 +191,7 @@ def csv(asked: Asked, name: str) -> Response:
 
 def difference(asked: Asked) -> Response:
     """Answer with what changed from one run to another."""
-    given, store = asked.given, asked.app.store
+    given, store = asked.given, asked.store
     run, base, same_work = (
         given.text("run"),
         given.text("base"),
@@ -265,10 +226,11 @@ def explain(asked: Asked) -> Response:
     else:
         message = "give either at_ps, or both from_ps and to_ps"
         raise Refused(400, "bad_parameter", message)
-    return asked.about_a_run(
+    return asked.beside(
         ("explain", host, wanted, device),
         lambda opened: gaps.explained(opened, host, wanted, device=device),
         run=run,
+        lane=Lane.SEARCHING,
     )
 
 
@@ -291,7 +253,7 @@ def report(asked: Asked) -> Response:
         ("report", form, hosts),
         lambda opened: answers.report(opened, hosts, form=form),
         run=run,
-        media_type=_JSON if form == "json" else "text/plain; charset=utf-8",
+        media_type=JSON if form == "json" else "text/plain; charset=utf-8",
         stages=len(TOOLS) + 1,
     )
 
@@ -299,9 +261,9 @@ def report(asked: Asked) -> Response:
 def reload(asked: Asked) -> Response:
     """Look at the log directory again, now."""
     asked.given.end()
-    asked.app.store.forget()
-    tag = asked.app.store.listing(now=True).tag
-    return _json({"schema": SCHEMA, "runs": tag})
+    asked.store.forget()
+    tag = asked.store.listing(now=True).tag
+    return json_response({"schema": SCHEMA, "runs": tag})
 
 
 ROUTES: Final = (
@@ -318,6 +280,7 @@ ROUTES: Final = (
     Route("/data/findings", findings),
     Route("/data/report", report),
     Route("/data/reload", reload, changes=True),
+    *timeline.ROUTES,
 )
 
 _MAP: Final = Map(
@@ -355,9 +318,7 @@ class App:
         packed: bool = False,
     ) -> None:
         self.store = store
-        #: Part of every tag: a changed program may answer differently, so tags are
-        #: valid only while this process runs.
-        self.salt = secrets.token_hex(8)
+        self._salt = secrets.token_hex(8)
         self._files = files
         self._policy = policy
         self._packed = packed
@@ -411,7 +372,7 @@ class App:
             security.check_change(request)
         else:
             security.check_reader(request)
-        asked = Asked(self, request, Parameters(request.args))
+        asked = Asked(request, Parameters(request.args), self.store, self._salt, _AHEAD)
         answer: Response = route.answer(asked, **names)
         return answer
 
@@ -492,10 +453,6 @@ def _type_name(declared: object) -> str:
     return next(str(kind) for kind in kinds if kind != "null")
 
 
-def _json(value: Plain) -> Response:
-    return Response(msgspec.json.encode(value), content_type=_JSON)
-
-
 def _refusal(error: StepscopeError) -> Response:
     if isinstance(error, Refused):
         response = _error(error.status, error.code, str(error))
@@ -521,7 +478,7 @@ def _error(status_code: int, code: str, message: str, **more: str) -> Response:
     # Paths in a message may hold bytes that are not text.
     text = message.encode("utf-8", "backslashreplace").decode()
     told: Plain = {"error": {"code": code, "message": text, **more}}
-    response = _json(told)
+    response = json_response(told)
     response.status_code = status_code
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -538,10 +495,6 @@ def _pack(request: Request, response: Response) -> None:
     response.set_data(gzip.compress(content, compresslevel=1, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
     response.headers.add("Vary", "Accept-Encoding")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 #: Questions of the pages after the first one: the slow ones first, then in the order of

@@ -124,7 +124,9 @@ _Encoded = tuple[str, str, bytes, bytes | None]
 
 def _names(frame: pl.DataFrame) -> pl.Series:
     texts = [
-        series.cast(pl.String).drop_nulls()
+        series.dtype.categories
+        if isinstance(series.dtype, pl.Enum)
+        else series.cast(pl.String).drop_nulls()
         for series in frame
         if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     ]
@@ -144,12 +146,11 @@ def _encoded(series: pl.Series, names: pl.Series) -> _Encoded:
 
 def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
-        ids = pl.DataFrame(
-            {"name": names, "id": np.arange(len(names), dtype=np.uint32)}
-        )
-        told = pl.DataFrame({"name": series.cast(pl.String)})
-        joined = told.join(ids, on="name", how="left", maintain_order="left")["id"]
-        return _TEXT, _little(joined, "u4", filling=0)
+        if isinstance(series.dtype, pl.Enum):
+            # Only the texts that it may have are looked up, not those of each row.
+            ids = _ids(series.dtype.categories, names)
+            return _TEXT, _little(ids.gather(series.to_physical()), "u4", filling=0)
+        return _TEXT, _little(_ids(series.cast(pl.String), names), "u4", filling=0)
     if series.dtype == pl.Boolean:
         return _BOOLEAN, _little(series, "u1", filling=False)
     if series.dtype == pl.UInt64:
@@ -161,6 +162,13 @@ def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
         raise TypeError(message)
     filling = float("nan") if series.dtype.is_float() else 0
     return kind, _little(series, kind, filling=filling)
+
+
+def _ids(texts: pl.Series, names: pl.Series) -> pl.Series:
+    """Return the place of each text among the names."""
+    ids = pl.DataFrame({"name": names, "id": np.arange(len(names), dtype=np.uint32)})
+    told = pl.DataFrame({"name": texts})
+    return told.join(ids, on="name", how="left", maintain_order="left")["id"]
 
 
 def _little(series: pl.Series, kind: str, *, filling: float) -> bytes:

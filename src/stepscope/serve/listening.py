@@ -2,7 +2,8 @@
 
 A request is given to a thread when its head is complete, and the thread is free again
 when the answer is computed: a client that sends or reads slowly, or not at all,
-occupies a connection and nothing else. Everything is limited: the time and the bytes
+occupies a connection and nothing else. A client that asks for it sends its next request
+over the same connection. Everything is limited: the time and the bytes
 until a request is complete, the time until an answer is read, and the number of
 connections. A new one beyond that number closes the connection whose client has kept
 the server waiting for longest.
@@ -17,13 +18,14 @@ import socket
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
 
 from stepscope.errors import BadUsage
-from stepscope.serve.answering import answered
+from stepscope.serve.answering import Answer, answered
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -49,6 +51,8 @@ _HELD_BYTES: Final = 512 * 2**20
 #: Time for a client to hang up after the answer. What it still sends is read: closing
 #: earlier would discard the answer.
 _LEAVE_S: Final = 2.0
+#: Time that a connection waits for its client's next request.
+_REST_S: Final = 30.0
 #: Bytes that are read or written at once.
 _PIECE: Final = 256 * 2**10
 #: Number of new connections that are accepted before the others are served again.
@@ -71,6 +75,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         request_s: Seconds from the connection to the end of the request's head.
         request_bytes: Size of a request.
         answer_s: Seconds until the client has read the answer.
+        rest_s: Seconds between an answer and the next request of the connection.
         threads: Number of requests that are answered at the same time.
         waiting: Number of complete requests that wait for a thread; more are refused.
         connections: Number of connections; one whose request is complete is never
@@ -81,6 +86,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     request_s: float = _REQUEST_S
     request_bytes: int = _REQUEST_BYTES
     answer_s: float = _ANSWER_S
+    rest_s: float = _REST_S
     threads: int = MOST_THREADS
     waiting: int = _WAITING
     connections: int = _CONNECTIONS
@@ -91,19 +97,23 @@ class _Connection:
     """One client.
 
     Attributes:
-        state: Whether it sends its request, waits for the answer, reads the answer, or
-            has been answered.
+        state: Whether it sends its request, waits for the answer, reads the answer,
+            may send its next request, or has been answered for the last time.
         until_s: When the state has to end; unused while the answer is computed.
-        received: Bytes of the request.
+        received: Bytes of the request, and of those after it.
+        head_bytes: Length of the head of a complete request.
+        stays: Whether the connection serves further requests.
         pieces: Pieces of the answer that were not written yet.
     """
 
     def __init__(self, sock: socket.socket, address: Any, until_s: float) -> None:
         self.socket = sock
         self.address = address
-        self.state: Literal["asks", "waits", "takes", "leaves"] = "asks"
+        self.state: Literal["asks", "waits", "takes", "rests", "leaves"] = "asks"
         self.until_s = until_s
         self.received = bytearray()
+        self.head_bytes = 0
+        self.stays = False
         self.pieces: deque[memoryview] = deque()
 
     @property
@@ -145,7 +155,7 @@ class Server:
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._connections: set[_Connection] = set()
         self._requests: SimpleQueue[_Connection | None] = SimpleQueue()
-        self._answers: deque[tuple[_Connection, list[bytes]]] = deque()
+        self._answers: deque[tuple[_Connection, Answer]] = deque()
         self._threads: list[threading.Thread] = []
         self._unanswered = 0
         self._stopping = False
@@ -202,9 +212,9 @@ class Server:
             elif isinstance(key.data, _Connection):
                 self._go_on(key.data)
         while self._answers:
-            connection, pieces = self._answers.popleft()
+            connection, answer = self._answers.popleft()
             self._unanswered -= 1
-            self._send(connection, pieces)
+            self._send(connection, answer)
         if accepting:
             self._accept()
         self._end_late()
@@ -225,20 +235,26 @@ class Server:
         is_too_long = len(connection.received) > self.limits.request_bytes
         if not data or (connection.state == "leaves" and is_too_long):
             self._close(connection)
-        elif connection.state == "asks" and (
-            is_too_long or self._is_complete(connection.received, len(data))
-        ):
-            self._dispatch(connection)
+        elif connection.state != "leaves":
+            self._read_on(connection, len(data))
 
-    def _is_complete(self, received: bytearray, new: int) -> bool:
+    def _read_on(self, connection: _Connection, new: int) -> None:
+        """Look whether the request is complete with its last bytes."""
+        if connection.state == "rests":
+            connection.state = "asks"
+            connection.until_s = time.monotonic() + self.limits.request_s
+        received = connection.received
         # The end of the head may have begun before the new bytes.
-        return _HEAD_END.search(received, max(0, len(received) - new - 2)) is not None
+        end = _HEAD_END.search(received, max(0, len(received) - new - 2))
+        if end is not None or len(received) > self.limits.request_bytes:
+            connection.head_bytes = len(received) if end is None else end.end()
+            self._dispatch(connection)
 
     def _dispatch(self, connection: _Connection) -> None:
         """Give a complete request to a thread, or refuse it where too many wait."""
         self._selector.unregister(connection.socket)
         if self._unanswered >= self.limits.threads + self.limits.waiting:
-            self._send(connection, [_FULL])
+            self._send(connection, Answer([_FULL], stays=False))
             return
         connection.state = "waits"
         self._unanswered += 1
@@ -256,10 +272,10 @@ class Server:
             received = bytes(connection.received)
             # This server has everything that the handler needs of one.
             server: Any = self
-            pieces = answered(received, connection.socket, connection.address, server)
-            self._answers.append((connection, pieces))
+            answer = answered(received, connection.address, server)
+            self._answers.append((connection, answer))
             # Do not keep the request while waiting for the next one.
-            del connection, received, pieces
+            del connection, received, answer
             self._wake()
 
     def _wake(self) -> None:
@@ -271,12 +287,15 @@ class Server:
         except OSError:
             _LOG.debug("an answer came after the end of the server")
 
-    def _send(self, connection: _Connection, pieces: list[bytes]) -> None:
+    def _send(self, connection: _Connection, answer: Answer) -> None:
         """Begin to send an answer."""
         connection.state = "takes"
         connection.until_s = time.monotonic() + self.limits.answer_s
-        connection.received.clear()
-        connection.pieces.extend(map(memoryview, pieces))
+        connection.stays = answer.stays
+        # What came after the head is the next request.
+        kept = connection.head_bytes if answer.stays else len(connection.received)
+        del connection.received[:kept]
+        connection.pieces.extend(map(memoryview, answer.pieces))
         self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
         self._go_on(connection)
         while connection.pieces and self._held_bytes() > self.limits.held_bytes:
@@ -292,11 +311,22 @@ class Server:
             rest = pieces.popleft()[taken:]
             if rest:
                 pieces.appendleft(rest)
+        if connection.stays:
+            self._rest(connection)
+            return
         # The client sees the end of the answer now, but may still be sending.
         connection.socket.shutdown(socket.SHUT_WR)
         connection.state = "leaves"
         connection.until_s = time.monotonic() + _LEAVE_S
         self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+
+    def _rest(self, connection: _Connection) -> None:
+        """Wait for the connection's next request, which may have come already."""
+        connection.state = "rests"
+        connection.until_s = time.monotonic() + self.limits.rest_s
+        self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+        if connection.received:
+            self._read_on(connection, len(connection.received))
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED):
@@ -312,6 +342,10 @@ class Server:
                 time.sleep(_PAUSE_S)
                 return
             sock.settimeout(0)
+            # Head and body are sent one after the other: neither waits for the other's
+            # acknowledgement.
+            with suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             until_s = time.monotonic() + self.limits.request_s
             connection = _Connection(sock, address, until_s)
             self._connections.add(connection)
@@ -321,9 +355,8 @@ class Server:
 
     def _make_room(self) -> None:
         """Close the connection whose client has kept the server waiting for longest."""
-        late = (
-            self._longest("leaves") or self._longest("asks") or self._longest("takes")
-        )
+        orders = ("leaves", "rests", "asks", "takes")
+        late = next(filter(None, map(self._longest, orders)), None)
         if late is not None:
             self._close(late)
 

@@ -9,11 +9,16 @@ import msgspec
 from stepscope.serve.errors import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from werkzeug.datastructures import MultiDict
 
     from stepscope.analysis.results.tool import Tool
 
-__all__ = ["HIDDEN_OPTIONS", "Parameters"]
+__all__ = ["FARTHEST", "HIDDEN_OPTIONS", "Parameters"]
+
+#: No time of a trace lies farther from its start, in picoseconds.
+FARTHEST: Final = 2**62
 
 #: Largest number of characters in a name or value; no sensible request has more.
 _LONGEST: Final = 4096
@@ -51,6 +56,18 @@ class Parameters:
     def number(self, name: str, *, default: int, most: int) -> int:
         """Read a whole number, limited to 0 to `most`."""
         return min(max(self._converted(name, int, default), 0), most)
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Read a whole number, which may be negative; required without a default.
+
+        Numbers beyond every time of a trace are brought to the last one.
+        """
+        return _near(self._converted(name, int, _needed(self._given, name, default)))
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Read all whole numbers of a name, in the order in which they are given."""
+        given = self._given.pop(name, [])
+        return tuple(_near(_read(name, one, int)) for one in given)
 
     def flag(self, name: str) -> bool:
         """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
@@ -94,18 +111,30 @@ class Parameters:
 
     def _converted(self, name: str, kind: type[Value], default: Value) -> Value:
         text = self.text(name)
-        if text is None:
-            return default
-        try:
-            return msgspec.convert(text, kind, strict=False)
-        except msgspec.ValidationError as error:
-            wanted = "a whole number" if kind is int else "true or false"
-            raise _bad(f"{name}: is not {wanted}") from error
+        return default if text is None else _read(name, text, kind)
 
     def _alone(self, name: str, values: list[str]) -> str:
         if len(values) > 1:
             raise _bad(f"{name}: is given more than once")
         return values[0]
+
+
+def _read(name: str, text: str, kind: type[Value]) -> Value:
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        wanted = "a whole number" if kind is int else "true or false"
+        raise _bad(f"{name}: is not {wanted}") from error
+
+
+def _needed(given: Mapping[str, object], name: str, default: int | None) -> int:
+    if name not in given and default is None:
+        raise _bad(f"{name}: is missing")
+    return default or 0
+
+
+def _near(number: int) -> int:
+    return min(max(number, -FARTHEST), FARTHEST)
 
 
 def _takes_several(annotation: object) -> bool:

@@ -66,6 +66,7 @@ class SpanPiece(NamedTuple):
         arguments: Values that the export gives the spans.
         leaves: Places of launch calls, and the numbers of the flows that leave them.
         arrives: Places of device activities, and the numbers of their flows.
+        kept: False for spans that are not wanted; None where all are.
     """
 
     process: NDArray[np.int32]
@@ -78,6 +79,7 @@ class SpanPiece(NamedTuple):
     arguments: Arguments
     leaves: tuple[NDArray[np.int64], NDArray[np.int64]]
     arrives: tuple[NDArray[np.int64], NDArray[np.int64]]
+    kept: NDArray[np.bool_] | None = None
 
 
 class HostSpans(NamedTuple):
@@ -95,18 +97,23 @@ class HostSpans(NamedTuple):
 
 
 def all_spans(
-    profile: ProfileData, *, piece_spans: int = PIECE_SPANS
+    profile: ProfileData,
+    *,
+    piece_spans: int = PIECE_SPANS,
+    window: tuple[int, int] | None = None,
 ) -> Iterator[HostSpans]:
     """Yield host by host every event of the recording, then the spans of derived lines.
 
     Args:
         profile: The run.
         piece_spans: Spans of a piece at most.
+        window: Begin and end since the start of each host's profile: only spans that
+            begin in it or run into it are wanted, and arrows between such spans.
     """
     flows = 0
     found, _ = host_traces(profile)
     for trace in found:
-        host = _Host(profile, trace, first_flow=flows)
+        host = _Host(profile, trace, first_flow=flows, window=window)
         flows += len(trace.timeline.flows.device_event)
         yield HostSpans(
             trace.timeline.names, tuple(CATEGORIES), host.pieces(piece_spans)
@@ -117,7 +124,12 @@ class _Host:
     """What the pieces of one host share."""
 
     def __init__(
-        self, profile: ProfileData, trace: HostTrace, *, first_flow: int
+        self,
+        profile: ProfileData,
+        trace: HostTrace,
+        *,
+        first_flow: int,
+        window: tuple[int, int] | None,
     ) -> None:
         host = trace.host
         self._trace = trace
@@ -126,6 +138,8 @@ class _Host:
         if isinstance(events, Unavailable) or isinstance(tracks, Unavailable):
             raise TypeError("a timeline without events")
         self._start_ps, self._dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+        self._window = window
+        self._wanted = _touched(self._start_ps, self._dur_ps, window)
         self._type = handles(events, "type")
         self._track = handles(events, "track")
         self._shown = np.full(len(tracks), -1, np.int32)
@@ -142,15 +156,29 @@ class _Host:
         self._activity = _activity(profile, host, self._steps)
         flows = trace.timeline.flows
         self._first_flow = first_flow
-        self._by_launch = np.argsort(flows.launch_event, kind="stable")
+        numbers = np.arange(len(flows.launch_event))
+        if self._wanted is not None:
+            both = self._wanted[flows.launch_event] & self._wanted[flows.device_event]
+            numbers = numbers[both]
+        self._flow = numbers
+        self._device_event = flows.device_event[numbers]
+        order = np.argsort(flows.launch_event[numbers], kind="stable")
+        self._by_launch = numbers[order]
         self._launch_event = flows.launch_event[self._by_launch]
 
     def pieces(self, piece_spans: int) -> Iterator[SpanPiece]:
         for begin, end in self._ranges(piece_spans):
-            yield self._recorded(begin, end)
-        count = len(self._trace.timeline.slices.track)
+            for part in _wanted_part(self._wanted, begin, end):
+                yield self._recorded(*part)
+        slices = self._trace.timeline.slices
+        wanted = _touched(slices.start_ps, slices.dur_ps, self._window)
+        count = len(slices.track)
         for begin in range(0, count, piece_spans):
-            yield self._derived(begin, min(begin + piece_spans, count))
+            end = min(begin + piece_spans, count)
+            for part in _wanted_part(wanted, begin, end):
+                piece = self._derived(*part)
+                kept = None if wanted is None else wanted[slice(*part)]
+                yield piece._replace(kept=kept)
 
     def _ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of events whose values are not too many."""
@@ -169,9 +197,8 @@ class _Host:
         process, thread = self._trace.places(self._shown[track], timeline.row[part])
         types = self._type[part]
         told = [*self._names(types), *self._of_activity(begin, end)]
-        flows = timeline.flows
         first, last = np.searchsorted(self._launch_event, (begin, end))
-        at, to = np.searchsorted(flows.device_event, (begin, end))
+        at, to = np.searchsorted(self._device_event, (begin, end))
         category = np.full(end - begin, -1, np.int16)
         if self._category is not None:
             category[:] = self._category[part]
@@ -189,9 +216,10 @@ class _Host:
                 self._by_launch[first:last] + self._first_flow,
             ),
             (
-                flows.device_event[at:to].astype(np.int64) - begin,
-                np.arange(at, to) + self._first_flow,
+                self._device_event[at:to].astype(np.int64) - begin,
+                self._flow[at:to] + self._first_flow,
             ),
+            None if self._wanted is None else self._wanted[part],
         )
 
     def _derived(self, begin: int, end: int) -> SpanPiece:
@@ -281,6 +309,31 @@ class _Host:
             Told("max_launch_time_us", span, greatest),
             Told("avg_launch_time_us", span, mean),
         ]
+
+
+def _touched(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    window: tuple[int, int] | None,
+) -> NDArray[np.bool_] | None:
+    """Return which spans begin in a window or run into it; None without a window."""
+    if window is None:
+        return None
+    begin, end = window
+    reaches = (start_ps >= begin) | (start_ps + dur_ps > begin)
+    return np.less(start_ps, end) & reaches
+
+
+def _wanted_part(
+    wanted: NDArray[np.bool_] | None, begin: int, end: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the range from the first to the last span that is wanted, if any is."""
+    if wanted is None:
+        yield begin, end
+        return
+    at = np.flatnonzero(wanted[begin:end])
+    if len(at):
+        yield begin + int(at[0]), begin + int(at[-1]) + 1
 
 
 class _Activity(NamedTuple):

@@ -1,7 +1,7 @@
 """`trace_viewer`: what there is to see in a trace, track by track.
 
-The spans themselves are too many for a result: `trace_events` gives them in pieces for
-an export, `trace_tiles` gives what a window of the page needs.
+The spans themselves are too many for a result: `events` gives them in pieces for an
+export, `analysis/timeline/` gives what a page draws and asks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`trace_lanes`: the timeline by lane, so that any window of it is drawn quickly.
 
 A lane is one row of one track of the viewer: its spans ascend and do not overlap. The
-index of a track refers to spans by number and adds five bytes per span; it holds no
-second copy of them. `_core/tiles.py` describes how a window becomes slices.
+index of a track refers to spans by number and adds under six bytes per span; it holds
+no second copy of them. `_core/tiles.py` describes how a window becomes slices.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class LaneIndex(Frozen, frozen=True):
         start_ps: int64 by span, as given.
         dur_ps: int64 by span, as given.
         rows: int32 by position; the row of the span in these arrays.
-        lasting_ps: int64 by block of positions; sum of the durations of its spans.
+        lasting_ps: int64, two by block of positions; sum of the durations of its spans,
+            and the longest of them.
         longest: int32 by block; the row of the span that lasts longest.
         edges: int64; lane `k` has the positions from `edges[k]` to `edges[k + 1]`.
         blocks: int64; lane `k` has the blocks from `blocks[k]` to `blocks[k + 1]`.
@@ -167,7 +168,7 @@ def index_lanes(
         raise ValueError(f"a span has a lane beyond the {lanes} there are")
     edges, blocks = _sums(count), _sums(-(-count // kernels.BLOCK))
     rows = np.empty(placed, np.int32)
-    lasting_ps = np.empty(blocks[-1], np.int64)
+    lasting_ps = np.empty((2, blocks[-1]), np.int64)
     longest = np.empty(blocks[-1], np.int32)
     starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
     answer = kernels.fill_lanes(
@@ -176,7 +177,7 @@ def index_lanes(
         lane,
         edges,
         blocks,
-        np.empty((3, lanes), np.int64),
+        np.empty((2, lanes), np.int64),
         rows,
         lasting_ps,
         longest,

@@ -11,6 +11,7 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.ops.names import op_names
 from stepscope.analysis.steps.located import step_at
+from stepscope.analysis.timeline.located import spot_of
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
 from stepscope.report.compose import LIMITS, compose, judge
@@ -236,12 +237,22 @@ class _Places:
         self._ops = op_names(profile)
 
     def of(self, one: Evidence) -> dict[str, Plain]:
-        """Return a range in words, with the op and the step that it belongs to."""
+        """Return a range in words, its op and step, and where it is on the timeline."""
+        spot = spot_of(
+            self._profile,
+            one.host,
+            device=one.device,
+            track=one.track,
+            start_ps=one.start_ps,
+            end_ps=one.end_ps,
+            names=one.ops,
+        )
         return {
             "text": finding_words.evidence_words(one),
             "op": next((name for name in one.ops if name in self._ops), None),
             "step": step_at(self._profile, one.host, one.start_ps),
             "host": one.host,
+            **_record(spot),
         }
 
 

@@ -19,6 +19,5 @@ def explained(
 ) -> bytes:
     """Write whose time a stretch is, as `stepscope explain` does."""
     profile = opened.view(() if host is None else (host,)).profile
-    opened.working.stage("Explaining")
     found = explain_gap(profile, profile.hosts[0], asked, device=device)
     return to_json.render_gap(found)

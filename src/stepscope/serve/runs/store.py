@@ -2,6 +2,9 @@
 
 One profile is open at a time, and one computation runs at a time. Answers are kept as
 bytes, by the version of the run's files, up to a limit; a kept answer is given at once.
+
+What the timeline asks for is looked up beside the computation, in lanes of its own: a
+tile waits until the run is open, and for no tool.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import hashlib
 import threading
 import time
 from contextlib import contextmanager, suppress
+from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.serve.runs.source import Source, Stamp
 
-__all__ = ["Entry", "Listing", "Question", "Store"]
+__all__ = ["Entry", "Lane", "Listing", "Question", "Store"]
 
 #: Largest number of bytes of kept answers.
 ANSWERS_BYTES: Final = 128 * 2**20
@@ -75,6 +79,22 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
 
 
+class Lane(Enum):
+    """Who waits for whom among the answers that are looked up beside a computation.
+
+    Attributes:
+        DRAWING: Answers that take milliseconds and are asked for many at a time.
+        SEARCHING: Answers that go through all spans, or need what a tool needs.
+    """
+
+    DRAWING = "drawing"
+    SEARCHING = "searching"
+
+
+#: Lookups of a lane at the same time: the cores are shared with a computation.
+_LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
+
+
 class Question(NamedTuple):
     """A question to be answered before it is asked.
 
@@ -105,6 +125,11 @@ class Store:
         self._patience_s = patience_s
         self._quiet_s = quiet_s
         self._computing = threading.Lock()
+        #: Notified when a profile was opened, and when a computation has ended.
+        self._progress = threading.Condition()
+        self._lanes = {
+            lane: threading.BoundedSemaphore(width) for lane, width in _LANES.items()
+        }
         self._opened: tuple[str, Opened] | None = None
         #: The open profile whose answers were prepared before they were asked for.
         self._ahead_of: Opened | None = None
@@ -206,6 +231,53 @@ class Store:
             self._answers.put(key, answer, cost_bytes=len(answer))
             return answer
 
+    def look_up(
+        self, entry: Entry, compute: Callable[[Opened], bytes], *, lane: Lane
+    ) -> bytes:
+        """Return an answer that is made beside the computation, and not kept.
+
+        It waits for the lookups of its lane and until the run is open. Derivations that
+        a computation is about to finish are waited for, and nothing else of it.
+
+        Args:
+            entry: The run.
+            compute: Makes the answer, by derivations alone: no tool's result.
+            lane: Which other lookups it may wait for.
+
+        Raises:
+            BadInput: The run cannot be read.
+            Refused: The run is being written, or others take too long.
+        """
+        if entry.state == "writing":
+            raise _writing(entry)
+        with self._request():
+            # A run that is not open yet delays no lookup in the one that is.
+            opened = self._opened_beside(entry)
+            if not self._lanes[lane].acquire(timeout=self._patience_s):
+                raise _busy()
+            try:
+                return compute(opened)
+            finally:
+                self._lanes[lane].release()
+
+    def _opened_beside(self, entry: Entry) -> Opened:
+        """Return the open profile; opened here where no computation is under way."""
+        until_s = time.monotonic() + self._patience_s
+        with self._progress:
+            while True:
+                known = self._opened
+                if known is not None and known[0] == _opened_key(entry):
+                    return known[1]
+                if self._computing.acquire(blocking=False):
+                    break
+                if not self._progress.wait(until_s - time.monotonic()):
+                    raise _busy()
+        try:
+            with self._working.on(entry.id, stages=1):
+                return self._open(entry)
+        finally:
+            self._end_turn()
+
     def read_newest(self, tool: str) -> None:
         """Open the newest run, if there is one, and prepare what is asked first.
 
@@ -277,16 +349,16 @@ class Store:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._computing.acquire(timeout=self._patience_s):
-            raise Refused(
-                503,
-                "busy",
-                "other computations take longer than this request can wait. Ask again",
-                retry_after_s=5,
-            )
+            raise _busy()
         try:
             yield
         finally:
-            self._computing.release()
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        self._computing.release()
+        with self._progress:
+            self._progress.notify_all()
 
     def _open(self, entry: Entry) -> Opened:
         key = _opened_key(entry)
@@ -302,7 +374,9 @@ class Store:
         except BadInput as error:
             self._unreadable = (key, error)
             raise
-        self._opened = (key, opened)
+        with self._progress:
+            self._opened = (key, opened)
+            self._progress.notify_all()
         return opened
 
     def _read(self, entry: Entry) -> ProfileWithTools:
@@ -393,6 +467,15 @@ def _newest(listing: Listing) -> Entry:
         "no_runs",
         "the log directory holds no profile yet. Record one into it; it appears here "
         "by itself",
+    )
+
+
+def _busy() -> Refused:
+    return Refused(
+        503,
+        "busy",
+        "other computations take longer than this request can wait. Ask again",
+        retry_after_s=5,
     )
 
 

@@ -129,6 +129,11 @@ class StatKey(StrEnum):
         "Bytes that an execution reads and writes.",
         "XLA",
     )
+    COUNTER_VALUE = (
+        "counter_value",
+        "Value of a counter at one time.",
+        "TensorFlow, stepscope",
+    )
     # Input pipelines
     ID = "id", "Number of an iterator or of an executor's step.", "tf.data, TensorFlow"
     ELEMENT_ID = "element_id", "Element that one stage hands to another.", "tf.data"

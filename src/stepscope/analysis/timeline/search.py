@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.patterns import check_pattern, holding
-from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, Place, host_timeline
 from stepscope.derive.columns.arrays import handles
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Direction", "Found", "Place", "find", "search"]
+__all__ = ["Direction", "Found", "find", "search"]
 
 
 class Direction(Enum):
@@ -31,27 +31,6 @@ class Direction(Enum):
 
     NEXT = "next"
     PREVIOUS = "previous"
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One span that was found.
-
-    Attributes:
-        track: Row of the timeline's tracks.
-        item: Row of `events` where the track was recorded, else of the timeline's
-            `slices`.
-        row: Row inside the track, 0 at the top.
-        name: Name of the span.
-        start_ps: Start of the span.
-        dur_ps: Duration of the span.
-    """
-
-    track: int
-    item: int
-    row: int
-    name: str
-    start_ps: int
-    dur_ps: int
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +98,7 @@ def find(
     host: str,
     text: str,
     *,
-    from_ps: int,
+    from_ps: int | None = None,
     after: tuple[int, int] | None = None,
     direction: Direction = Direction.NEXT,
 ) -> Place | Unavailable | None:
@@ -131,19 +110,25 @@ def find(
         profile: The run.
         host: One of its hosts.
         text: As for `search`.
-        from_ps: Where to begin: the start of the span that was found before, if any.
-        after: (track, item) of that span; without it, one that starts at `from_ps`
-            is found too.
+        from_ps: Where to begin: by default at the start of `after`, and without it at
+            the end of the timeline that the direction leads away from.
+        after: (track, item) of the span that was found before; without it, one that
+            starts at `from_ps` is found too.
         direction: Which way to look.
 
     Raises:
-        BadUsage: As for `search`.
+        BadUsage: As for `search`; or there is no such span.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
     wanted = _wanted_names(shown, text)
     forward = direction is Direction.NEXT
+    if after is not None:
+        found_before = shown.place(*after)
+        from_ps = found_before.start_ps if from_ps is None else from_ps
+    elif from_ps is None:
+        from_ps = -FARTHEST_PS if forward else FARTHEST_PS
     best: tuple[int, int, int] | None = None
     for spans in _tracks(shown):
         at = _nearest(spans, wanted, from_ps=from_ps, after=after, forward=forward)
@@ -152,7 +137,7 @@ def find(
         key = (int(spans.start_ps[at]), spans.track, spans.first + at)
         if best is None or (key < best if forward else key > best):
             best = key
-    return None if best is None else _place(shown, best[1], best[2])
+    return None if best is None else shown.place(best[1], best[2])
 
 
 class _Spans(NamedTuple):
@@ -219,18 +204,3 @@ def _nearest(
     if not len(found):
         return None
     return int(found[0]) + (part.start or 0) if forward else int(found[-1])
-
-
-def _place(shown: HostTimeline, track: int, item: int) -> Place:
-    items = np.array([item])
-    index = shown.index(track)
-    at = item - index.first_item
-    code = shown.name_codes(track, items)
-    return Place(
-        track=track,
-        item=item,
-        row=int(shown.rows_of(track, items)[0]),
-        name=shown.names(code)[0],
-        start_ps=int(index.start_ps[at]),
-        dur_ps=int(index.dur_ps[at]),
-    )

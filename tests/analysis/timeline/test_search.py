@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.analysis.trace_viewer import search as trace_search
-from stepscope.analysis.trace_viewer.search import Direction, Found, Place
+from stepscope.analysis.timeline import search as trace_search
+from stepscope.analysis.timeline.search import Direction, Found
+from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable

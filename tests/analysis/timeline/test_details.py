@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.trace_viewer import (
+import stepscope
+from stepscope.analysis.timeline import (
     details as trace_details,
 )
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     search as trace_search,
 )
-from stepscope.analysis.trace_viewer.activity import Launch
-from stepscope.analysis.trace_viewer.details import SpanDetails
-from stepscope.analysis.trace_viewer.search import Direction, Place
+from stepscope.analysis.timeline.activity import Launch
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.details import SpanDetails
+from stepscope.analysis.timeline.search import Direction
+from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from stepscope.derive.profile_data import ProfileData
 
 US = 1_000_000
@@ -155,7 +161,20 @@ def test_a_host_event_tells_its_values_its_nesting_and_its_rank() -> None:
     assert outer.step == 41
     work = of(profile, "work", from_us=150)
     assert work.start_ps == 200 * US
-    assert work.parent == outer.item
+    assert work.parent is not None
+    assert work.parent.item == outer.item
+    assert outer.children is not None
+    assert [each.start_ps // US for each in outer.children] == [110, 200, 300]
+    assert work.item in [each.item for each in outer.children]
+    assert (outer.children_count, work.children, work.children_count) == (3, (), 0)
+    assert outer.parent is not None
+    assert outer.parent.name == "train"
+    before, after = work.same_name.previous, work.same_name.next
+    assert before is not None
+    assert after is not None
+    assert (before.start_ps, after.start_ps) == (110 * US, 300 * US)
+    assert of(profile, "work").same_name.previous is None
+    assert of(profile, "work", from_us=1000).same_name.next is None
     assert work.row == outer.row + 1
     assert (work.same_name.count, work.same_name.percentile) == (4, 75)
     assert of(profile, "work", from_us=500).step is None
@@ -206,3 +225,25 @@ def test_an_item_of_another_track_is_refused() -> None:
         trace_details.details(profile, "vm", track=kernel.track, item=10**6)
     with pytest.raises(BadUsage, match="no track"):
         trace_details.details(profile, "vm", track=99, item=0)
+
+
+def test_a_kernel_comes_from_the_line_that_the_line_of_source_names(
+    shared_profile: Callable[[str], Path],
+) -> None:
+    profile = stepscope.open(shared_profile("gpu/jax_healthy_without_graphs"))
+    (host,) = profile.hosts
+    about = catalogue(profile, host)
+    assert isinstance(about, TrackCatalogue)
+    views = about.tracks["view"].to_list()
+    begin, end = about.tracks.select("begin", "end").row(views.index("source"))
+    sources = set()
+    for item in range(begin, end):
+        found = trace_details.details(
+            profile, host, track=views.index("source"), item=item
+        )
+        assert isinstance(found, SpanDetails)
+        # The line sums up what runs below it; the details ask its first kernel.
+        assert found.source == found.full_name
+        sources.add(found.source)
+    assert len(sources) > 1
+    assert all(one.rpartition(":")[2].isdigit() for one in sources if one)

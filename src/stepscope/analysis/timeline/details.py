@@ -7,40 +7,48 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.analysis.trace_viewer.activity import (
+from stepscope.analysis.timeline.activity import (
+    KERNELS,
     Activity,
     activity_of,
     gaps,
     row_of_activity,
 )
+from stepscope.analysis.timeline.origins import Links, Origin, origin_of
+from stepscope.analysis.timeline.relatives import (
+    Family,
+    SameName,
+    family,
+    same_name,
+)
+from stepscope.analysis.timeline.spans import Place, host_timeline
 from stepscope.analysis.trace_viewer.arguments import (
     INTEGER,
     REAL,
     TEXT,
     argument_source,
 )
-from stepscope.analysis.trace_viewer.spans import host_timeline
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
-from stepscope.errors import BadUsage
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["MOST_PARTNERS", "Partner", "SameName", "SpanDetails", "details"]
+__all__ = ["MOST_PARTNERS", "Partner", "SpanDetails", "details"]
 
 #: A value that a producer attached to an event.
 Argument = int | float | str
 
+#: Derived views whose spans are single ops, or lines of source.
+_VIEWS_OF_OPS: Final = ("framework_ops", "xla_ops", "source")
 #: Partners that are listed; a graph's launch call may have many thousands.
 MOST_PARTNERS: Final = 100
 
@@ -67,23 +75,6 @@ class Partner(msgspec.Struct, frozen=True, kw_only=True):
     correlation: int
 
 
-class SameName(msgspec.Struct, frozen=True, kw_only=True):
-    """The span among all of its name.
-
-    A name on the threads of a host, on a device and on derived tracks are names apart.
-
-    Attributes:
-        count: Number of spans of this name, this one included.
-        total_ps: Durations of all spans of this name added up, nested ones included.
-        percentile: Share of the spans of this name that last no longer than this one, 0
-            to 100.
-    """
-
-    count: int
-    total_ps: int
-    percentile: float
-
-
 class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     """One span.
 
@@ -100,7 +91,9 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         start_ps: Start of the span, since the start of the profile.
         dur_ps: Duration of the span.
         self_ps: Duration less the time of enclosed spans; null for a derived span.
-        parent: Item of the span that encloses it; null for none.
+        parent: The span that encloses it; null for none, and for a derived span.
+        children: Spans directly inside it, the first 100; none for a derived span.
+        children_count: Number of spans directly inside it.
         step: Number of the step that the span belongs to; null for none.
         arguments: Values that the producer attached, by name; those that only connect
             events are left out.
@@ -108,6 +101,8 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         launched_by: Launch call that put the activity on the device; null for none.
         launched: Device activities that this call launched, the first 100.
         launched_count: Number of device activities that this call launched.
+        source: File and line that the op comes from; null where not recorded.
+        links: Where other pages show what the span belongs to.
         same_name: How the span compares with all spans of its name.
         missing: Fields that could not be looked at.
     """
@@ -124,13 +119,17 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     start_ps: int
     dur_ps: int
     self_ps: int | None
-    parent: int | None
+    parent: Place | None
+    children: tuple[Place, ...] | None
+    children_count: int | None
     step: int | None
     arguments: dict[str, Argument] | None
     activity: Activity | None
     launched_by: Partner | None
     launched: tuple[Partner, ...] | None
     launched_count: int | None
+    source: str | None
+    links: Links
     same_name: SameName
     missing: tuple[Missing, ...]
 
@@ -146,16 +145,10 @@ def details(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index = shown.index(track)
+    place = shown.place(track, item)
     items = np.array([item], np.int64)
-    row = int(shown.rows_of(track, items)[0])
-    if row < 0:
-        raise BadUsage(f"track {track} has no item {item}")
     code = int(shown.name_codes(track, items)[0])
     about = shown.timeline.tracks.row(track, named=True)
-    name = str(shown.timeline.names[code])
-    at = item - index.first_item
-    dur_ps = int(index.dur_ps[at])
     looked_up = _looked_up(profile, host, shown, track=track, item=item)
     absent = {
         field: value
@@ -163,19 +156,31 @@ def details(
         if isinstance(value, Unavailable)
     }
     activity = looked_up["activity"]
+    is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
+    event = int(shown.events_of(track, items)[0])
+    origin = Origin(None, None)
+    # A scope, module or step begins with a kernel, and is more than that kernel's op.
+    if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
+        origin = origin_of(profile, host, event)
     return SpanDetails(
         host=host,
         section=shown.timeline.sections["name"][about["section"]],
         track=track,
         track_name=about["name"],
         item=item,
-        row=row,
-        name=name,
-        full_name=shown.timeline.full_names[code] or name,
+        row=place.row,
+        name=place.name,
+        full_name=shown.timeline.full_names[code] or place.name,
         category=CATEGORIES[int(shown.categories(track, items)[0])],
-        start_ps=int(index.start_ps[at]),
-        dur_ps=dur_ps,
-        same_name=_among_equals(shown, code, dur_ps=dur_ps, track=track),
+        start_ps=place.start_ps,
+        dur_ps=place.dur_ps,
+        source=origin.source,
+        links=Links(
+            op=origin.op,
+            kernel=place.name if is_kernel else None,
+            step=None if "step" in absent else looked_up["step"],
+        ),
+        same_name=same_name(shown, code, track=track, item=item),
         missing=(
             *(why.for_field(field) for field, why in absent.items()),
             *(gaps(activity) if isinstance(activity, Activity) else ()),
@@ -197,6 +202,8 @@ def _looked_up(
         return {
             "self_ps": _DERIVED_SPAN,
             "parent": None,
+            "children": (),
+            "children_count": 0,
             "step": _step_of_row(profile, host, row),
             "arguments": arguments,
             "activity": None,
@@ -204,17 +211,13 @@ def _looked_up(
             "launched": (),
             "launched_count": 0,
         }
-    nesting = profile.derived(host, event_nesting)
-    self_ps: int | Unavailable
-    parent: int | Unavailable | None
-    if isinstance(nesting, Unavailable):
-        self_ps = parent = nesting
-    else:
-        self_ps, parent = int(nesting.self_ps[event]), int(nesting.parent[event])
-        parent = parent if parent >= 0 else None
+    nested = family(profile, host, shown, track=track, event=event)
     return {
-        "self_ps": self_ps,
-        "parent": parent,
+        **(
+            dict.fromkeys(Family._fields, nested)
+            if isinstance(nested, Unavailable)
+            else nested._asdict()
+        ),
         "step": _step_of_event(profile, host, shown, event),
         "arguments": arguments,
         "activity": activity_of(profile, host, event),
@@ -336,19 +339,3 @@ def _step_of_event(
 def _number(steps: Steps, row: int) -> int:
     number: int = steps.rows["step"][row]
     return number
-
-
-def _among_equals(
-    shown: HostTimeline, code: int, *, dur_ps: int, track: int
-) -> SameName:
-    if shown.timeline.line(track) is None:
-        durs = ints(shown.events, "dur_ps")
-        equal = durs[handles(shown.events, "type") == code]
-    else:
-        spans = [line.spans for line in shown.timeline.lines]
-        equal = np.concatenate([each.dur_ps[each.name == code] for each in spans])
-    return SameName(
-        count=len(equal),
-        total_ps=int(equal.sum()),
-        percentile=100 * int(np.count_nonzero(equal <= dur_ps)) / len(equal),
-    )

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import correlation
 from stepscope.unavailable import Unavailable
@@ -16,7 +16,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["FLOW_COLUMNS", "MOST_FLOWS", "TrackFlows", "flows"]
@@ -44,7 +44,8 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
         host: Host of the timeline.
         begin_ps: Begin of the window.
         end_ps: End of the window.
-        count: Number of arrows that begin or end in the window.
+        count: Number of arrows that begin or end in the window, and at the span asked
+            for, if any.
         left_out: Number of these arrows that are not in `flows`.
         flows: Columns `FLOW_COLUMNS`, by row of the device event; of too many those
             that waited longest between the end of the call and the start on the
@@ -60,11 +61,26 @@ class TrackFlows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flows(
-    profile: ProfileData, host: str, *, begin_ps: int, end_ps: int
+    profile: ProfileData,
+    host: str,
+    *,
+    begin_ps: int = -FARTHEST_PS,
+    end_ps: int = FARTHEST_PS,
+    of: tuple[int, int] | None = None,
 ) -> TrackFlows | Unavailable:
     """List arrows whose call ends or whose activity starts in [begin_ps, end_ps).
 
     Unavailable where calls and activity cannot be tied together at all.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        begin_ps: Begin of the window.
+        end_ps: End of the window.
+        of: Track and item of a span, whose arrows alone are wanted.
+
+    Raises:
+        BadUsage: There is no such span.
     """
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -78,10 +94,12 @@ def flows(
         shown.timeline.flows.device_event,
     )
     called, began = start_ps[launch] + dur_ps[launch], start_ps[device]
-    seen = np.flatnonzero(
-        ((called >= begin_ps) & (called < end_ps))
-        | ((began >= begin_ps) & (began < end_ps))
+    inside = ((called >= begin_ps) & (called < end_ps)) | (
+        (began >= begin_ps) & (began < end_ps)
     )
+    if of is not None:
+        inside &= _has_end_at(shown, launch, device, *of)
+    seen = np.flatnonzero(inside)
     count = len(seen)
     if count > MOST_FLOWS:
         wait = began[seen] - called[seen]
@@ -95,6 +113,20 @@ def flows(
         left_out=count - len(seen),
         flows=_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
     )
+
+
+def _has_end_at(
+    shown: HostTimeline,
+    launch: NDArray[np.int32],
+    device: NDArray[np.int32],
+    track: int,
+    item: int,
+) -> NDArray[np.bool_]:
+    shown.place(track, item)
+    if shown.timeline.line(track) is not None:
+        # Arrows lead between recorded events.
+        return np.zeros(len(launch), np.bool_)
+    return np.equal(launch, item) | np.equal(device, item)
 
 
 def _frame(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.trace_viewer import flows as trace_flows
-from stepscope.analysis.trace_viewer.flows import FLOW_COLUMNS, MOST_FLOWS, TrackFlows
+from stepscope.analysis.timeline import flows as trace_flows
+from stepscope.analysis.timeline.flows import FLOW_COLUMNS, MOST_FLOWS, TrackFlows
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.unavailable import Unavailable
 

@@ -17,7 +17,7 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Activity", "Launch", "activity_of", "gaps", "row_of_activity"]
+__all__ = ["KERNELS", "Activity", "Launch", "activity_of", "gaps", "row_of_activity"]
 
 _SHAPED: Final = (
     "registers",
@@ -99,7 +99,7 @@ _NO_OP: Final = Unavailable(
     reason="Neither the device event nor its launch call names an op.",
     remedy=RECORD_OPS,
 )
-_KERNELS: Final = ("kernel", "collective")
+KERNELS: Final = ("kernel", "collective")
 
 
 def gaps(activity: Activity) -> tuple[Missing, ...]:
@@ -109,7 +109,7 @@ def gaps(activity: Activity) -> tuple[Missing, ...]:
         found.append(_NO_OP.for_field("activity.op"))
     if activity.op_type is None:
         found.append(_NO_OP.for_field("activity.op_type"))
-    if activity.kind not in _KERNELS:
+    if activity.kind not in KERNELS:
         if activity.bytes is None:
             found.append(_NO_SIZE.for_field("activity.bytes"))
         if activity.bytes_per_s is None:

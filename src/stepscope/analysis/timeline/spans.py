@@ -6,9 +6,11 @@ recorded, a row of the timeline's `slices` where it was derived.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.step_time.event_categories import OTHER, event_categories
@@ -19,14 +21,37 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
 
-__all__ = ["HostTimeline", "host_timeline"]
+__all__ = ["FARTHEST_PS", "HostTimeline", "Place", "host_timeline"]
+
+#: No time of a trace lies farther from its start.
+FARTHEST_PS: Final = 1 << 62
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One span and where it lies.
+
+    Attributes:
+        track: Row of the timeline's tracks.
+        item: Row of `events` where the track was recorded, else of the timeline's
+            `slices`.
+        row: Row inside the track, 0 at the top.
+        name: Name of the span.
+        start_ps: Start of the span.
+        dur_ps: Duration of the span.
+    """
+
+    track: int
+    item: int
+    row: int
+    name: str
+    start_ps: int
+    dur_ps: int
 
 
 class HostTimeline(Frozen, frozen=True):
@@ -85,6 +110,42 @@ class HostTimeline(Frozen, frozen=True):
         # Gathering among the few that occur is cheaper than among all.
         used, at = np.unique(code, return_inverse=True)
         return self.timeline.names.gather(used).gather(at)
+
+    def coded_names(self, code: NDArray[np.int32]) -> pl.Series:
+        """Return the displayed name of each code as an enumeration of those that occur.
+
+        Of many spans that is much faster to make and to send than the texts are.
+        """
+        # Marking those that occur is faster than sorting them all.
+        place = np.zeros(len(self.timeline.names), np.int64)
+        place[code] = 1
+        used = np.flatnonzero(place)
+        place[used] = np.arange(len(used))
+        texts = self.timeline.names.gather(used).fill_null("")
+        # Several codes may have one displayed name.
+        names = texts.unique(maintain_order=True)
+        return texts.cast(pl.Enum(names)).gather(place[code])
+
+    def place(self, track: int, item: int) -> Place:
+        """Return an item of a track with its name and its time.
+
+        Raises:
+            BadUsage: There is no such track, or no such item on it.
+        """
+        items = np.array([item], np.int64)
+        index = self.index(track)
+        row = int(self.rows_of(track, items)[0])
+        if row < 0:
+            raise BadUsage(f"track {track} has no item {item}")
+        at = item - index.first_item
+        return Place(
+            track=track,
+            item=item,
+            row=row,
+            name=self.names(self.name_codes(track, items))[0],
+            start_ps=int(index.start_ps[at]),
+            dur_ps=int(index.dur_ps[at]),
+        )
 
     def categories(self, track: int, items: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the place in `CATEGORIES` of each item."""

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.analysis.trace_viewer import tiles as trace_tiles
-from stepscope.analysis.trace_viewer.tiles import (
+from stepscope.analysis.timeline import tiles as trace_tiles
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.tiles import (
     COARSEST_LEVEL,
     MOST_UNFOLDED,
     SLICE_COLUMNS,
     TILE_BUCKETS,
     Rows,
-    TrackCatalogue,
     TrackSlices,
 )
 from stepscope.errors import BadUsage
@@ -46,7 +46,7 @@ def recorded(lines: list[blueprint.Line] = LINES) -> ProfileData:
 
 
 def track_of(profile: ProfileData, name: str) -> int:
-    about = trace_tiles.catalogue(profile, "vm")
+    about = catalogue(profile, "vm")
     assert isinstance(about, TrackCatalogue)
     (track,) = [
         row
@@ -188,7 +188,7 @@ def test_spans_beyond_a_row_cannot_be_unfolded() -> None:
 
 
 def test_the_catalogue_tells_extent_and_the_level_that_shows_all() -> None:
-    about = trace_tiles.catalogue(recorded(), "vm")
+    about = catalogue(recorded(), "vm")
     assert isinstance(about, TrackCatalogue)
     assert (about.begin_ps, about.end_ps) == (0, 401 * US)
     width = TILE_BUCKETS << about.coarsest_level
@@ -234,7 +234,7 @@ def test_a_bucket_that_no_time_has_is_refused(bucket: int) -> None:
 @pytest.mark.parametrize("table", ["events", "tracks", "event_types"])
 def test_without_its_tables_there_is_no_timeline(table: str) -> None:
     profile = recorded().without(table, ABSENT)
-    assert trace_tiles.catalogue(profile, "vm") == ABSENT
+    assert catalogue(profile, "vm") == ABSENT
     assert trace_tiles.tile(profile, "vm", track=0, level=0, index=0) == ABSENT
     assert trace_tiles.unfold(profile, "vm", track=0, first=0, count=1) == ABSENT
 
@@ -253,7 +253,7 @@ def test_every_level_counts_every_event_and_all_time(
     lines: list[blueprint.Line],
 ) -> None:
     profile = recorded(lines)
-    about = trace_tiles.catalogue(profile, "vm")
+    about = catalogue(profile, "vm")
     assert isinstance(about, TrackCatalogue)
     dur = profile.table("vm", "events")["dur_ps"]
     for level in (0, 16, 20, 24, about.coarsest_level, COARSEST_LEVEL):

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 import stepscope
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     details as trace_details,
 )
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     flows as trace_flows,
 )
-from stepscope.analysis.trace_viewer import (
+from stepscope.analysis.timeline import (
     tiles as trace_tiles,
 )
-from stepscope.analysis.trace_viewer.tiles import (
+from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
+from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
-    TrackCatalogue,
     TrackSlices,
 )
 from stepscope.derive.timeline.drawn_rows import trace_timeline
@@ -65,7 +65,7 @@ def profile(
 
 
 def about(profile: ProfileData) -> TrackCatalogue:
-    found = trace_tiles.catalogue(profile, profile.hosts[0])
+    found = catalogue(profile, profile.hosts[0])
     assert isinstance(found, TrackCatalogue)
     return found
 

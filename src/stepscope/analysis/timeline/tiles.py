@@ -15,28 +15,32 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.spans import host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.lanes import LaneSlices
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from stepscope.analysis.trace_viewer.spans import HostTimeline
+    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
     "COARSEST_LEVEL",
+    "MOST_TRACKS",
     "MOST_UNFOLDED",
     "SLICE_COLUMNS",
     "TILE_BUCKETS",
     "Rows",
-    "TrackCatalogue",
+    "Tiles",
     "TrackSlices",
-    "catalogue",
     "tile",
+    "tile_window",
+    "tiles",
     "unfold",
     "window",
 ]
@@ -59,7 +63,8 @@ SLICE_COLUMNS: Final[dict[str, pl.DataType]] = {
 }
 #: Spans that one call unfolds at most.
 MOST_UNFOLDED: Final = 10_000
-_FARTHEST_PS: Final = 1 << 62
+#: Tracks of one answer at most.
+MOST_TRACKS: Final = 64
 
 
 class Rows(Enum):
@@ -97,52 +102,27 @@ class TrackSlices(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = CATEGORIES
 
 
-class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page needs before its first tile.
+class Tiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The same tile of some tracks.
 
     Attributes:
-        host: Whose timeline it is.
-        begin_ps: Start of the first span, whether drawn or not; null without any span.
-        end_ps: End of the last span; null without any span.
-        coarsest_level: The lowest level at which one tile covers the whole timeline.
-        tile_buckets: Number of buckets in a tile.
-        sections: Sections of the timeline.
-        tracks: Tracks of the timeline with `spans`, the number of spans on each.
+        host: Host of the timeline.
+        tracks: Rows of the timeline's tracks, as they were asked for.
+        begin_ps: Begin of the tile.
+        end_ps: End of the tile.
+        bucket_ps: Width of a bucket.
+        slices: `track`, and the columns of `TrackSlices.slices`; track by track in
+            that order. The type of `name` is an enumeration.
         categories: Names of the categories by number.
     """
 
     host: str
-    begin_ps: int | None
-    end_ps: int | None
-    coarsest_level: int
-    tile_buckets: int
-    sections: pl.DataFrame
-    tracks: pl.DataFrame
+    tracks: tuple[int, ...]
+    begin_ps: int
+    end_ps: int
+    bucket_ps: int
+    slices: pl.DataFrame
     categories: tuple[str, ...] = CATEGORIES
-
-
-def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
-    """Return sections, tracks, and the extent of a host's timeline."""
-    shown = host_timeline(profile, host)
-    if isinstance(shown, Unavailable):
-        return shown
-    extents = [
-        extent for index in shown.lanes if (extent := index.extent()) is not None
-    ]
-    begin = min((extent[0] for extent in extents), default=None)
-    end = max((extent[1] for extent in extents), default=None)
-    width = 0 if begin is None or end is None else end - begin
-    spans = (pl.col("end") - pl.col("begin")).alias("spans")
-    return TrackCatalogue(
-        host=host,
-        begin_ps=begin,
-        end_ps=end,
-        # The lowest level whose tiles are at least that wide.
-        coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
-        tile_buckets=TILE_BUCKETS,
-        sections=shown.timeline.sections,
-        tracks=shown.timeline.tracks.with_columns(spans),
-    )
 
 
 def tile(
@@ -167,20 +147,83 @@ def tile(
     Raises:
         BadUsage: There is no such track, level or tile.
     """
-    if not 0 <= level <= COARSEST_LEVEL:
-        raise BadUsage(f"level {level} is not one of 0 to {COARSEST_LEVEL}")
-    width = TILE_BUCKETS << level
-    begin = index * width
-    if not -_FARTHEST_PS <= begin <= _FARTHEST_PS - width:
-        raise BadUsage(f"level {level} has no tile {index}: no time lies so far off")
+    begin, end = tile_window(level, index)
     return window(
         profile,
         host,
         track=track,
         begin_ps=begin,
-        end_ps=begin + width,
+        end_ps=end,
         bucket_ps=1 << level,
         rows=rows,
+    )
+
+
+def tile_window(level: int, index: int) -> tuple[int, int]:
+    """Return begin and end of a tile.
+
+    Raises:
+        BadUsage: There is no such level or tile.
+    """
+    if not 0 <= level <= COARSEST_LEVEL:
+        raise BadUsage(f"level {level} is not one of 0 to {COARSEST_LEVEL}")
+    width = TILE_BUCKETS << level
+    begin = index * width
+    if not -FARTHEST_PS <= begin <= FARTHEST_PS - width:
+        raise BadUsage(f"level {level} has no tile {index}: no time lies so far off")
+    return begin, begin + width
+
+
+def tiles(
+    profile: ProfileData,
+    host: str,
+    *,
+    tracks: Sequence[int],
+    level: int,
+    index: int,
+    rows: Rows = Rows.DRAWN,
+) -> Tiles | Unavailable:
+    """Return the same tile of some tracks.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
+        level: As for `tile`.
+        index: As for `tile`.
+        rows: As for `tile`.
+
+    Raises:
+        BadUsage: As for `tile`; or there is no track, or too many.
+    """
+    if not 0 < len(tracks) <= MOST_TRACKS:
+        raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
+    begin, end = tile_window(level, index)
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    drawn = _drawn(shown, rows)
+    found = [_sliced(shown, one, (begin, end), 1 << level, drawn) for one in tracks]
+    lengths = [len(one.item) for one in found]
+    slices = LaneSlices(*map(np.concatenate, zip(*found, strict=True)))
+    code, category = (
+        np.concatenate(
+            [values(track, one.item) for track, one in zip(tracks, found, strict=True)]
+        )
+        for values in (shown.name_codes, shown.categories)
+    )
+    return Tiles(
+        host=host,
+        tracks=tuple(tracks),
+        begin_ps=begin,
+        end_ps=end,
+        bucket_ps=1 << level,
+        slices=pl.DataFrame(
+            [
+                pl.Series("track", np.repeat(tracks, lengths)).cast(pl.Int32()),
+                *_columns(slices, shown.coded_names(code), category),
+            ]
+        ),
     )
 
 
@@ -202,15 +245,11 @@ def window(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index = shown.index(track)
-    if not 0 <= bucket_ps < _FARTHEST_PS:
+    if not 0 <= bucket_ps < FARTHEST_PS:
         raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
-    begin = max(-_FARTHEST_PS, min(_FARTHEST_PS, begin_ps))
-    end = max(begin, min(_FARTHEST_PS, end_ps))
-    lanes = range(len(index.edges) - 1)
-    if rows is Rows.DRAWN:
-        lanes = lanes[: shown.timeline.tracks["drawn_rows"][track]]
-    slices = index.slices(lanes, begin_ps=begin, end_ps=end, bucket_ps=bucket_ps)
+    begin = max(-FARTHEST_PS, min(FARTHEST_PS, begin_ps))
+    end = max(begin, min(FARTHEST_PS, end_ps))
+    slices = _sliced(shown, track, (begin, end), bucket_ps, _drawn(shown, rows))
     return _answer(
         shown, slices, host=host, track=track, window=(begin, end), bucket_ps=bucket_ps
     )
@@ -257,7 +296,48 @@ def _answer(
     window: tuple[int, int],
     bucket_ps: int,
 ) -> TrackSlices:
-    columns: dict[str, NDArray[np.integer] | pl.Series] = {
+    names = shown.names(shown.name_codes(track, slices.item))
+    category = shown.categories(track, slices.item)
+    return TrackSlices(
+        host=host,
+        track=track,
+        begin_ps=window[0],
+        end_ps=window[1],
+        bucket_ps=bucket_ps,
+        slices=pl.DataFrame(_columns(slices, names, category)),
+    )
+
+
+def _sliced(
+    shown: HostTimeline,
+    track: int,
+    window: tuple[int, int],
+    bucket_ps: int,
+    drawn: Sequence[int] | None,
+) -> LaneSlices:
+    """Return the slices of a track; of its drawn rows alone where these are given."""
+    index = shown.index(track)
+    lanes = range(len(index.edges) - 1)
+    if drawn is not None:
+        lanes = lanes[: drawn[track]]
+    return index.slices(
+        lanes, begin_ps=window[0], end_ps=window[1], bucket_ps=bucket_ps
+    )
+
+
+def _drawn(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
+    """Return the drawn rows of each track; None where all rows are wanted."""
+    if rows is Rows.ALL:
+        return None
+    drawn: list[int] = shown.timeline.tracks["drawn_rows"].to_list()
+    return drawn
+
+
+def _columns(
+    slices: LaneSlices, names: pl.Series, category: NDArray[np.uint8]
+) -> list[pl.Series]:
+    """Return the columns `SLICE_COLUMNS`; names keep their type."""
+    columns: dict[str, NDArray[np.integer]] = {
         "row": slices.lane,
         "start_ps": slices.start_ps,
         "end_ps": slices.end_ps,
@@ -265,19 +345,11 @@ def _answer(
         "count": slices.spans,
         "item": slices.item,
         "first": slices.first,
-        "name": shown.names(shown.name_codes(track, slices.item)),
-        "category": shown.categories(track, slices.item),
+        "category": category,
     }
-    return TrackSlices(
-        host=host,
-        track=track,
-        begin_ps=window[0],
-        end_ps=window[1],
-        bucket_ps=bucket_ps,
-        slices=pl.DataFrame(
-            [
-                pl.Series(name, columns[name]).cast(dtype)
-                for name, dtype in SLICE_COLUMNS.items()
-            ]
-        ),
-    )
+    return [
+        names.alias(name)
+        if name == "name"
+        else pl.Series(name, columns[name]).cast(dtype)
+        for name, dtype in SLICE_COLUMNS.items()
+    ]

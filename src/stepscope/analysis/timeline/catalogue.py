@@ -1,0 +1,186 @@
+"""What a page needs before its first tile: sections, tracks, extent and the steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.analysis.timeline.counters import curves_of
+from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.analysis.timeline.tiles import TILE_BUCKETS
+from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.steps.chosen import steps
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["RULER_STEPS", "CounterTrack", "TrackCatalogue", "catalogue"]
+
+#: Columns of `TrackCatalogue.steps`.
+RULER_STEPS: Final[dict[str, pl.DataType]] = {
+    "number": pl.Int64(),
+    "name": pl.String(),
+    "kind": pl.String(),  # main, other_kind or warm_up
+    "start_ps": pl.Int64(),
+    "end_ps": pl.Int64(),
+    "outlier": pl.Boolean(),
+    "flags": pl.List(pl.String()),
+}
+#: Sections with more threads than this begin collapsed.
+_MANY_THREADS: Final = 20
+
+
+class CounterTrack(msgspec.Struct, frozen=True, kw_only=True):
+    """A counter.
+
+    Attributes:
+        track: Its number, after those of the timeline's tracks.
+        name: What it counts.
+        unit: Unit of its values; null where not recorded.
+        source: memory, queue or recorded.
+        samples: How often its value was set.
+        least: Its least value.
+        greatest: Its greatest value.
+    """
+
+    track: int
+    name: str
+    unit: str | None
+    source: str
+    samples: int
+    least: float
+    greatest: float
+
+
+class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page needs before its first tile.
+
+    Attributes:
+        host: Whose timeline it is.
+        begin_ps: Start of the first span, whether drawn or not; null without any span.
+        end_ps: End of the last span; null without any span.
+        coarsest_level: The lowest level at which one tile covers the whole timeline.
+        tile_buckets: Number of buckets in a tile.
+        sections: Sections of the timeline, and `collapsed`: whether a page shows them
+            closed until the user opens them.
+        tracks: Tracks of the timeline with `spans`, the number of spans on each,
+            `drawn`, the number of those that are shown without being asked for,
+            and `recorded`.
+        counters: Counters; their tracks follow those of the timeline.
+        steps: The windows of the steps, columns `RULER_STEPS`; empty without steps.
+        categories: Names of the categories by number.
+        missing: What could not be looked at.
+    """
+
+    host: str
+    begin_ps: int | None
+    end_ps: int | None
+    coarsest_level: int
+    tile_buckets: int
+    sections: pl.DataFrame
+    tracks: pl.DataFrame
+    counters: tuple[CounterTrack, ...]
+    steps: pl.DataFrame
+    missing: tuple[Missing, ...]
+    categories: tuple[str, ...] = CATEGORIES
+
+
+def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
+    """Return sections, tracks, extent and steps of a host's timeline."""
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    extents = [
+        extent for index in shown.lanes if (extent := index.extent()) is not None
+    ]
+    begin = min((extent[0] for extent in extents), default=None)
+    end = max((extent[1] for extent in extents), default=None)
+    width = 0 if begin is None or end is None else end - begin
+    tracks = _tracks(shown)
+    ruler = _ruler(profile, host)
+    missing: tuple[Missing, ...] = ()
+    if isinstance(ruler, Unavailable):
+        missing = (ruler.for_field("steps"),)
+        ruler = pl.DataFrame(schema=RULER_STEPS)
+    return TrackCatalogue(
+        host=host,
+        begin_ps=begin,
+        end_ps=end,
+        # The lowest level whose tiles are at least that wide.
+        coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
+        tile_buckets=TILE_BUCKETS,
+        sections=_sections(shown, tracks),
+        tracks=tracks,
+        counters=tuple(
+            CounterTrack(
+                track=tracks.height + number,
+                name=curve.name,
+                unit=curve.unit,
+                source=curve.source,
+                samples=len(curve.time_ps),
+                least=float(curve.value.min()),
+                greatest=float(curve.value.max()),
+            )
+            for number, curve in enumerate(curves_of(profile, host))
+        ),
+        steps=ruler,
+        missing=missing,
+    )
+
+
+def _tracks(shown: HostTimeline) -> pl.DataFrame:
+    tracks = shown.timeline.tracks
+    drawn = [
+        int(index.edges[rows])
+        for index, rows in zip(shown.lanes, tracks["drawn_rows"], strict=True)
+    ]
+    return tracks.with_columns(
+        pl.Series("drawn", drawn, pl.Int64),
+        (pl.col("end") - pl.col("begin")).alias("spans"),
+        pl.col("source").is_not_null().alias("recorded"),
+    )
+
+
+def _sections(shown: HostTimeline, tracks: pl.DataFrame) -> pl.DataFrame:
+    threads = (
+        tracks.filter(pl.col("kind") == "thread")
+        .group_by("section")
+        .agg(pl.len().alias("threads"))
+    )
+    many = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
+    return (
+        shown.timeline.sections.with_row_index("section")
+        .with_columns(collapsed=pl.col("section").is_in(many))
+        .drop("section")
+    )
+
+
+def _ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
+    """Return the window of each step."""
+    found = profile.derived(host, windows)
+    numbered = profile.derived(host, steps)
+    if isinstance(found, Unavailable):
+        return found
+    if isinstance(numbered, Unavailable):
+        return numbered
+    known = numbered.rows.with_row_index("step_row").select(
+        pl.col("step_row").cast(pl.Int32), number="step", name="name"
+    )
+    flagged = pl.col("flags").list
+    kind = (
+        pl.when(flagged.contains("warm_up"))
+        .then(pl.lit("warm_up"))
+        .when(flagged.contains("other_kind"))
+        .then(pl.lit("other_kind"))
+        .otherwise(pl.lit("main"))
+    )
+    return (
+        found.rows.join(known, on="step_row", how="inner", maintain_order="left")
+        .with_columns(kind=kind, outlier=flagged.contains("outlier"))
+        .select(pl.col(name).cast(dtype) for name, dtype in RULER_STEPS.items())
+    )

@@ -1,0 +1,129 @@
+"""Counters of the timeline: any part of a step function at any resolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.analysis.timeline.tiles import MOST_TRACKS, tile_window
+from stepscope.derive.timeline.counters import counter_curves
+from stepscope.errors import BadUsage
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.timeline.counters import CounterCurve
+
+__all__ = ["COUNTER_COLUMNS", "CounterTile", "counter_tile", "curves_of"]
+
+#: Columns of `CounterTile.samples`.
+COUNTER_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "track": pl.Int32(),
+    "start_ps": pl.Int64(),
+    "min": pl.Float64(),
+    "max": pl.Float64(),
+    "last": pl.Float64(),
+    "count": pl.Int64(),
+}
+
+
+class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
+    """One tile of some counters.
+
+    Attributes:
+        host: Host of the timeline.
+        begin_ps: Begin of the tile.
+        end_ps: End of the tile.
+        bucket_ps: Width of a bucket.
+        curves: Track, name and unit of each counter.
+        samples: Columns `COUNTER_COLUMNS`, by counter and then by time: one row for
+            each bucket in which values began, with the time of the first of them, the
+            least, the greatest and the last, and their number. The value that the
+            tile begins with, which began before it, is the counter's first row.
+    """
+
+    host: str
+    begin_ps: int
+    end_ps: int
+    bucket_ps: int
+    curves: tuple[tuple[int, str, str | None], ...]
+    samples: pl.DataFrame
+
+
+def curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
+    """Return the counters of a host; their tracks follow those of its timeline."""
+    found = profile.derived(host, counter_curves)
+    return () if isinstance(found, Unavailable) else found
+
+
+def counter_tile(
+    profile: ProfileData, host: str, *, tracks: Sequence[int], level: int, index: int
+) -> CounterTile | Unavailable:
+    """Return the same tile of some counters.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        tracks: 1 to `MOST_TRACKS` tracks of counters, as the catalogue numbers them.
+        level: As for `tile`.
+        index: As for `tile`.
+
+    Raises:
+        BadUsage: There is no such counter, level or tile; or too many are asked for.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    if not 0 < len(tracks) <= MOST_TRACKS:
+        raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
+    begin, end = tile_window(level, index)
+    curves, first = curves_of(profile, host), shown.timeline.tracks.height
+    chosen = []
+    for track in tracks:
+        if not first <= track < first + len(curves):
+            raise BadUsage(f"track {track} is no counter")
+        chosen.append((track, curves[track - first]))
+    return CounterTile(
+        host=host,
+        begin_ps=begin,
+        end_ps=end,
+        bucket_ps=1 << level,
+        curves=tuple((track, curve.name, curve.unit) for track, curve in chosen),
+        samples=pl.concat(
+            _samples(track, curve, begin_ps=begin, end_ps=end, bucket_ps=1 << level)
+            for track, curve in chosen
+        ),
+    )
+
+
+def _samples(
+    track: int, curve: CounterCurve, *, begin_ps: int, end_ps: int, bucket_ps: int
+) -> pl.DataFrame:
+    first, last = np.searchsorted(curve.time_ps, (begin_ps, end_ps))
+    # The value that holds when the tile begins is a bucket of its own.
+    first = max(int(first) - 1, 0)
+    time, value = curve.time_ps[first:last], curve.value[first:last]
+    bucket = (time - begin_ps) // bucket_ps
+    bucket[time < begin_ps] = -1
+    starts = np.flatnonzero(np.diff(bucket, prepend=np.int64(-2)))
+    ends = np.append(starts[1:], len(time))
+    columns = {
+        "track": np.full(len(starts), track),
+        "start_ps": time[starts],
+        "min": np.minimum.reduceat(value, starts) if len(starts) else value,
+        "max": np.maximum.reduceat(value, starts) if len(starts) else value,
+        "last": value[ends - 1] if len(starts) else value,
+        "count": ends - starts if len(starts) else starts,
+    }
+    return pl.DataFrame(
+        [
+            pl.Series(name, columns[name]).cast(dtype)
+            for name, dtype in COUNTER_COLUMNS.items()
+        ]
+    )

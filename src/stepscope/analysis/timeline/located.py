@@ -1,0 +1,142 @@
+"""Where on the timeline a range lies that a result names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["Spot", "spot_of"]
+
+#: Parts that a range is looked at in: of shorter spans the longest of each counts.
+_PARTS: Final = 512
+_OF_DEVICES: Final = ("stream", "core")
+_OF_HOSTS: Final = ("thread",)
+
+
+class Spot(msgspec.Struct, frozen=True, kw_only=True):
+    """A range, and the span that it is seen at.
+
+    Attributes:
+        track: Row of the timeline's tracks; null where no track is meant.
+        item: The span of that track that fills most of the range, of those that the
+            result names if any is there; null where none runs.
+        start_ps: Start of the range.
+        dur_ps: Its length.
+    """
+
+    track: int | None
+    item: int | None
+    start_ps: int
+    dur_ps: int
+
+
+def spot_of(
+    profile: ProfileData,
+    host: str,
+    *,
+    device: int | None,
+    track: str | None,
+    start_ps: int,
+    end_ps: int,
+    names: Collection[str] = (),
+) -> Spot:
+    """Find the span that a range is best seen at.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        device: Ordinal of the device that the range is about; None for threads.
+        track: Name of the track that the range was seen on; None where unknown.
+        start_ps: Begin of the range.
+        end_ps: End of the range.
+        names: Names of spans that the range is about.
+    """
+    nowhere = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return nowhere
+    candidates = _candidates(shown, device, track)
+    found = _best(shown, candidates, (start_ps, end_ps), names, must_match=False)
+    if found is None and names:
+        # Of an idle device: what the host did meanwhile.
+        threads = _candidates(shown, None, None)
+        found = _best(shown, threads, (start_ps, end_ps), names, must_match=True)
+    if found is None:
+        only = candidates[0] if len(candidates) == 1 else None
+        return msgspec.structs.replace(nowhere, track=only)
+    return msgspec.structs.replace(nowhere, track=found[0], item=found[1])
+
+
+def _candidates(
+    shown: HostTimeline, device: int | None, track: str | None
+) -> Sequence[int]:
+    """Return the recorded tracks of a name; without one all of the device or host."""
+    devices = shown.timeline.sections["device"].to_list()
+    rows = shown.timeline.tracks.select("name", "kind", "section", "source").rows()
+    recorded = [
+        (number, name, kind, devices[section])
+        for number, (name, kind, section, source) in enumerate(rows)
+        if source is not None
+    ]
+    if track is not None:
+        named = [number for number, name, _, _ in recorded if name == track]
+        on_device = [
+            number
+            for number, name, _, of in recorded
+            if name == track and device is not None and of == device
+        ]
+        if named:
+            return on_device or named
+    kinds = _OF_HOSTS if device is None else _OF_DEVICES
+    return [
+        number
+        for number, _, kind, of in recorded
+        if kind in kinds and (device is None or of == device)
+    ]
+
+
+def _best(
+    shown: HostTimeline,
+    tracks: Sequence[int],
+    window: tuple[int, int],
+    names: Collection[str],
+    *,
+    must_match: bool,
+) -> tuple[int, int] | None:
+    """Return track and item of the span that fills most of a window, if any does."""
+    begin, end = window
+    best: tuple[bool, int, int, int] | None = None
+    for track in tracks:
+        index = shown.index(track)
+        slices = index.slices(
+            range(len(index.edges) - 1),
+            begin_ps=begin,
+            end_ps=end,
+            bucket_ps=max(1, (end - begin) // _PARTS),
+        )
+        at = slices.item - index.first_item
+        start, dur = index.start_ps[at], index.dur_ps[at]
+        shared = np.minimum(start + dur, end) - np.maximum(start, begin)
+        named = np.zeros(len(at), np.bool_)
+        if names:
+            texts = shown.names(shown.name_codes(track, slices.item))
+            named = texts.is_in(list(names)).fill_null(value=False).to_numpy()
+        fits = (shared > 0) & (named | (not must_match))
+        for place in np.flatnonzero(fits)[np.lexsort((-shared[fits], ~named[fits]))][
+            :1
+        ].tolist():
+            item = int(slices.item[place])
+            key = (bool(named[place]), int(shared[place]), -track, -item)
+            best = key if best is None else max(best, key)
+    return None if best is None else (-best[2], -best[3])

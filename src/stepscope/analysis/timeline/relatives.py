@@ -1,0 +1,138 @@
+"""Spans that belong with one span: those of its name, and those it nests with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from stepscope.analysis.timeline.spans import Place
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.event_nesting import event_nesting
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["MOST_CHILDREN", "Family", "SameName", "family", "same_name"]
+
+#: Children that are listed; a span around a whole program may have many thousands.
+MOST_CHILDREN = 100
+
+
+class SameName(msgspec.Struct, frozen=True, kw_only=True):
+    """The span among all of its name.
+
+    A name on the threads of a host, on a device and on derived tracks are names apart.
+
+    Attributes:
+        count: Number of spans of this name, this one included.
+        total_ps: Durations of all spans of this name added up, nested ones included.
+        percentile: Share of the spans of this name that last no longer than this one, 0
+            to 100.
+        previous: The span of this name that starts before it; null for the first.
+        next: The span of this name that starts after it; null for the last.
+    """
+
+    count: int
+    total_ps: int
+    percentile: float
+    previous: Place | None
+    next: Place | None
+
+
+class Family(NamedTuple):
+    """What a span nests with.
+
+    Attributes:
+        self_ps: Duration less the time of enclosed spans.
+        parent: The span that encloses it; None for none.
+        children: The spans directly inside it, the first `MOST_CHILDREN`.
+        children_count: Number of spans directly inside it.
+    """
+
+    self_ps: int
+    parent: Place | None
+    children: tuple[Place, ...]
+    children_count: int
+
+
+def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameName:
+    """Compare a span with all spans of its name.
+
+    Args:
+        shown: The timeline.
+        code: Name of the span.
+        track: Its track.
+        item: The span.
+    """
+    tracks, items, start_ps, dur_ps = _equals(shown, code, track)
+    here = int(np.flatnonzero((items == item) & (tracks == track))[0])
+    order = np.lexsort((items, start_ps))
+    at = int(np.flatnonzero(order == here)[0])
+    around = [
+        shown.place(int(tracks[order[place]]), int(items[order[place]]))
+        if 0 <= place < len(order)
+        else None
+        for place in (at - 1, at + 1)
+    ]
+    return SameName(
+        count=len(items),
+        total_ps=int(dur_ps.sum()),
+        percentile=100 * int(np.count_nonzero(dur_ps <= dur_ps[here])) / len(items),
+        previous=around[0],
+        next=around[1],
+    )
+
+
+def family(
+    profile: ProfileData, host: str, shown: HostTimeline, *, track: int, event: int
+) -> Family | Unavailable:
+    """Return what a recorded span nests with."""
+    nesting = profile.derived(host, event_nesting)
+    if isinstance(nesting, Unavailable):
+        return nesting
+    parent = int(nesting.parent[event])
+    begin, end = shown.timeline.tracks.select("begin", "end").row(track)
+    inside = np.flatnonzero(nesting.parent[begin:end] == event) + begin
+    return Family(
+        self_ps=int(nesting.self_ps[event]),
+        parent=None if parent < 0 else shown.place(track, parent),
+        children=tuple(
+            shown.place(track, child) for child in inside[:MOST_CHILDREN].tolist()
+        ),
+        children_count=len(inside),
+    )
+
+
+def _equals(
+    shown: HostTimeline, code: int, track: int
+) -> tuple[NDArray[np.int64], ...]:
+    """Return track, item, start and duration of every span of a name."""
+    if shown.timeline.line(track) is None:
+        items = np.flatnonzero(handles(shown.events, "type") == code)
+        return (
+            shown.track_of_events(items),
+            items,
+            ints(shown.events, "start_ps")[items],
+            ints(shown.events, "dur_ps")[items],
+        )
+    found = []
+    for number, index in enumerate(shown.lanes):
+        line = shown.timeline.line(number)
+        if line is not None:
+            at = np.flatnonzero(line.spans.name == code)
+            place = np.full(len(at), number, np.int64)
+            found.append(
+                (
+                    place,
+                    at + index.first_item,
+                    line.spans.start_ps[at],
+                    line.spans.dur_ps[at],
+                )
+            )
+    return tuple(np.concatenate(column) for column in zip(*found, strict=True))

@@ -1,0 +1,149 @@
+"""`counter_curves`: quantities that change over time, as step functions.
+
+Definition: docs/tools/trace_viewer.md#counters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.stats import DOUBLE, INT, UINT
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.memory.replay import MemoryReplay
+    from stepscope.trace.model import TraceData
+
+__all__ = ["CounterCurve", "counter_curves"]
+
+#: `process CPU (percent)`: a counter's name, and the unit after it.
+_WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \((?P<unit>[^()]+)\)\Z", re.DOTALL)
+
+
+class CounterCurve(Frozen, frozen=True):
+    """A quantity that keeps each value until the next one.
+
+    Attributes:
+        name: What it counts.
+        unit: Unit of the values; None where not recorded.
+        source: "memory" for what an allocator has in use, "queue" for the elements that
+            a buffer held, "recorded" for a recorded counter.
+        time_ps: int64, ascending; when each value began.
+        value: float64 by time.
+    """
+
+    name: str
+    unit: str | None
+    source: Literal["memory", "queue", "recorded"]
+    time_ps: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+    def self_check(self) -> None:
+        """Raise ValueError where times do not ascend."""
+        if (np.diff(self.time_ps) < 0).any():
+            raise ValueError("the times of a counter do not ascend")
+
+
+def counter_curves(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    stats: pl.DataFrame | Unavailable,
+    allocations: pl.DataFrame | Unavailable,
+    memory_replay: MemoryReplay | Unavailable,
+) -> tuple[CounterCurve, ...]:
+    """Collect memory in use, lengths of queues, and recorded counters.
+
+    Args:
+        trace: The trace itself, for texts.
+        tracks: The table.
+        events: The table.
+        event_types: The table, for names.
+        stats: The table: values of counters and queues.
+        allocations: The table, for the times of what was replayed.
+        memory_replay: What each memory had in use.
+    """
+    found: list[CounterCurve] = []
+    if not isinstance(memory_replay, Unavailable) and not isinstance(
+        allocations, Unavailable
+    ):
+        times = ints(allocations, "start_ps")
+        for memory in memory_replay.memories:
+            rows, known = memory.rows, memory.known
+            found.append(
+                CounterCurve(
+                    f"Memory in use: {memory.name}",
+                    "bytes",
+                    "memory",
+                    times[rows[known]],
+                    memory.in_use_bytes[known].astype(np.float64),
+                )
+            )
+    if not isinstance(stats, Unavailable):
+        by_type = _Samples(events, event_types)
+        filled = _numbers(trace, stats, StatKey.BUFFERED_ELEMENTS)
+        for name, time_ps, value in by_type.curves(filled):
+            found.append(
+                CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
+            )
+        counted = _numbers(trace, stats, StatKey.COUNTER_VALUE)
+        sampled = counted.only(_on_counters(tracks, counted.owner))
+        for name, time_ps, value in by_type.curves(sampled):
+            match = _WITH_UNIT.match(name)
+            shown, unit = (match["name"], match["unit"]) if match else (name, None)
+            found.append(CounterCurve(shown, unit, "recorded", time_ps, value))
+    return tuple(curve for curve in found if len(curve.time_ps))
+
+
+class _Samples:
+    """Times and names of the events that carry values."""
+
+    def __init__(self, events: pl.DataFrame, event_types: pl.DataFrame) -> None:
+        self._start_ps = ints(events, "start_ps")
+        self._type = handles(events, "type")
+        self._names = event_types.select(
+            pl.coalesce("display_name", "name", pl.lit("counter"))
+        ).to_series()
+
+    def curves(
+        self, rows: StatRows
+    ) -> list[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+        """Return name, times and values of each type of event, by type."""
+        type_ = self._type[rows.owner]
+        value = np.where(
+            rows.kind == DOUBLE, rows.value.view(np.float64), rows.value
+        ).astype(np.float64)
+        found = []
+        for one in np.unique(type_).tolist():
+            of_type = np.flatnonzero((type_ == one) & np.isfinite(value))
+            time_ps = self._start_ps[rows.owner[of_type]]
+            order = np.argsort(time_ps, kind="stable")
+            found.append((self._names[one], time_ps[order], value[of_type[order]]))
+        return found
+
+
+def _numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:
+    rows = rows_with_key(stats, "event", find_handle(trace.strings, key))
+    return rows.only(np.isin(rows.kind, (INT, UINT, DOUBLE)))
+
+
+def _on_counters(tracks: pl.DataFrame, event: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which events lie on tracks of counters."""
+    found = np.zeros(len(event), np.bool_)
+    counters = tracks.filter(pl.col("kind") == "counters")
+    for begin, end in counters.select("event_begin", "event_end").rows():
+        found |= (event >= begin) & (event < end)
+    return found
