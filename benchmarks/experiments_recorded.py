@@ -65,9 +65,7 @@ class Fault(NamedTuple):
 
 #: (Framework, fault) → what the program does then.
 PLANTED = {
-    ("tensorflow", "sequential_map"): Fault(
-        "a map without workers", "waiting for data"
-    ),
+    ("tensorflow", "sequential_map"): Fault("a map without workers", "Input-bound"),
     ("tensorflow", "numpy_function"): Fault("a map in Python", "`parse_by_hand`"),
     ("tensorflow", "eager"): Fault("a step that is not compiled", "one by one"),
     ("tensorflow", "retrace"): Fault("a new shape every step", "Compiling"),

@@ -379,6 +379,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     compiled_few: Threshold = _of(
         30, "percent", "ours", "compiled share of kernel time that is little"
     )
+    compiling_gain: Threshold = _of(
+        10, "percent", "ours", "share of the step that a compiler may save: worth a try"
+    )
     recompile_warn: Threshold = _of(
         2, "percent", "ours", "share of the step spent compiling again: moderate"
     )
@@ -450,6 +453,81 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     )
     same_shapes: Threshold = _of(
         0.95, "ratio", "ours", "overlap of the shapes of two steps: one batch size"
+    )
+    debugging_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step that prints and checks hold up"
+    )
+    debugging_critical: Threshold = _of(
+        5, "percent", "xprof", "share of the step that prints and checks hold up: high"
+    )
+    blocking_kernel: Threshold = _of(
+        50_000_000, "ps", "ours", "a kernel that its launch call does not outlast"
+    )
+    blocking_calls: Threshold = _of(
+        90, "percent", "ours", "long kernels whose call waits for them: a debug setting"
+    )
+    blocking_samples: Threshold = _of(
+        20, "count", "ours", "long kernels below which nothing is said of their calls"
+    )
+    scaling_warn: Threshold = _of(
+        1, "percent", "ours", "share of the step idle for loss scaling: moderate"
+    )
+    scaling_critical: Threshold = _of(
+        3, "percent", "ours", "share of the step idle for loss scaling: high"
+    )
+    contended_cores: Threshold = _of(
+        70, "percent", "ours", "share of the cores busy with input: they are contended"
+    )
+    contended_pace: Threshold = _of(
+        1.5, "ratio", "ours", "time between launches with busy cores, over without"
+    )
+    contended_samples: Threshold = _of(
+        200, "count", "ours", "launches of either kind that their pace is taken from"
+    )
+    contended_chance: Threshold = _of(
+        0.01, "ratio", "ours", "probability of such a difference by chance, at most"
+    )
+    batch_room: Threshold = _of(
+        1.5, "ratio", "ours", "how much larger a batch must fit to be worth a try"
+    )
+    batch_fill: Threshold = _of(
+        0.92, "ratio", "ours", "share of the memory that a larger batch may fill"
+    )
+    service_warn: Threshold = _of(
+        90, "percent", "ours", "how busy the slowest stage of the input is: nearly full"
+    )
+    service_critical: Threshold = _of(
+        100, "percent", "ours", "how busy the slowest stage of the input is: too slow"
+    )
+    moved_warn: Threshold = _of(
+        5, "percent", "ours", "share of the step in copies among devices: moderate"
+    )
+    moved_critical: Threshold = _of(
+        15, "percent", "ours", "share of the step in copies among devices: high"
+    )
+    in_turn: Threshold = _of(
+        80, "percent", "ours", "part of the copies to devices that come one by one"
+    )
+    packing_warn: Threshold = _of(
+        2, "percent", "ours", "share of the step in packing exchanges: moderate"
+    )
+    packing_critical: Threshold = _of(
+        8, "percent", "ours", "share of the step in packing exchanges: high"
+    )
+    waiting_threads_warn: Threshold = _of(
+        10, "percent", "ours", "share of the step that threads wait for a core"
+    )
+    waiting_threads_critical: Threshold = _of(
+        30,
+        "percent",
+        "ours",
+        "share of the step that threads wait for a core: high",
+    )
+    busy_cores: Threshold = _of(
+        80, "percent", "ours", "use of all cores from which they have no room"
+    )
+    threads_of_a_core: Threshold = _of(
+        1.25, "ratio", "ours", "threads by cores from which they are too many"
     )
     tried: Threshold = _of(
         0.50, "ratio", "ours", "part of an effect that is gone: its cause was changed"

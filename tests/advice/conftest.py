@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.advice.signals.device import DeviceSignals, device_signals
-from stepscope.advice.signals.enclosing import enclosing_functions
+from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
@@ -172,6 +172,7 @@ def signals_of(
         launch_signals: launch_of(),
         capture_signals: capture_of(),
         enclosing_functions: {},
+        function_runs: {},
     }
     by_name: dict[str, Signal[Any]] = {
         "account": account_signals,

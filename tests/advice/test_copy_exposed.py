@@ -99,6 +99,42 @@ def test_many_small_copies_are_named() -> None:
     assert facts_of(found)["small_copies_per_step"] == 80
 
 
+def shaped(lines: list[Any], **shapes: str) -> list[Any]:
+    """The same kernels with the operands of these ops, by a word of their names."""
+    return [
+        (*line[:4], {**line[4], "shape": shape})
+        if (shape := _shape_of(line, shapes)) is not None
+        else line
+        for line in lines
+    ]
+
+
+def _shape_of(line: Any, shapes: dict[str, str]) -> str | None:
+    if not line[0].endswith("(Compute)"):
+        return None
+    return next((it for op, it in shapes.items() if op in line[4]["tf_op"]), None)
+
+
+def test_a_copy_without_an_op_is_named_by_its_size() -> None:
+    # 2 MiB of products alone, and other sizes elsewhere.
+    lines = shaped(
+        copying(op=None),
+        MatMul="(f32[512,1024];f32[1024,8192])",
+        AddV2="(f32[512,512])",
+    )
+    found = findings(lines)[RULE]
+    assert {one.detail for one in found.parts} == {"by size"}
+    assert "the copy to the host of model/dense/MatMul" in {
+        one.name for one in found.parts
+    }
+
+
+def test_a_size_that_several_ops_have_names_none_of_them() -> None:
+    both = "(f32[512,1024])"
+    lines = shaped(copying(op=None), MatMul=both, AddV2=both)
+    assert findings(lines)[RULE].parts[0].detail == "by position"
+
+
 def test_a_copy_without_an_op_is_named_by_its_neighbours() -> None:
     found = findings(copying(op=None))[RULE]
     assert found.parts[0].detail == "by position"

@@ -11,9 +11,13 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import (
     KERNELS,
     WATCHED,
+    ahead,
     allocating,
+    contended,
+    cores,
     on_host,
     parallel,
+    scaled,
     together,
 )
 
@@ -33,9 +37,21 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
-NAMES = {"passed", "named", "bursts", *Finding.__struct_fields__}
+NAMES = {"passed", "named", "function", "bursts", *Finding.__struct_fields__}
 #: PyTorch's allocator takes memory.
 TAKEN = ("main", "[memory]", 5.0, 0.0, {"Bytes": 8, "Addr": 1, "Device Type": 0})
+#: A pipeline makes a batch for each step.
+BATCHES = [
+    ("loader", "Iterator::Batch", 10_000.0 * number, 2_000.0, {"id": 1})
+    for number in range(14)
+]
+#: All cores are in use, and threads wait for them.
+BUSY = {
+    "busy": 100.0,
+    "CPU pressure (percent)": 60.0,
+    "process CPU (percent)": 1600.0,
+    "threads": 64.0,
+}
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.item.id)
 
 
@@ -52,11 +68,19 @@ def _bases() -> list[Signals]:
     convolutions = [("cudnn_fprop", 50.0, "a/Conv2D:Conv2D"), *KERNELS]
     traces = (
         blueprint.trace(parallel(), devices=dict.fromkeys(range(4), blueprint.A100)),
-        blueprint.trace([*on_host(), *WATCHED, TAKEN]),
+        blueprint.trace([*on_host(), *WATCHED, TAKEN, *cores(16, **BUSY)]),
         noted(
             blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100})
         ),
-        blueprint.trace(allocating(), devices={0: blueprint.A100}),
+        *(
+            blueprint.trace(lines, devices={0: blueprint.A100})
+            for lines in (
+                allocating(),
+                scaled(hole_us=350.0),
+                [*contended(busy_us=16.0, quiet_us=6.5), *cores(16)],
+                [*ahead(), *BATCHES],
+            )
+        ),
     )
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.kineto import complete, read_file
 from tests.support.traces.training import (
     WATCHED,
     beside,
@@ -14,8 +17,12 @@ from tests.support.traces.training import (
     together,
 )
 
+from stepscope.advice.engine import signals_of as all_signals
 from stepscope.advice.rules.waiting.gap_gc import evaluate
 from stepscope.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GC = "garbage collection"
 
@@ -70,3 +77,23 @@ def test_without_a_device_the_steps_wait_for_collections_too() -> None:
 @pytest.mark.parametrize("table", ["device_activity", "events"])
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     assert findings(paused(GC, 500.0), without=table)["gap.gc"].status == "cannot_tell"
+
+
+def test_collections_of_pytorchs_own_recorder_count(tmp_path: Path) -> None:
+    # As PyTorch 2.13 writes them with `record_python_gc_info`: 600 of 10,000 µs.
+    events = []
+    for number in range(12):
+        begin = 10_000.0 * number
+        events += [
+            complete(f"ProfilerStep#{number}", begin, 9_990.0, cat="user_annotation"),
+            complete("aten::mm", begin + 10.0, 9_000.0),
+            complete("Python GC", begin + 9_100.0, 600.0, cat="python_function"),
+            complete("train.py(7): f", begin + 5.0, 9_980.0, cat="python_function"),
+        ]
+    path = tmp_path / "vm_1.1700000000.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    profile = blueprint.profile(read_file(path))
+    finding = evaluate(all_signals(profile, THRESHOLDS), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert finding.share_percent == pytest.approx(6.0, abs=0.1)
+    assert finding.parts[0].name == "Python GC"

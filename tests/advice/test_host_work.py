@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.traces.training import findings, on_host
 
 from stepscope.advice.finding import Part, Saving
 from stepscope.advice.rules.waiting.host_work import evaluate
 from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.launches.eager import (
+    EagerOps,
+    EagerSignals,
+    eager_signals,
+)
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.thresholds import THRESHOLDS
 
@@ -109,6 +115,87 @@ def test_what_the_loop_itself_takes_is_the_step(signals_of: Any, shares: Any) ->
     finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
     assert finding.status == "fail"
     assert finding.parts[0].name == "augment"
+
+
+def helped(*, within: int, of: str = "prep/cut:Cut") -> list[Any]:
+    """Bc in whose steps a function works for 3.8 ms and calls so many ops of 60 µs."""
+    lines = on_host(lead_us=4_000.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    for begin in begins:
+        lines.append(("main", "$/app/train.py:41 augment", begin + 100.0, 3_800.0))
+        lines += [
+            ("main", of, begin + 200.0 + 100.0 * at, 60.0, {"is_eager": 0})
+            for at in range(within)
+        ]
+    return lines
+
+
+@pytest.mark.parametrize(("fetched", "basis"), [(True, "bound"), (False, "replay")])
+def test_what_the_function_calls_goes_with_it(*, fetched: bool, basis: str) -> None:
+    """Of 3.8 ms it works 2.0 itself; the rest is ops that nobody else runs.
+
+    What the steps' fetches wait for is not recorded, so that no replay stands.
+    """
+    lines = helped(within=30)
+    if not fetched:
+        lines = [line for line in lines if line[1] != "IteratorGetNext"]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "augment")
+    assert found.parts[0].share_percent == pytest.approx(38.0, abs=0.5)
+    assert found.saving_ms is not None
+    assert found.saving_ms.high == pytest.approx(3.8, abs=0.05)
+    assert found.saving_ms.low == pytest.approx(1.9, abs=0.05)
+    assert found.saving_ms.basis == basis
+
+
+def test_ops_that_mostly_run_elsewhere_are_none_of_the_functions() -> None:
+    """Looks that come late make a function seem to last into the model's ops."""
+    lines = helped(within=0)
+    late = [
+        (track, name, start, 6_000.0 if at == 4 else dur, *rest)
+        for at, (track, name, start, dur, *rest) in enumerate(
+            line for line in lines if line[1].endswith("augment")
+        )
+    ]
+    rest = [line for line in lines if not line[1].endswith("augment")]
+    found = findings(rest + late, devices=None)["host.work"]
+    assert found.saving_ms is not None
+    assert found.saving_ms.high == pytest.approx(3.8, abs=0.05)
+
+
+def test_a_function_that_calls_the_models_ops_is_the_step() -> None:
+    lines = on_host(lead_us=4_000.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    lines += [
+        ("main", "$/app/train.py:12 train_step", begin + 50.0, 9_930.0)
+        for begin in begins
+    ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.note) == ("pass", "ops")
+    # It holds twice the share from which a function would be a fault.
+    assert found.parts[0].name == "train_step"
+    assert found.parts[0].share_percent > 2 * THRESHOLDS.host_function.value
+
+
+def eager_of(dispatch_ms: float) -> dict[Any, Any]:
+    ops = EagerOps(
+        eager_ps=90 * MS,
+        op_ps=None,
+        dispatch_ps=(round(dispatch_ms * MS),) * 12,
+        per_step=100.0,
+        names=(("add", 100.0),),
+    )
+    return {eager_signals: EagerSignals({"vm": ops}, torch=False)}
+
+
+@pytest.mark.parametrize(("ms", "why"), [(1.6, "launch.eager"), (1.4, None)])
+def test_a_function_whose_time_is_calls_of_ops_is_a_matter_of_these(
+    signals_of: Any, shares: Any, ms: float, why: str | None
+) -> None:
+    """The function takes 2.5 ms of a step, of which 60 % are 1.5."""
+    one = shares(device=None, names=[op(90.0), function(30.0)])
+    finding = evaluate(signals_of(one, eager_of(ms), device=HOST_ONLY), THRESHOLDS)
+    assert (finding.status, finding.explained_by) == ("fail", why)
 
 
 def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:

@@ -39,6 +39,40 @@ def test_kernels_of_few_blocks_are_found() -> None:
     assert found.saving_ms.high == pytest.approx(3.7 * (1 - 16 / 108), abs=0.05)
 
 
+def test_how_much_more_work_would_do_is_told() -> None:
+    facts = {one.name: one.value for one in findings(with_grid(16))[RULE].facts}
+    # 108 multiprocessors; at half occupancy 8 blocks of 128 threads on each of them.
+    assert facts["for_one_each"] == pytest.approx(108 / 16, abs=0.06)
+    assert facts["for_three_rounds"] == pytest.approx(3 * 864 / 16, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "note", "empty"),
+    [
+        # 864 run at once: 1.25, 2.25, 1.75 and 3.25 rounds.
+        (1080, "rounds", 1 - 1.25 / 2),
+        (1944, "rounds", 1 - 2.25 / 3),
+        (1512, None, 0.0),
+        (2808, None, 0.0),
+    ],
+)
+def test_a_last_round_that_is_mostly_empty_is_told(
+    blocks: int, note: str | None, empty: float
+) -> None:
+    found = findings(with_grid(blocks))[RULE]
+    facts = {one.name: one.value for one in found.facts}
+    assert (found.status, found.note) == ("pass", note)
+    assert facts["last_round_idle"] == pytest.approx(37.0 * empty, abs=0.3)
+
+
+def test_without_a_known_device_rounds_are_not_known() -> None:
+    other = {"device_vendor": "Nvidia", "core_count": 108}
+    found = findings(with_grid(1080), devices={0: other})[RULE]
+    facts = {one.name: one.value for one in found.facts}
+    assert (found.status, found.note) == ("pass", None)
+    assert facts["last_round"] is None
+
+
 @pytest.mark.parametrize("blocks", [864, 108, 100])
 def test_as_many_blocks_as_multiprocessors_or_nearly_pass(blocks: int) -> None:
     found = findings(with_grid(blocks))[RULE]

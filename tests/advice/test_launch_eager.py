@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.traces import blueprint
 from tests.support.traces.training import KERNELS, Recorder, findings, together
 
+from stepscope.advice.engine import evaluate as evaluate_all
+from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.launches.launch_eager import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.launches.eager import (
@@ -14,6 +17,7 @@ from stepscope.advice.signals.launches.eager import (
     EagerSignals,
     eager_signals,
 )
+from stepscope.report.compose import judge
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.eager"
@@ -117,6 +121,36 @@ def test_primitives_of_jax_called_one_by_one_are_found() -> None:
     found = findings(lines, devices=None)[RULE]
     assert (found.status, found.parts[0].name) == ("fail", "add")
     assert facts_of(found)["eager"] is None
+
+
+def test_a_call_of_jax_costs_what_its_instructions_do_not_take() -> None:
+    """Each call of 60 µs computes for 20 of them; between two lie 40 µs."""
+    calls = [
+        (track, "PjitFunction(add)" if name.endswith(":Mul") else name, *rest)
+        for track, name, *rest in one_by_one()
+    ]
+    lines = calls + [
+        ("pool", "add.1", start + 15.0, 20.0, {"hlo_op": "add.1"})
+        for _, name, start, *_ in calls
+        if name.startswith("Pjit")
+    ]
+    found = findings(lines, devices=None)[RULE]
+    cost = 100 * 40 + 99 * 40 + 45
+    assert found.value == pytest.approx(100 * cost / 10_000, abs=0.5)
+
+
+def test_the_function_that_calls_the_ops_is_named_with_its_line() -> None:
+    lines = one_by_one()
+    begins = [line[2] for line in lines if line[1] == "train"]
+    lines += [
+        ("main", "$/app/train.py:31 update", begin + 1.0, 9_990.0) for begin in begins
+    ]
+    profile = blueprint.profile(blueprint.trace(lines, devices={}))
+    named = {one.id: one for one in evaluate_all(signals_of(profile))}[RULE].parts[0]
+    assert (named.function, named.file, named.line) == ("update", "/app/train.py", 31)
+    said = judge(profile).headline
+    assert said.finding == RULE
+    assert "called from `update` (train.py:31)" in said.text
 
 
 def test_a_step_of_few_calls_passes() -> None:

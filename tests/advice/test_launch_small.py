@@ -106,6 +106,14 @@ def test_the_way_between_tiny_ops_of_the_host_is_found() -> None:
     assert found.saving_ms.low == found.saving_ms.high / 2
 
 
+def test_tiny_ops_that_make_a_batch_are_none_of_the_steps() -> None:
+    lines = tiny_ops(pause_us=10.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    waits = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    lines += [("main", waits, begin + 45.0, 6_000.0) for begin in begins]
+    assert findings(lines, devices=None)[RULE].status == "pass"
+
+
 def test_tiny_ops_close_together_and_longer_ones_pass() -> None:
     close = findings(tiny_ops(pause_us=0.5, op_us=18.0), devices=None)[RULE]
     long = findings(tiny_ops(pause_us=-1.0, op_us=21.0), devices=None)[RULE]

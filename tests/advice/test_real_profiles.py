@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NOT_RECORDED = frozenset(
     {
         "gap.gc",
+        "cpu.threads",
         "step.outlier",
         *(f"mem.{one}" for one in ("fragmentation", "leak", "oom")),
     }

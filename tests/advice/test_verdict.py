@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.advice.bootstrap import ratio_interval
+from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval
 from stepscope.advice.engine import explained, staged
 from stepscope.advice.finding import Finding, Saving
 from stepscope.advice.headline import costliest
@@ -137,6 +137,28 @@ def test_a_pattern_counts_the_steps_that_carry_the_effect(
 ) -> None:
     found = pattern_of(effects, every_percent=60)
     assert (found.kind, found.steps_hit, found.steps) == (kind, hit, len(effects))
+
+
+def test_a_gain_is_known_as_well_as_the_mean_of_the_steps() -> None:
+    """Five steps wait for 2 of 10 ms, five for 4: the mean is 3, give or take."""
+    effects = tuple(ms * MS for ms in (2, 4) * 5)
+    low, high = mean_interval_ms(effects, (10 * MS,) * 10)
+    assert 2 < low < 2.9
+    assert 3.1 < high < 4
+    pattern = msgspec.structs.replace(
+        pattern_of(effects, every_percent=60), mean_ms=(low, high)
+    )
+    assert pattern.promise(3.0) == Saving(low=1.5, high=high)
+    # In bursts even half of the mean may not come.
+    rare = msgspec.structs.replace(pattern, mean_ms=(0.5, 6.0))
+    assert rare.promise(3.0) == Saving(low=0.5, high=6.0)
+
+
+@pytest.mark.parametrize("effects", [(3, 3, 3, 3), (1, 5)])
+def test_equal_effects_and_few_have_no_interval(effects: tuple[int, ...]) -> None:
+    times = tuple(ms * MS for ms in effects)
+    windows = (10 * MS,) * len(effects)
+    assert mean_interval_ms(times, windows) == (3.0, 3.0)
 
 
 def _finding(stage: int, gain: float, severity: Any = "warn") -> Finding:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.traces.training import findings, on_host, paced, together
+from tests.advice.memories import told
+from tests.support.traces.training import (
+    KERNELS,
+    allocating,
+    findings,
+    on_host,
+    paced,
+    together,
+)
 
 from stepscope.advice.rules.compilation.xla_off import evaluate
 from stepscope.advice.signals.launches.fill import compiled_percent
@@ -58,6 +66,28 @@ def test_shapes_that_change_come_first() -> None:
     assert (found.status, found.note) == ("pass", "shapes")
 
 
+ELEMENTWISE = ("elementwise_kernel", 30.0, "a/Add:Add")
+
+
+def test_runs_that_a_compiler_would_join_are_a_reason_too() -> None:
+    found = findings(together(kernels=[*KERNELS[:20], *[ELEMENTWISE] * 120]))
+    assert found["launch.delay"].status == "pass"
+    assert found["fuse.runs"].status == "fail"
+    finding = found[RULE]
+    assert (finding.status, finding.note) == ("fail", "fusable")
+    assert finding.explained_by == "fuse.runs"
+    facts = {one.name: one.value for one in finding.facts}
+    # 3.6 of 9.86 ms are in runs, three quarters of which may go at most.
+    assert facts["joint"] == pytest.approx(75 * 3.6 / 9.83, abs=0.5)
+    assert finding.severity == "warn"
+    assert finding.saving_ms is None
+
+
+def test_how_full_the_memory_is_stands_beside() -> None:
+    facts = {one.name: one.value for one in findings(allocating())[RULE].facts}
+    assert facts["memory_used"] == pytest.approx(75.0)
+
+
 def test_a_run_on_the_host_alone_is_not_applicable() -> None:
     assert findings(on_host(), devices=None)[RULE].status == "not_applicable"
 
@@ -73,7 +103,8 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> N
     [
         (29.0, 0.31, "fail"),
         (31.0, 0.31, "pass"),
-        (29.0, 0.29, "pass"),
+        # Whether kernels stand in runs is not known.
+        (29.0, 0.29, "cannot_tell"),
         (71.0, 0.31, "not_applicable"),
         (None, 0.31, "cannot_tell"),
     ],
@@ -81,7 +112,7 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> N
 def test_each_limit_decides(
     signals_of: Any, shares: Any, percent: float | None, launch_ms: float, status: str
 ) -> None:
-    given = {compiled_percent: {"vm:0": percent}}
+    given = {compiled_percent: {"vm:0": percent}} | told()
     signals = signals_of(shares(launch=launch_ms), given)
     assert evaluate(signals, THRESHOLDS).status == status
 

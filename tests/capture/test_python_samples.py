@@ -275,3 +275,21 @@ def test_functions_that_threads_of_others_call_are_found(
     ]
     assert {name.rpartition(".")[2] for name in theirs} == {"called", "pause"}
     assert 0.6 < seconds_in(found, "pause") < 2.0
+
+
+_FORKED = """
+import os, threading
+from stepscope.capture.ground.encoding import native_id
+child = os.fork()
+if child == 0:
+    main = threading.main_thread()
+    os._exit(native_id(main) != threading.get_native_id())
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="numbers threads by process")
+def test_the_first_thread_of_a_forked_process_has_its_own_number() -> None:
+    asked = [sys.executable, "-c", _FORKED]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "0\n"

@@ -155,6 +155,14 @@ def test_without_store_nothing_is_written(tmp_path: Path, data: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["logs"]
 
 
+def test_a_run_on_synthetic_data_says_whether_the_other_waits(data: Path) -> None:
+    result = report(data / GRAPH, "--against", data / HEALTHY, "--synthetic")
+    assert result.exit_code == 0, result.stderr
+    assert "The base run waits for its input: its steps take 40.0 % less" in plain(
+        result.stdout
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -164,6 +172,7 @@ def test_without_store_nothing_is_written(tmp_path: Path, data: Path) -> None:
         ),
         (("--explain", "input.bound", "--store"), "--explain is about one run"),
         (("--same-work",), "--same-work says something of two runs"),
+        (("--synthetic",), "--synthetic says something of two runs"),
         (("--format", "pdf"), "there is no format 'pdf'; known: text, json, markdown"),
         (("--against", "no_such_folder"), "no_such_folder"),
     ],

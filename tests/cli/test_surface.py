@@ -54,6 +54,7 @@ SURFACE = {
         "paths",
         "--against",
         "--same-work",
+        "--synthetic",
         "--store",
         "--explain",
         "--format",

@@ -52,7 +52,7 @@ def test_the_gain_of_a_graph_lies_in_what_the_launches_promised(
     assert outcome.low_ms <= outcome.measured_ms <= outcome.high_ms
 
 
-def test_a_pipeline_that_was_mended_gains_what_it_cost_and_more(
+def test_a_pipeline_that_was_mended_gains_what_was_promised(
     against: Against,
 ) -> None:
     # The README beside the data gives the mean markers: 52.116 and 10.634 ms.
@@ -65,8 +65,9 @@ def test_a_pipeline_that_was_mended_gains_what_it_cost_and_more(
     assert owners["input"].certain
     assert {one.id: one.change for one in found.findings}["input.bound"] == "gone"
     (outcome,) = (one for one in found.promises if one.measured_ms is not None)
-    # The threads of the pipeline no longer take the cores from the step's own work.
-    assert outcome.verdict == "above"
+    # More than the mean wait of these steps, as the step's own work has the cores that
+    # the pipeline's threads took; no more than the mean wait of other steps may be.
+    assert outcome.verdict == "inside"
 
 
 @pytest.mark.parametrize(

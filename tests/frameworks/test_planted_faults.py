@@ -50,7 +50,7 @@ FAULTS: Final = {
     ("torch", "callback"): (BETWEEN, "`log_metrics` (torch_program.py:"),
     ("torch", "checkpoint"): (WRITING, "`save_checkpoint` (torch_program.py:"),
     ("torch", "collect"): (COLLECTING, "garbage"),
-    ("tensorflow", "sequential_map"): (INPUT, "waiting for data"),
+    ("tensorflow", "sequential_map"): (INPUT, "Input-bound"),
     ("tensorflow", "numpy_function"): (
         INPUT,
         "`parse_by_hand` (tensorflow_program.py:",
@@ -67,8 +67,8 @@ FAULTS: Final = {
     ),
     ("jax", "slow_transform"): (WORK, "`transform` (jax_program.py:"),
     ("jax", "read_back"): (WORK, "`read_norms` (jax_program.py:"),
-    # What lies between the ops may be more than the ops: then it is unexplained.
-    ("jax", "eager"): (("launch.eager", "capture.quality", "host_compute"), ""),
+    # A long collection or pause lies between no two ops: then the function is blamed.
+    ("jax", "eager"): (("launch.eager", "host_compute"), "(jax_program.py:"),
     ("jax", "callback"): (BETWEEN, "`log_metrics` (jax_program.py:"),
     ("jax", "recompile"): (COMPILING, "update"),
     ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.units import PS_PER_MS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["difference_interval", "ratio_interval"]
+__all__ = ["difference_interval", "mean_interval_ms", "ratio_interval"]
 
 _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
+#: Fewer steps have no interval.
+_FEW: Final = 3
 
 
 def ratio_interval(
@@ -31,6 +35,23 @@ def ratio_interval(
     effects, windows = _sums((effect_ps, window_ps), stream=0)
     low, high = np.percentile(100 * effects / np.maximum(windows, 1), _INTERVAL)
     return float(low), float(high)
+
+
+def mean_interval_ms(
+    effect_ps: Sequence[int], window_ps: Sequence[int]
+) -> tuple[float, float]:
+    """Return what the mean effect of other such steps may be, in ms.
+
+    That is the 95 % interval of the effects' share of the time, of the mean window.
+    Equal effects, and fewer than three, have none: both ends are their mean.
+    """
+    count = max(len(effect_ps), 1)
+    mean = sum(effect_ps) / count / PS_PER_MS
+    if len(effect_ps) < _FEW or len(set(effect_ps)) == 1:
+        return mean, mean
+    window = sum(window_ps) / count / PS_PER_MS
+    low, high = ratio_interval(effect_ps, window_ps)
+    return min(window * low / 100, mean), max(window * high / 100, mean)
 
 
 def difference_interval(

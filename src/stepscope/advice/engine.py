@@ -102,7 +102,8 @@ def _replayed(finding: Finding, signals: Signals) -> Finding:
 
     That is where the claim is that all of the time goes. Work that a device does itself
     does not go but hides behind other work, and a rule that promises less than all of
-    its time knows better. The replay never promises more than the time itself.
+    its time knows better. The replay never promises more than the time itself, as far
+    as its mean is known.
     """
     bound = finding.saving_ms
     if (
@@ -112,13 +113,16 @@ def _replayed(finding: Finding, signals: Signals) -> Finding:
         or not finding.devices
         or not finding.owners
         or not _GO.issuperset(finding.owners)
-        or (bound.low, bound.high) != (bound.high / 2, finding.ms_per_step)
+        or finding.pattern is None
+        or finding.ms_per_step is None
+        or bound != finding.pattern.promise(finding.ms_per_step)
     ):
         return finding
     saving = signals.of(replay_signals).saving(
         ((finding.owners, finding.place),),
         finding.devices[0],
         effect_ms=finding.ms_per_step,
+        most_ms=bound.high,
     )
     if saving is None:
         return finding

@@ -11,6 +11,7 @@ from stepscope.advice.checklist import STAGES
 from stepscope.advice.finding import Finding
 from stepscope.advice.on_the_path import StepPath, step_path
 from stepscope.advice.registry import RULES
+from stepscope.advice.signals.replay import replay_signals
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
@@ -120,10 +121,26 @@ def explanation(
         signals=tuple(_numbers(one, signals) for one in known[rule].reads),
         left_out=_left_out(profile, finding),
         critical_path=None if isinstance(path, Unavailable) else path,
-        missing=(path.for_field("critical_path"),)
-        if isinstance(path, Unavailable)
-        else (),
+        missing=(
+            *(
+                (path.for_field("critical_path"),)
+                if isinstance(path, Unavailable)
+                else ()
+            ),
+            *_not_replayed(finding, signals),
+        ),
     )
+
+
+def _not_replayed(finding: Finding, signals: Signals) -> tuple[Missing, ...]:
+    """Return why the gain is what the account limits, and not that of a replay."""
+    if finding.saving_ms is None or finding.saving_ms.basis == "replay":
+        return ()
+    if not finding.devices:
+        return ()
+    why = signals.of(replay_signals).reason(finding.devices[0])
+    field = "finding.saving_ms.identity_error_percent"
+    return () if why is None else (why.for_field(field),)
 
 
 def _host(profile: ProfileData, finding: Finding) -> str:

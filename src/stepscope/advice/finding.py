@@ -123,6 +123,8 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
         steps: Number of judged steps.
         shortest_ms: Smallest effect of the steps that are hit; null where none is.
         longest_ms: Largest effect of a step.
+        mean_ms: From and to what the mean effect of other such steps may be: its 95 %
+            interval; null where nothing fails.
     """
 
     kind: PatternKind
@@ -130,6 +132,19 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     shortest_ms: float | None
     longest_ms: float
+    mean_ms: tuple[float, float] | None = None
+
+    def promise(self, effect_ms: float) -> Saving:
+        """Return what a step gains if the effect goes: half of it at least.
+
+        Removing a wait may bring out another one. The mean of the steps to come is not
+        known better than the steps tell.
+
+        Args:
+            effect_ms: The mean effect.
+        """
+        low, high = self.mean_ms or (effect_ms, effect_ms)
+        return Saving(low=min(effect_ms / 2, low), high=max(effect_ms, high))
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stepscope.advice.finding import Fact, Finding, Saving
+from stepscope.advice.finding import Fact, Finding
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -130,8 +130,6 @@ class Item(NamedTuple):
                 ),
             ),
             "unavailable": verdict.unavailable,
-            # Removing a wait may bring out another one: half of it is promised at
-            # least.
-            "saving_ms": Saving(low=effect / 2, high=effect) if saves else None,
+            "saving_ms": verdict.pattern.promise(effect) if saves else None,
         }
         return self.finding(verdict.status, **(own | fields))

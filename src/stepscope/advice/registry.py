@@ -8,9 +8,13 @@ from stepscope.advice.rules.compilation import xla_off, xla_recompile
 from stepscope.advice.rules.devices import (
     allreduce_arrival,
     allreduce_count,
+    allreduce_pack,
     allreduce_time,
     comm_exposed,
     multi_balance,
+    multi_batch,
+    multi_copies,
+    multi_input,
     multi_sequential,
     multi_stagger,
 )
@@ -33,10 +37,13 @@ from stepscope.advice.rules.placement import copy_exposed, place_host, place_ove
 from stepscope.advice.rules.precision import (
     amp_cast,
     amp_fallback,
+    amp_scaling,
     amp_share,
     amp_softmax,
 )
 from stepscope.advice.rules.running import (
+    cpu_threads,
+    debug_print,
     mem_fragmentation,
     mem_leak,
     mem_oom,
@@ -54,6 +61,7 @@ from stepscope.advice.rules.trust import (
 )
 from stepscope.advice.rules.waiting import (
     gap_callbacks,
+    gap_contention,
     gap_gc,
     gap_output,
     gap_readback,
@@ -77,6 +85,7 @@ RULES: Final[tuple[Rule, ...]] = (
     input_stage.RULE,
     gaps_between.RULE,
     host_work.RULE,
+    gap_contention.RULE,
     gap_callbacks.RULE,
     gap_readback.RULE,
     gap_output.RULE,
@@ -97,13 +106,18 @@ RULES: Final[tuple[Rule, ...]] = (
     amp_share.RULE,
     amp_fallback.RULE,
     amp_cast.RULE,
+    amp_scaling.RULE,
     amp_softmax.RULE,
     xla_off.RULE,
     xla_recompile.RULE,
+    multi_batch.RULE,
     allreduce_count.RULE,
+    multi_input.RULE,
+    multi_copies.RULE,
     multi_balance.RULE,
     multi_sequential.RULE,
     allreduce_time.RULE,
+    allreduce_pack.RULE,
     comm_exposed.RULE,
     allreduce_arrival.RULE,
     multi_stagger.RULE,
@@ -113,4 +127,6 @@ RULES: Final[tuple[Rule, ...]] = (
     mem_leak.RULE,
     step_outlier.RULE,
     step_periodic.RULE,
+    debug_print.RULE,
+    cpu_threads.RULE,
 )

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.bootstrap import ratio_interval
+from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
+    Saving,
     Severity,
     Status,
 )
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["Verdict", "judge", "pattern_of"]
+__all__ = ["Verdict", "judge", "pattern_of", "promise_of"]
 
 #: Rounding may make a share this much higher than it is.
 _NEARLY: Final = 1 - 1e-9
@@ -91,6 +92,19 @@ def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
     )
 
 
+def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
+    """Return what a step gains if an effect goes that is not that of a verdict.
+
+    Args:
+        effect_ps: The effect of each step.
+        window_ps: The lengths of these steps.
+    """
+    pattern = pattern_of(effect_ps, every_percent=0)
+    interval = mean_interval_ms(effect_ps, window_ps)
+    pattern = msgspec.structs.replace(pattern, mean_ms=interval)
+    return pattern.promise(sum(effect_ps) / max(len(effect_ps), 1) / PS_PER_MS)
+
+
 def judge(
     series: StepSeries,
     *,
@@ -99,8 +113,8 @@ def judge(
     thresholds: Thresholds,
 ) -> Verdict:
     """Compare the effect of a series with at least one step with two thresholds."""
-    effects, window = series.effect_ps, sum(series.window_ps)
-    effect = sum(effects)
+    effects, windows = series.effect_ps, series.window_ps
+    effect, window = sum(effects), sum(windows)
     bar = window * warn.value / 100
     pattern = pattern_of(effects, every_percent=thresholds.steps_share.value)
     share = _percent(effect, window)
@@ -110,6 +124,9 @@ def judge(
         if doubtful
         else _status(series, pattern, warn, critical, thresholds)
     )
+    if status == "fail":
+        interval = mean_interval_ms(effects, windows)
+        pattern = msgspec.structs.replace(pattern, mean_ms=interval)
     return Verdict(
         status=status,
         severity=severity,

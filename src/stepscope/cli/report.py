@@ -50,6 +50,7 @@ class Request(NamedTuple):
         paths: Paths as given on the command line.
         against: Paths of the run to compare with; empty for none.
         same_work: Whether both runs are stated to do the same work.
+        synthetic: Whether this run is stated to be the other one on synthetic data.
         store: Whether to keep promises and to answer for earlier ones.
         explain: Id of the rule to explain; None for a report.
         form: One of `REPORT_FORMS`.
@@ -60,6 +61,7 @@ class Request(NamedTuple):
     paths: tuple[str, ...]
     against: tuple[str, ...] = ()
     same_work: bool = False
+    synthetic: bool = False
     store: bool = False
     explain: str | None = None
     form: str = "text"
@@ -103,6 +105,9 @@ def _check(asked: Request) -> None:
             "--same-work says something of two runs: add --against BASE or --store"
         )
         raise BadUsage(message)
+    if asked.synthetic and not asked.against:
+        message = "--synthetic says something of two runs: add --against BASE"
+        raise BadUsage(message)
 
 
 def _report(asked: Request, kept_in: Path | None) -> None:
@@ -134,7 +139,12 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
         shown.stage("Findings")
         both = [measured(one, _findings(one)) for one in (base, new)]
         shown.stage("Comparing")
-        found = compare(*both, thresholds=THRESHOLDS, same_work=asked.same_work)
+        found = compare(
+            *both,
+            thresholds=THRESHOLDS,
+            same_work=asked.same_work,
+            synthetic=asked.synthetic,
+        )
     answers = None if kept_in is None else _kept(asked, kept_in, both[1])
     if asked.form == "json":
         beside = _as_json(kept_in, answers)

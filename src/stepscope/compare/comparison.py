@@ -23,6 +23,7 @@ from stepscope.compare.changes import (
 )
 from stepscope.compare.parity import Parity, parity_of
 from stepscope.compare.promises import Outcome, answers_to, promises_of
+from stepscope.compare.synthetic import SyntheticInput, synthetic_input
 from stepscope.derive.step_time.owners import CATEGORIES, owners_of
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -116,6 +117,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         parity: Whether both do the same work.
         step_time: The step before and now; null where the runs are not comparable.
         breakdown: The ten categories of the step's time, in their order; null likewise.
+        synthetic_input: Whether the base run's steps wait for their input; null unless
+            the new run is stated to have synthetic data.
         owners: Owners of the step's time, the largest change first; null likewise.
         ops: Ops by self time, the largest change first; null likewise.
         kernels: Kernels by time, the largest change first; null likewise.
@@ -130,6 +133,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     parity: Parity
     step_time: StepTimeChange | None
     breakdown: tuple[Change, ...] | None
+    synthetic_input: SyntheticInput | None
     owners: tuple[Change, ...] | None
     ops: tuple[Change, ...] | None
     kernels: tuple[Change, ...] | None
@@ -139,7 +143,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    base: Measured, new: Measured, *, thresholds: Thresholds, same_work: bool = False
+    base: Measured,
+    new: Measured,
+    *,
+    thresholds: Thresholds,
+    same_work: bool = False,
+    synthetic: bool = False,
 ) -> Comparison:
     """Compare two runs; times are compared only if both do the same work.
 
@@ -148,6 +157,7 @@ def compare(
         new: The run that is looked at.
         thresholds: How much of the work must be the same.
         same_work: Whether somebody states that both do the same work.
+        synthetic: Whether somebody states that the new run has synthetic data.
     """
     parity = parity_of(base.work, new.work, thresholds=thresholds, same_work=same_work)
     batches = _batches(base.work, new.work)
@@ -167,6 +177,9 @@ def compare(
         per="step" if batches == (1.0, 1.0) else "batch",
         parity=parity,
         step_time=note.present("step_time", time),
+        synthetic_input=synthetic_input(time, tables["owners"], thresholds=thresholds)
+        if synthetic
+        else None,
         **tables,
         findings=_findings(base.findings, new.findings),
         promises=answers_to(

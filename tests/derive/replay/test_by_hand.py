@@ -192,6 +192,21 @@ def test_a_loader_twice_as_fast_gains_half_of_its_time(program: Programs) -> Non
     assert found.gain_us(edit) == pytest.approx((350, 350), abs=10)
 
 
+@pytest.mark.parametrize(("thread", "gained"), [("worker", 350), ("main", 0)])
+def test_only_the_named_threads_become_faster(
+    program: Programs, thread: str, gained: int
+) -> None:
+    found = program(by_hand.loading())
+    graph = found.graph
+    worker = graph.nodes.track == found.track("worker")
+    starts = graph.nodes.start_ps[worker]
+    spans = Spans.from_events(starts, graph.nodes.dur_ps[worker])
+    edit = threads_faster(graph, spans, factor=2, tracks={found.track(thread)})
+    low, high = found.gain_us(edit)
+    # What main does beside the worker is short.
+    assert (low, high) == pytest.approx((gained, gained), abs=10)
+
+
 def test_a_wait_that_nothing_explains_is_kept_as_it_was(program: Programs) -> None:
     """Worker processes leave no trace: their batch comes when it came."""
     lines = [line for line in by_hand.loading() if line[0] != "worker"]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BF16 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn"
 SGEMM = "ampere_sgemm_128x64_nn"
 MATMUL = "model/dense/MatMul:MatMul"
+PACK, UNPACK = "replica/ConcatV2:ConcatV2", "replica/Split:Split"
 #: (name, µs, op) of the 150 kernels of a step: 20 products and 130 fused ones.
 KERNELS = (
     [(BF16, 300.0, MATMUL)] * 20
@@ -338,6 +339,7 @@ def parallel(
     begins_us: Sequence[float] | None = None,
     exchanges: Sequence[tuple[int, float]] = ((64 * 2**20, 540.0),),
     steps: int = 6,
+    pack_us: float = 0.0,
 ) -> list[Any]:
     """B8: one host, a device per entry of `work_us`, all-reduces at each step's end.
 
@@ -350,6 +352,8 @@ def parallel(
             None.
         exchanges: Bytes of each all-reduce, and the time of its transfer.
         steps: Number of steps.
+        pack_us: Kernels that put gradients together before the exchanges, and take
+            them apart after them.
     """
     made = Recorder()
     late = begins_us or (0.0,) * len(work_us)
@@ -362,12 +366,21 @@ def parallel(
                 kernel = (BF16, work / KERNELS_OF_A_DEVICE - 0.5, MATMUL)
                 made.launch(kernel, at - 25.0, at, device=device)
                 at += work / KERNELS_OF_A_DEVICE
+            if pack_us:
+                made.launch(
+                    ("concat_fixed", pack_us, PACK), at - 25.0, at, device=device
+                )
+                at += pack_us
             free.append(at)
         for size, transfer in exchanges:
             end = max(free) + transfer
             for device, at in enumerate(free):
                 made.exchange(device, at, end - at, size, members=len(work_us))
             free = [end] * len(work_us)
+        if pack_us:
+            for device, at in enumerate(free):
+                made.launch(("split", pack_us, UNPACK), at - 25.0, at, device=device)
+            free = [at + pack_us for at in free]
         made.mark(number, begin - 30.0, max(free) - begin + 49.0)
         begin = max(free) + 50.0
     return made.lines
@@ -398,3 +411,126 @@ def leaking(mib: int, *, steps: int = STEPS) -> list[Any]:
             gpu.allocate(begin + 200.0, kept, mib * MIB, tf_op="losses/stack:Pack")
         gpu.free(begin + 9_000.0, 0x1000, GIB)
     return ahead() + gpu.lines
+
+
+def scaled(*, hole_us: float, every: int = 1, fused: bool = False) -> list[Any]:
+    """B1s that checks its gradients before the optimizer, in each n-th step.
+
+    Args:
+        hole_us: From the check's end to the optimizer's first kernel.
+        every: The n.
+        fused: The optimizer reads the answer on the device: nothing is copied.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + 216.0
+        start = called + 10.0
+        for at, kernel in enumerate(KERNELS):
+            if at == 140 and number % every == 0:
+                check = ("IsFinite_GPU_DT_HALF_DT_BOOL_kernel", 10.0, "IsFinite")
+                made.launch(check, called, start)
+                called, start = called + 6.0, start + 10.5
+                if not fused:
+                    made.copy_out(called, start, 2.0, size=1)
+                    waited = called + 6.0
+                    made.host("cuStreamSynchronize", waited, start + 3.0 - waited)
+                    start += hole_us - 0.5
+                    called = start - 10.0
+            made.launch(kernel, called, start)
+            called += 6.0
+            start += kernel[1] + 0.5
+        made.host("IteratorGetNext", begin, 40.0)
+        made.mark(number, begin, start - begin - 1.0)
+        begin = start
+    return made.lines
+
+
+def cores(
+    count: int, *, until_us: float = 300_000.0, busy: float = 50.0, **more: float
+) -> list[Any]:
+    """The counters of a machine with so many cores, ten times a second.
+
+    Args:
+        count: Number of cores.
+        until_us: When the last reading is.
+        busy: How busy each core is, in percent.
+        more: Other counters by name, the same at all times.
+    """
+    named = {f"core {at} CPU (percent)": busy for at in range(count)}
+    named |= {"machine CPU (percent)": busy * count} | more
+    return [
+        ("_counters_", name, at * 100_000.0, 0.0, {"counter_value": value})
+        for name, value in named.items()
+        for at in range(int(until_us // 100_000) + 1)
+    ]
+
+
+def contended(*, busy_us: float, quiet_us: float, threads: int = 14) -> list[Any]:
+    """B1s whose first 60 kernels last 5 µs, each launched as the device falls idle.
+
+    The first 40 are launched while input threads are busy.
+
+    Args:
+        busy_us: From launch to launch meanwhile.
+        quiet_us: From launch to launch afterwards.
+        threads: Number of these threads.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(STEPS):
+        called = begin + 216.0
+        first, free = called, called
+        for at in range(60):
+            start = max(called + 4.0, free)
+            made.launch(("fused_half_kernel", 5.0, "model/add/AddV2"), called, start)
+            free = start + 5.5
+            called += busy_us if at < 39 else quiet_us
+            if at == 39:
+                crowd = called - 1.0
+        for kernel in KERNELS[20:]:
+            start = max(called + 4.0, free)
+            made.launch(kernel, called, start)
+            called += quiet_us
+            free = start + kernel[1] + 0.5
+        for lane in range(threads):
+            name = "Iterator::Prefetch::ParallelMapV2"
+            made.host(name, first - 5.0, crowd - first + 5.0, track=f"tf_data/{lane}")
+        made.host("IteratorGetNext", begin, 40.0)
+        made.mark(number, begin, free - begin - 1.0)
+        begin = free
+    return made.lines
+
+
+def fed(*, devices: int = 8, in_turn: bool, each_us: float = 300.0) -> list[Any]:
+    """B8 whose devices get their batches before they compute.
+
+    Args:
+        devices: Number of devices.
+        in_turn: Each is fed when the one before has its batch; else all at once.
+        each_us: From the begin of a copy to that of the next; it lasts 10 µs less.
+    """
+    begins = [
+        each_us * (device + 1) if in_turn else each_us for device in range(devices)
+    ]
+    lines = parallel(work_us=(6_000.0,) * devices, begins_us=begins)
+    made = Recorder()
+    made.launched = 1_000_000
+    for begin in [line[2] + 30.0 for line in lines if line[1] == "train"]:
+        for device, ready in enumerate(begins):
+            made.launched += 1
+            stats = {"correlation_id": made.launched}
+            start = begin + ready - each_us
+            details = "kind_src:pinned kind_dst:device size:8388608 dest:0 async:1"
+            made.host("cuMemcpyHtoDAsync", start - 8.0, 6.0)
+            made.lines[-1] = (*made.lines[-1], stats)
+            made.lines.append(
+                (
+                    f"gpu:{device}/11(MemcpyH2D)",
+                    "MEMCPYHtoD",
+                    start,
+                    each_us - 10.0,
+                    {**stats, "memcpy_details": details},
+                )
+            )
+    return lines + made.lines

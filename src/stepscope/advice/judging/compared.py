@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["COMPARED_READS", "hands_on", "judge_steps", "most_often", "workers_of"]
+__all__ = [
+    "COMPARED_READS",
+    "ONE_EACH",
+    "hands_on",
+    "judge_steps",
+    "most_often",
+    "workers_of",
+]
 
 #: The signals that these functions ask for.
 COMPARED_READS: Final[tuple[Signal[Any], ...]] = (
@@ -118,6 +125,11 @@ def most_often(
     return first, 100 * told.count(first) / len(steps)
 
 
+ONE_EACH: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="Each host works with one device.",
+    remedy="Nothing to do.",
+)
 _ALONE: Final = Unavailable(
     code="NO_COLLECTIVES",
     reason="One worker was recorded, and it exchanges nothing with others.",

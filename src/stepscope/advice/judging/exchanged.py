@@ -8,6 +8,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.exchanges import exchange_signals
+from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signal, Signals
 
-__all__ = ["EXCHANGE_READS", "exchanges_of"]
+__all__ = ["EXCHANGE_READS", "NO_SIZES", "exchanges_of"]
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
@@ -25,6 +26,7 @@ EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
     exchange_signals,
     record_grade,
 )
+_REDUCING: Final = "all-reduce"
 #: Kinds of exchange of programs that divide the model, or its state, among devices.
 _DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 
@@ -41,11 +43,30 @@ def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
     found = signals.of(exchange_signals)
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
-    if found.kinds & _DIVIDING or not found.count:
-        return item.not_applicable(_DIVIDED if found.count else _NO_EXCHANGE)
-    return found
+    if found.count and not found.kinds & _DIVIDING:
+        return found
+    return _left_out(item, found)
 
 
+def _left_out(item: Item, found: ExchangeSignals) -> Finding:
+    """Say why exchanges are not judged that were recorded."""
+    if found.kinds & _DIVIDING:
+        return item.not_applicable(_DIVIDED)
+    if _REDUCING in found.kinds:
+        return item.cannot_tell(_IN_NO_STEP)
+    return item.not_applicable(_NO_EXCHANGE)
+
+
+NO_SIZES: Final = Unavailable(
+    code="NO_SHAPES",
+    reason="The sizes of the all-reduces were not recorded.",
+    remedy=RECORD_SHAPES,
+)
+_IN_NO_STEP: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The all-reduces that were recorded lie in no step.",
+    remedy="Mark the training steps.",
+)
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="Every op ran on the host; there is no device that exchanges data.",

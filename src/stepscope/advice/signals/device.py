@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["HOST_ONLY", "NO_KERNELS", "DeviceSignals", "Recorded", "device_signals"]
+__all__ = [
+    "HOST_MEMORY",
+    "HOST_ONLY",
+    "NO_KERNELS",
+    "DeviceSignals",
+    "Recorded",
+    "device_signals",
+]
 
 #: What a profile says about accelerators, in this order: their work was recorded; the
 #: program used one but its work was not recorded; nothing points at one and ops ran on
@@ -30,7 +37,7 @@ Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Allocators of device memory carry the device in their name.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
 #: Pinned host memory is allocated for copies to a device, but also without one.
-_HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
+HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
 
 
 class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +132,7 @@ def _sign(profile: ProfileData, host: str) -> str | None:
         return None
     names = allocations["allocator"].unique().sort()
     on_device = names.filter(
-        names.str.contains(_DEVICE_MEMORY) & ~names.str.contains(_HOST_MEMORY)
+        names.str.contains(_DEVICE_MEMORY) & ~names.str.contains(HOST_MEMORY)
     )
     return f"memory of {on_device[0]} was allocated" if len(on_device) else None
 

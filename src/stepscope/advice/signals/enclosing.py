@@ -1,26 +1,42 @@
-"""The function that holds most of the host's own work inside the steps."""
+"""Functions and the work of the steps: which holds most of it, and what each takes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.advice.finding import Part
+from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.signal import signal
+from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.derive.step_windows.windows import windows
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.advice.finding import Saving
+    from stepscope.advice.signals.replay import ReplaySignals
+    from stepscope.derive.account.host_states import HostStates
+    from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["enclosing_functions"]
+__all__ = ["FunctionRuns", "enclosing_functions", "function_runs"]
 
 #: The function must hold this share of the work, …
 _MOST: Final = 0.8
@@ -86,3 +102,201 @@ def _around(
         line=name.line,
         share_percent=100 * best[1] / total_ps,
     )
+
+
+class _Ops(Frozen, frozen=True):
+    """The ops of the judged steps on some threads, one entry each.
+
+    Attributes:
+        start_ps: When each began.
+        end_ps: When it ended.
+        kind: Number of its kind: ops of one name are of one kind.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    kind: NDArray[np.intp]
+
+    def mostly_in(self, spans: Spans) -> NDArray[np.bool_]:
+        """Return of each kind whether at least half of its ops begin within a set."""
+        begun = spans.within(self.start_ps, self.start_ps + 1) > 0
+        every = np.bincount(self.kind)
+        return 2 * np.bincount(self.kind, weights=begun) >= every
+
+    def are_of(self, spans: Spans) -> bool:
+        """Return whether most kinds mostly begin within a set.
+
+        By kinds, since one of them may run any number of times.
+        """
+        return 2 * int(self.mostly_in(spans).sum()) > int(self.kind.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True)
+class FunctionRuns:
+    """When functions ran inside the judged steps of a host without devices.
+
+    It is no group of numbers: what a rule asks for is worked out then.
+
+    Attributes:
+        host: Name of the host.
+        frames: The functions that ran.
+        tracks: Rows of tracks of the threads that are asked for them.
+        inside: The judged steps, while their own work goes on.
+        starts_ps: Begin of each judged step.
+        ends_ps: End of each.
+        threads: Rows of tracks of the threads that run the program.
+        called: The ops that these threads ran.
+        ran: The ops that any thread ran.
+        replays: Replays the steps.
+    """
+
+    host: str
+    frames: FunctionFrames
+    tracks: tuple[int, ...]
+    inside: Spans
+    starts_ps: NDArray[np.int64]
+    ends_ps: NDArray[np.int64]
+    threads: tuple[int, ...]
+    called: _Ops
+    ran: _Ops
+    replays: Callable[[], ReplaySignals]
+
+    def times_ps(self, part: Part) -> tuple[int, ...]:
+        """Return what a function takes in each judged step, with all that it calls."""
+        spans = self._calls(part)
+        return tuple(spans.within(self.starts_ps, self.ends_ps).tolist())
+
+    def saving(self, part: Part, *, effect_ms: float, most_ms: float) -> Saving | None:
+        """Return what a step gains if a function goes with all that it calls.
+
+        The threads that run the program then do nothing while it runs.
+
+        Args:
+            part: The function.
+            effect_ms: What it takes in a mean step.
+            most_ms: What it may take in the mean of other steps.
+
+        Returns:
+            None where the replay cannot tell.
+        """
+        return self.replays().saving_of_calls(
+            self._calls(part),
+            self.host,
+            threads=self.threads,
+            effect_ms=effect_ms,
+            most_ms=most_ms,
+        )
+
+    def _calls(self, part: Part) -> Spans:
+        """Return when a function ran, with all that it calls.
+
+        Looks at a stack may come late, so that what follows a function seems to be
+        called by it: ops of kinds that mostly run at other times are none of it.
+        """
+        spans, ops = self._seen(part), self.called
+        others = ~ops.mostly_in(self._surely(spans))[ops.kind]
+        start, end = ops.start_ps[others], ops.end_ps[others]
+        return spans - Spans.from_events(start, end - start)
+
+    def is_the_step(self, part: Part) -> bool:
+        """Return whether the model runs while a function does: by it, or beside it."""
+        return self.ran.are_of(self._seen(part))
+
+    def calls_the_model(self, part: Part) -> bool:
+        """Return whether a function is the step and its ops are called from it."""
+        called = self.called.are_of(self._surely(self._seen(part)))
+        return called and self.is_the_step(part)
+
+    def _surely(self, spans: Spans) -> Spans:
+        """Leave out what lies up to half a look beyond the looks of samples."""
+        half_ps = 0 if self.frames.hz is None else int(PS_PER_S / self.frames.hz / 2)
+        starts, ends = spans.start_ps + half_ps, spans.end_ps - half_ps
+        return Spans.from_events(starts, np.maximum(ends - starts, 0))
+
+    def _seen(self, part: Part) -> Spans:
+        kinds = [
+            kind
+            for kind, name in self.frames.names.items()
+            if (name.function, name.file, name.line)
+            == (part.function, part.file, part.line)
+        ]
+        mine = np.isin(self.frames.type, kinds)
+        mine &= np.isin(self.frames.track, self.tracks)
+        start = self.frames.start_ps[mine]
+        spans = Spans.from_events(start, self.frames.end_ps[mine] - start)
+        return spans & self.inside
+
+
+@signal(account, host_states, function_frames, windows)
+def function_runs(
+    profile: ProfileData, thresholds: Thresholds
+) -> dict[str, FunctionRuns]:
+    """Return the functions of the hosts without devices of which any were recorded."""
+    found: dict[str, FunctionRuns] = {}
+    replays = cache(lambda: replay_signals.compute(profile, thresholds))
+    for host in profile.hosts:
+        accounted = profile.derived(host, account)
+        frames = profile.derived(host, function_frames)
+        states = profile.derived(host, host_states)
+        if (
+            isinstance(accounted, Unavailable)
+            or isinstance(frames, Unavailable)
+            or isinstance(states, Unavailable)
+        ):
+            continue
+        for one in accounted.devices:
+            if one.device is None:
+                found[host] = _runs(
+                    profile, host, one, frames=frames, states=states, replays=replays
+                )
+    return found
+
+
+def _runs(
+    profile: ProfileData,
+    host: str,
+    accounted: DeviceAccount,
+    *,
+    frames: FunctionFrames,
+    states: HostStates,
+    replays: Callable[[], ReplaySignals],
+) -> FunctionRuns:
+    measured = present(profile.derived(host, windows)).measured
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    judged = Spans.from_events(starts, ends - starts)
+    driving = states.classes.threads
+    marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
+    threads = np.flatnonzero(marked).tolist() or driving.tracks()
+    return FunctionRuns(
+        host=host,
+        frames=frames,
+        tracks=tuple({*states.threads, *threads}),
+        inside=judged - accounted.between,
+        starts_ps=starts,
+        ends_ps=ends,
+        threads=tuple(threads),
+        called=_ops(profile, host, states, threads, judged),
+        ran=_ops(profile, host, states, driving.tracks(), judged),
+        replays=replays,
+    )
+
+
+def _ops(
+    profile: ProfileData,
+    host: str,
+    states: HostStates,
+    threads: list[int],
+    judged: Spans,
+) -> _Ops:
+    """Return what some threads ran in the judged steps."""
+    events = present(profile.table(host, "events"))
+    mine = [states.classes.rows.rows(track) for track in threads]
+    rows = np.concatenate(
+        [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in mine)]
+    )
+    rows = rows[states.classes.code[rows] == HostCode.HOST_COMPUTE]
+    start = ints(events, "start_ps")[rows]
+    begun = judged.within(start, start + 1) > 0
+    rows, start = rows[begun], start[begun]
+    kind = np.unique(handles(events, "type")[rows], return_inverse=True)[1]
+    return _Ops(start, start + ints(events, "dur_ps")[rows], kind.ravel())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from stepscope.advice.finding import Saving
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.owned_time import account
+from stepscope.derive.replay.claims import threads_faster
 from stepscope.derive.replay.critical import next_owner
 from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.graph import step_graph
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.gains import Gain
@@ -99,6 +102,38 @@ class HostReplay(Frozen, frozen=True):
         )
         return whole / self.graph.sampled.count / PS_PER_MS
 
+    def promise(
+        self,
+        gain: Gain,
+        claimed_ms: float | None,
+        effect_ms: float | None,
+        most_ms: float | None,
+    ) -> Saving | None:
+        """Return a gain as a promise about the mean step; None where it cannot tell.
+
+        Args:
+            gain: What the replayed steps gain.
+            claimed_ms: The time in these that the claim is about.
+            effect_ms: That time in the mean of all steps; None takes the replayed
+                steps for all.
+            most_ms: What that time may be in the mean of other steps; None for the
+                same.
+        """
+        if not gain.can_be_told or (claimed_ms is not None and claimed_ms <= 0):
+            return None
+        scale = 1.0
+        most = gain.period_ps / PS_PER_MS
+        if effect_ms is not None and claimed_ms is not None:
+            scale = effect_ms / claimed_ms
+            most = effect_ms if most_ms is None else most_ms
+        low, high = _spread(gain, self.graph.sampled.bounds_ps)
+        return Saving(
+            low=min(low * scale, most),
+            high=min(high * scale, most),
+            basis="replay",
+            identity_error_percent=self.identity.median_error_percent,
+        )
+
 
 class ReplaySignals(Frozen, frozen=True):
     """The replays of a profile.
@@ -124,6 +159,7 @@ class ReplaySignals(Frozen, frozen=True):
         label: str,
         *,
         effect_ms: float | None = None,
+        most_ms: float | None = None,
     ) -> Saving | None:
         """Return what a step gains if the time of some owners goes.
 
@@ -133,6 +169,8 @@ class ReplaySignals(Frozen, frozen=True):
             effect_ms: Their time in a mean step. The replayed steps are a sample, which
                 may hold more or less of it: what is gained of the time in the sample
                 is gained of this. None takes the sample for the whole.
+            most_ms: What their time may be in the mean of other steps; None for the
+                same. Nothing more is gained.
 
         Returns:
             None where the replay cannot tell.
@@ -147,22 +185,39 @@ class ReplaySignals(Frozen, frozen=True):
             if len(edits) == 1
             else joint_gain(found.graph, edits)
         )
-        if not gain.can_be_told:
+        claimed = None if effect_ms is None else found.claimed_ms(claims, device)
+        return found.promise(gain, claimed, effect_ms, most_ms)
+
+    def saving_of_calls(
+        self,
+        spans: Spans,
+        label: str,
+        *,
+        threads: Collection[int],
+        effect_ms: float,
+        most_ms: float,
+    ) -> Saving | None:
+        """Return what a step gains if some threads do nothing at some instants.
+
+        Args:
+            spans: The instants: where a function runs, with all that it calls.
+            label: The host.
+            threads: Rows of tracks of these threads.
+            effect_ms: The instants' time in a mean step.
+            most_ms: What it may be in the mean of other steps.
+
+        Returns:
+            None where the replay cannot tell.
+        """
+        found = self._usable(label)
+        if found is None:
             return None
-        scale = 1.0
-        if effect_ms is not None:
-            claimed = found.claimed_ms(claims, device)
-            if claimed <= 0:
-                return None
-            scale = effect_ms / claimed
-        low, high = _spread(gain, found.graph.sampled.bounds_ps)
-        most = gain.period_ps / PS_PER_MS if effect_ms is None else effect_ms
-        return Saving(
-            low=min(low * scale, most),
-            high=min(high * scale, most),
-            basis="replay",
-            identity_error_percent=found.identity.median_error_percent,
-        )
+        graph = found.graph
+        edit = threads_faster(graph, spans, factor=inf, tracks=threads)
+        chosen = graph.sampled
+        claimed = spans.clip(chosen.first_ps, chosen.last_ps).length_ps
+        claimed_ms = claimed / chosen.count / PS_PER_MS
+        return found.promise(gain_of(graph, edit), claimed_ms, effect_ms, most_ms)
 
     def next_bottleneck(self, claim: Claim, label: str) -> str | None:
         """Return the owner with most time on the critical path after a claim.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
+from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows, native_id
 from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import HOST_PLANE
@@ -133,7 +133,7 @@ def _of_torch(clock: ClockPair) -> Iterator[_Row]:
     if not hasattr(utils, "get_compilation_metrics"):
         return
     # It does not say on which thread: nearly always on the main one.
-    thread = threading.main_thread().native_id or 0
+    thread = native_id(threading.main_thread()) or 0
     for metrics in utils.get_compilation_metrics():
         begin_us = getattr(metrics, "start_time_us", None)
         lasted_us = getattr(metrics, "duration_us", None)

@@ -21,7 +21,7 @@ from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
 from stepscope.capture.ground.annotating import annotating
-from stepscope.capture.ground.encoding import ThreadNames
+from stepscope.capture.ground.encoding import ThreadNames, native_id
 from stepscope.capture.ground.functions import FunctionNames
 from stepscope.capture.ground.spool import Fragment
 from stepscope.capture.ground.switching import switching
@@ -146,11 +146,11 @@ class PythonSamplesCollector:
         threads = threading.enumerate()
         self._known = {thread.ident for thread in threads if thread.ident is not None}
         self._threads = [
-            (thread.ident, thread.native_id)
+            (thread.ident, number)
             for thread in threads
             if thread.ident is not None
-            and thread.native_id is not None
-            and (thread is main or thread.native_id in wanted)
+            and (number := native_id(thread)) is not None
+            and (thread is main or number in wanted)
         ]
 
     def _run(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,11 +22,22 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
-__all__ = ["OWN_THREADS", "Rows", "ThreadNames", "add_rows"]
+__all__ = ["OWN_THREADS", "Rows", "ThreadNames", "add_rows", "native_id"]
 
 #: Names of the threads that record begin so.
 OWN_THREADS: Final = "stepscope-"
 _PS_PER_NS: Final = 1000
+
+
+def native_id(thread: threading.Thread) -> int | None:
+    """Return the system's id of a thread; None before it runs.
+
+    In a forked process Python may still know its first thread by the id that the
+    thread had in the parent. Linux gives that thread the number of the process.
+    """
+    if thread is threading.main_thread() and sys.platform == "linux":
+        return os.getpid()
+    return thread.native_id
 
 
 class Rows(NamedTuple):
@@ -54,8 +67,9 @@ class ThreadNames:
     def refresh(self) -> None:
         """Look at the threads that are there now."""
         for thread in threading.enumerate():
-            if thread.native_id is not None:
-                self._names[thread.native_id] = thread.name
+            number = native_id(thread)
+            if number is not None:
+                self._names[number] = thread.name
 
     def own(self) -> frozenset[int]:
         """Return the threads that record."""

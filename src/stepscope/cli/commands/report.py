@@ -26,6 +26,11 @@ __all__ = ["report"]
     help="State that both runs do the same work in a step, where nothing proves it.",
 )
 @click.option(
+    "--synthetic",
+    is_flag=True,
+    help="State that PATH is the run BASE on synthetic data: does BASE wait for input?",
+)
+@click.option(
     "--store",
     is_flag=True,
     help="Keep the promised gains beside the log directory; answer for earlier ones.",
@@ -50,6 +55,7 @@ def report(
     paths: tuple[str, ...],
     against: tuple[str, ...],
     same_work: bool,
+    synthetic: bool,
     store: bool,
     explain: str | None,
     form: str,
@@ -69,6 +75,7 @@ def report(
             paths=paths,
             against=against,
             same_work=same_work,
+            synthetic=synthetic,
             store=store,
             explain=explain,
             form=form,

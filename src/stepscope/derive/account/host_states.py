@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles
@@ -28,7 +29,6 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.device.launch_facts import LaunchLatency
@@ -65,6 +65,8 @@ _WRAPPERS: Final = (
     | EventFlag.CONTROL_FLOW
     | EventFlag.END_THUNK
 )
+#: All that a line says whose thread has another one.
+_NOTED: Final = frozenset({HostCode.COMPILE, HostCode.GARBAGE})
 #: A thread with one of these runs the program itself, not tasks of others.
 PROGRAM: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
 _INPUT: Final = (
@@ -90,6 +92,8 @@ _WAITING: Final = (
     *(HostCode.BLOCKED, HostCode.PIPELINE),
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
 )
+#: What functions from samples do not take the time of.
+_SEEN: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
 #: A thread that does one of these does not wait for the input of another thread.
 _WORKING: Final = (
     *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
@@ -168,6 +172,8 @@ class HostStates(Frozen, frozen=True):
     Attributes:
         classes: The classes of host time.
         threads: Rows of tracks of the threads that are asked what they do.
+        notes: Those of them that hold nothing but what was noted of a thread of the
+            program, which has another line of its own.
         profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         between: Where no step's own work goes on.
@@ -180,6 +186,7 @@ class HostStates(Frozen, frozen=True):
 
     classes: HostClasses
     threads: tuple[int, ...]
+    notes: tuple[int, ...]
     profiler: Spans
     chores: Spans
     between: Spans
@@ -228,7 +235,9 @@ class HostStates(Frozen, frozen=True):
             # The library communicates on a thread of its own; what computes meanwhile
             # does not wait for it.
             ("peer", state(HostCode.PEER) | (peers - state(HostCode.HOST_COMPUTE))),
-            ("input", waits | told.fetching),
+            # Ops and collections were seen themselves; a look at a stack comes late
+            # while a collection keeps the interpreter's lock, and on a busy machine.
+            ("input", waits | _without(told.fetching, state, _SEEN)),
             ("output", state(HostCode.OUTPUT) | told.writing),
             (
                 "between",
@@ -298,7 +307,12 @@ class HostStates(Frozen, frozen=True):
         return _union_within(told, within)
 
     def _only(self, track: int, within: Spans) -> _State:
-        return cache(lambda code: self.classes.when(track, code, within))
+        lines = (track, *self.notes) if track in self.named else (track,)
+        return cache(
+            lambda code: Spans.union_of(
+                self.classes.when(line, code, within) for line in lines
+            )
+        )
 
     def _any(self, within: Spans) -> _State:
         """Return where any thread has a code, while it drives a step."""
@@ -353,6 +367,8 @@ def host_states(
         functions = _by_track(function_frames, function_purposes)
     calling = rows_of.having(types, event_kinds.has(PROGRAM))
     threads, program = _threads(tracks, calling, host_classes, functions)
+    notes = _notes(tracks, calling, host_classes)
+    threads += [track for track in notes if track not in threads]
     telling = (event_kinds.host_class == 0) & ~event_kinds.has(
         _WRAPPERS | EventFlag.PYTHON_FRAME
     )
@@ -376,6 +392,7 @@ def host_states(
     return HostStates(
         classes=host_classes,
         threads=tuple(threads),
+        notes=tuple(notes),
         profiler=_recording(tracks, rows_of, event_kinds.host_class, types),
         chores=Spans.union_of(chores),
         between=between_steps,
@@ -437,6 +454,27 @@ def _threads(
     found += [row for row in functions if sampled[row] and row not in found]
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     return found, program | marked
+
+
+def _notes(
+    tracks: pl.DataFrame, calling: NDArray[np.bool_], classes: HostClasses
+) -> list[int]:
+    """Return the lines that only say something of the program's first thread.
+
+    Profilers that number threads in their own way leave what a recorder notes beside
+    them (functions from samples, compilations, collections) on a line apart. Python
+    calls that thread `MainThread`, and Linux gives it the number of its process.
+    """
+    first = (pl.col("id") == pl.col("process")) | (pl.col("name") == "MainThread")
+    on_host = pl.col("device").is_null() & (pl.col("kind") == "thread")
+    chosen = tracks.select((first & on_host).fill_null(value=False)).to_series()
+    return [
+        track
+        for track in np.flatnonzero(chosen.to_numpy()).tolist()
+        if not calling[track]
+        and _NOTED.issuperset(classes.by_thread.get(track, {}))
+        and track not in classes.threads.tracks()
+    ]
 
 
 def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:

@@ -63,6 +63,8 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     # Topics. Some are told by functions first, which say where in the program.
     "garbage": (HostCode.GARBAGE,),
     "writing": (HostCode.OUTPUT,),
+    "debugging": (HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE, HostCode.DISPATCH),
+    "scaling": (),
     "read_back": (),
     "callback": (),
     "unnamed": (),
@@ -72,11 +74,15 @@ NAMED_OWNERS: Final = _CODES.keys()
 OF_FUNCTIONS: Final = frozenset(
     {
         *("host_compute", "between", "input", "output"),
-        *("writing", "read_back", "callback"),
+        *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
 #: Topic that functions do not name → owners whose events do.
-_NAMED_AS: Final = {"callback": ("host_compute",), "read_back": ("sync", "launch")}
+_NAMED_AS: Final = {
+    "callback": ("host_compute",),
+    "scaling": ("sync", "launch"),
+    "read_back": ("sync", "launch"),
+}
 
 
 class Name(NamedTuple):
@@ -167,6 +173,10 @@ class Naming(Frozen, frozen=True):
             named = self._by_events(track, owner, left)
             found += named.parts
             left = left - named.spans
+        tasks = self.tasks_of_ops(device, owner, left)
+        if len(tasks):
+            found += self.rest(owner, tasks, on_device=False)
+            left = left - tasks
         for track in self.function_tracks if owner in OF_FUNCTIONS else ():
             if not len(left):
                 break
@@ -176,6 +186,20 @@ class Naming(Frozen, frozen=True):
         if len(left):
             found += self.rest(owner, left, on_device=device.device is not None)
         return found
+
+    def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
+        """Return where a pool has tasks of the ops, which whoever called these awaits.
+
+        Only a host without devices computes so.
+        """
+        work = self.classes.host_compute
+        if (
+            owner != "host_compute"
+            or device.device is not None
+            or isinstance(work, Unavailable)
+        ):
+            return Spans.empty()
+        return spans & work
 
     def in_order(self, device: DeviceAccount) -> tuple[int, ...]:
         """Return the threads that are asked, those that launch on a device first."""
@@ -338,6 +362,8 @@ class Naming(Frozen, frozen=True):
             return self._by_ops(_NAMED_AS[owner], spans)
         if owner == "host_compute":
             return self._by_ranges(spans, UNNAMED if on_device else _POOL_TASKS)
+        if owner == "debugging":
+            return self._by_ranges(spans, UNNAMED)
         if owner in {"between", "unnamed"}:
             return self._by_neighbours(spans)
         return [(UNNAMED, spans.length_ps)]

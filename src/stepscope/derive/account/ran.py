@@ -90,13 +90,15 @@ def what_ran(
             whole = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, rest)
             found.append(RanMost([whole], 1))
         left = left - covered
+    tasks = naming.tasks_of_ops(device, owner, left)
+    left = left - tasks
     for track in naming.function_tracks if owner in OF_FUNCTIONS else ():
         if not len(left):
             break
         functions, covered = _functions(naming, track, left, most=most)
         found.append(functions)
         left = left - covered
-    rest_of = pieces(left, most=most)
+    rest_of = pieces(left | tasks, most=most)
     named = [
         Ran(one.start_ps, one.end_ps, _NO_EVENT, *name)
         for one in rest_of.ran

@@ -1,8 +1,9 @@
 """`idle_topics`: what of the idle time is one matter, across owners of the account.
 
 An owner says who is to blame; a topic says what was done: collecting garbage, writing a
-checkpoint, reading a result back, running callbacks. Each topic is a part of the time
-of some owners, and no two share an instant.
+checkpoint, printing from inside a step, looking whether gradients are finite, reading a
+result back, running callbacks. Each topic is a part of the time of some owners, and no
+two share an instant.
 
 Definition: docs/where-a-steps-time-goes.md#topics.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.derive.account.loss_scaling import scaling_holes
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
@@ -38,11 +40,22 @@ __all__ = ["TOPICS", "DeviceTopics", "IdleTopics", "idle_topics"]
 
 #: What is done, in the order in which an instant is given to the first that holds;
 #: `unnamed` is time between steps of which nothing says what was done.
-TOPICS: Final = ("garbage", "writing", "read_back", "callback", "unnamed")
+TOPICS: Final = (
+    *("garbage", "writing", "debugging", "scaling"),
+    *("read_back", "callback", "unnamed"),
+)
 #: A result of at most this size is read to look at it, not to keep it.
 _SMALL_BYTES: Final = 4096
-#: Python's collections; what frameworks call so releases their own objects.
-_COLLECTION: Final = "garbage collection"
+#: Python's collections, as our recorder and PyTorch's name them; what other events of
+#: frameworks call so releases their own objects.
+_COLLECTIONS: Final = ("garbage collection", "Python GC")
+#: Ops and callbacks that are in a program to look at it: prints, checks of numbers, the
+#: search for what made a gradient wrong.
+_DEBUGGING: Final = (
+    r"(?:^|[:/ ])(?:PrintV2|Print|CheckNumerics(?:V2)?|DebugNumericSummary(?:V[23])?"
+    r"|DebugNanCount|DebugIdentity(?:V[23])?)(?::|$)"
+    r"|(?i:\bdebug_?(?:callback|print)\b)|anomaly_mode\.py\b"
+)
 #: A counter that only the recorder writes that keeps collections, in any program.
 _WATCHED: Final = "process RSS (bytes)"
 _D2H: Final = ACTIVITY_KINDS.categories.to_list().index("d2h")
@@ -127,10 +140,12 @@ def idle_topics(
         reads = _ReadBacks(device_activity, 2 * launch_latency.latency_ps)
     found = []
     for one in account.devices:
-        drained = Spans.empty()
+        drained = scaling = Spans.empty()
+        if not isinstance(device_activity, Unavailable) and one.device is not None:
+            scaling = scaling_holes(device_activity, event_types, one.device)
         if reads is not None and one.device is not None:
             drained = reads.drained(one, host)
-        found.append(_of(one, host, drained))
+        found.append(_of(one, host, drained, scaling))
     missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
     return IdleTopics(tuple(found), missing)
 
@@ -141,6 +156,7 @@ class _Host(Frozen, frozen=True):
     marked: bool
     garbage: Spans
     collections_seen: bool
+    debugging: Spans
     writing: Spans
     waiting: Spans
     doing: Spans
@@ -166,7 +182,7 @@ class _Host(Frozen, frozen=True):
             )
 
         types, rows = handles(events, "type"), states.classes.rows
-        collecting = _are(event_types, _COLLECTION)
+        collecting = _are(event_types, *_COLLECTIONS)
         garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
@@ -180,6 +196,7 @@ class _Host(Frozen, frozen=True):
             marked=marked,
             garbage=garbage,
             collections_seen=bool(seen),
+            debugging=_debugging(states, event_types, types),
             writing=union(HostCode.OUTPUT) | Spans.union_of(states.writing.values()),
             waiting=union(HostCode.SYNC, HostCode.READ_BACK),
             doing=doing - waits,
@@ -206,7 +223,22 @@ class _Host(Frozen, frozen=True):
             near = wider
 
 
-def _of(one: DeviceAccount, host: _Host, drained: Spans) -> DeviceTopics:
+def _debugging(
+    states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
+) -> Spans:
+    """Return when the threads that are asked what they do look at the program."""
+    wanted = event_types["name"].str.contains(_DEBUGGING).to_numpy()
+    if not wanted.any():
+        return Spans.empty()
+    rows = states.classes.rows
+    return Spans.union_of(
+        rows.spans(mine, wanted[types[mine]]) for mine in map(rows.rows, states.threads)
+    )
+
+
+def _of(
+    one: DeviceAccount, host: _Host, drained: Spans, scaling: Spans
+) -> DeviceTopics:
     idle = one.idle
     writing = idle["output"] & host.writing
     if one.device is None:
@@ -222,6 +254,8 @@ def _of(one: DeviceAccount, host: _Host, drained: Spans) -> DeviceTopics:
     wanted = {
         "garbage": _union(idle, _COLLECTING) & host.garbage,
         "writing": writing,
+        "debugging": _union(idle, _LOOKED_AT) & host.debugging,
+        "scaling": _union(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
         "unnamed": chores - host.doing,
@@ -238,8 +272,8 @@ def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _are(event_types: pl.DataFrame, name: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (event_types["name"] == name).to_numpy()
+def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
 
 

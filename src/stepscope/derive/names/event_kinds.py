@@ -156,7 +156,8 @@ _CLASS_RULES: Final = (
     ),
     _ClassRule(
         HostClass.GARBAGE,
-        r"^garbage collection$|CollectGarbage$|^\$__init__\.py:\d+ _xla_gc_callback$",
+        r"^(?:garbage collection|Python GC)$|CollectGarbage$"
+        r"|^\$__init__\.py:\d+ _xla_gc_callback$",
     ),
     _ClassRule(
         HostClass.OUTPUT,
@@ -181,7 +182,8 @@ _CLASS_RULES: Final = (
         r"|XlaCompilationCache|backend_compile|compile_or_get_cached"
         r"|PyClient::Compile|LoadedExecutable.*Compile|TraceFunction"
         r"|dynamo_timed|compile_fx|(?i:(?:dynamo|inductor|triton)\w*[ ._:]*compil)"
-        r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of ",
+        r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of "
+        r"|^tf\.function-graph_building$|^trace_to_jaxpr|^lower_\w+_computation$",
     ),
     _ClassRule(
         HostClass.SYNC,
@@ -328,7 +330,7 @@ _RUNTIME_RANGE: Final = (
     r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
     r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
     r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"
-    r"|^tf\.function-graph_building$|^garbage collection$"
+    r"|^tf\.function-graph_building$|^garbage collection$|^Python GC$"
 )
 
 _COPY_CATEGORIES: Final = (

@@ -17,7 +17,7 @@ from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from numpy.typing import NDArray
 
@@ -85,16 +85,25 @@ def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
     return reduce(added, edits, whole)
 
 
-def threads_faster(graph: Graph, spans: Spans, *, factor: float) -> Edit:
+def threads_faster(
+    graph: Graph,
+    spans: Spans,
+    *,
+    factor: float,
+    tracks: Collection[int] | None = None,
+) -> Edit:
     """Let what threads do at some instants take less time.
 
     Args:
         graph: The graph.
-        spans: The instants: where a stage of input works, say.
+        spans: The instants: where a function runs, or a stage of input works.
         factor: How much faster it becomes; infinity takes it away.
+        tracks: Rows of tracks of the threads that become faster; None for all.
     """
     nodes, edit = graph.nodes, unchanged(graph)
     chosen = (nodes.kind != NodeKind.DEVICE) & graph.measured
+    if tracks is not None:
+        chosen &= np.isin(nodes.track, list(tracks))
     inside = spans.within(nodes.start_ps, graph.end_ps)
     less = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
     made = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003

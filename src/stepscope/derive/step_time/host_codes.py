@@ -227,6 +227,7 @@ class HostEvents(Frozen, frozen=True):
         self._mark_collectives(code, enclosing)
         self._mark_thunks(code)
         self._mark_values(code, launching)
+        self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
         return code
 
@@ -377,6 +378,25 @@ class HostEvents(Frozen, frozen=True):
             self._fill(code, calls[traced[number]], HostCode.TRACING)
             if launching.no_device:
                 self._fill(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
+
+    def _mark_new_functions(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+        """Mark the making of functions that the calls around them traced.
+
+        TensorFlow optimises a traced graph and makes its kernels in the call that runs
+        it for the first time, before it runs: the run is an event of its own inside.
+        """
+        types = handles(self.events, "type")
+        is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
+        is_call &= self.kinds.host_class == HostClass.DISPATCH
+        rows = np.flatnonzero(is_call[types])
+        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
+        around = nesting.parent[rows]
+        while len(rows):
+            inside = around >= 0
+            rows, around = rows[inside], around[inside]
+            traced = code[around] == HostCode.TRACING
+            code[rows[traced]] = HostCode.TRACING
+            rows, around = rows[~traced], nesting.parent[around[~traced]]
 
     def _fill(
         self, code: NDArray[np.uint8], rows: NDArray[np.int32], value: HostCode

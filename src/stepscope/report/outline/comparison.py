@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import Change
     from stepscope.compare.comparison import Comparison, FindingChange, RunOfTwo
     from stepscope.compare.parity import Parity
+    from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
 
 __all__ = ["comparison_outline"]
@@ -39,6 +40,7 @@ def comparison_outline(found: Comparison) -> Outline:
     return (
         Heading(f"{found.new.run} against {found.base.run}", 1),
         Paragraph(verdict(found), strong=True),
+        *_synthetic(found.synthetic_input),
         *_runs(found),
         Heading("Is it the same work?"),
         *_parity(found.parity),
@@ -50,6 +52,27 @@ def comparison_outline(found: Comparison) -> Outline:
         *_findings(found.findings),
         *_promises(found),
     )
+
+
+def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
+    """Say whether the run on real data waits for its input."""
+    if found is None:
+        return
+    if found.share_percent is None:
+        why = "" if found.unavailable is None else f" {found.unavailable.reason}"
+        yield Paragraph(f"Cannot tell whether the base run waits for its input.{why}")
+        return
+    share = percent(found.share_percent) if found.share_percent > 0 else "nothing"
+    limit = "" if found.threshold is None else f"{found.threshold.value:g} %"
+    waits = "waits" if found.status == "fail" else "does not wait"
+    text = (
+        f"The base run {waits} for its input: its steps take {share} less on synthetic "
+        f"data (a matter from {limit} on)."
+    )
+    if found.copies_ms:
+        left = ms(found.copies_ms)
+        text += f" Copies of batches that nothing hides are left: {left} a step."
+    yield Paragraph(text)
 
 
 def _range(low: float, high: float) -> str:

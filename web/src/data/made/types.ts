@@ -189,6 +189,7 @@ export interface Comparison {
   parity: Parity;
   step_time: StepTimeChange | null;
   breakdown: Change[] | null;
+  synthetic_input: SyntheticInput | null;
   owners: Change[] | null;
   ops: Change[] | null;
   kernels: Change[] | null;
@@ -670,6 +671,7 @@ export interface Pattern {
   steps: number;
   shortest_ms: number | null;
   longest_ms: number;
+  mean_ms: [number, number] | null;
 }
 
 export interface Pie {
@@ -915,6 +917,16 @@ export interface Summary {
   exposed_wait_ms_per_step: number | null;
   exposed_wait_percent: number | null;
   limits_steps: boolean | null;
+}
+
+export interface SyntheticInput {
+  status: "fail" | "pass" | "cannot_tell";
+  severity: "info" | "warn" | "critical";
+  share_percent: number | null;
+  threshold: Threshold | null;
+  saving_ms: Saving | null;
+  copies_ms: number | null;
+  unavailable: Unavailable | null;
 }
 
 export interface TfDataBottleneckAnalysisResult {

@@ -11,15 +11,20 @@ from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.rules.kernels import fuse_runs
+from stepscope.advice.rules.launches import launch_delay, launch_small
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS
 from stepscope.advice.signals.launches.fill import compiled_percent
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -62,6 +67,14 @@ _WORDS: Final = Words(
                     "The device waits for launches {value} of the time, and "
                     "{compiled:nothing} of the kernels' time is compiled: a compiler "
                     "would launch fewer kernels."
+                ),
+            ),
+        ),
+        ("fail", "fusable"): (
+            (
+                (
+                    "{fusable} of the kernels' time is in runs of small kernels, and "
+                    "{compiled:nothing} of it is compiled: a compiler would join them."
                 ),
             ),
         ),
@@ -109,6 +122,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(_UNTOLD)
     if compiled >= thresholds.compiled_most.value:
         return _ITEM.not_applicable(_COMPILED)
+    return _judged(signals, shares, compiled, thresholds)
+
+
+def _judged(
+    signals: Signals, shares: StepShares, compiled: float, thresholds: Thresholds
+) -> Finding:
     verdict = judge_shares(
         _OWNED,
         shares,
@@ -116,22 +135,92 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
     )
-    if verdict.unavailable is not None and compiled < thresholds.compiled_few.value:
+    few = compiled < thresholds.compiled_few.value
+    if verdict.unavailable is not None and few:
         return _ITEM.cannot_tell(verdict.unavailable)
-    missing = verdict.status == "fail" and compiled < thresholds.compiled_few.value
+    late = verdict.status == "fail"
+    runs = fuse_runs.evaluate(signals, thresholds) if few else None
+    if runs is not None and runs.unavailable is not None and not late:
+        return _ITEM.cannot_tell(runs.unavailable)
+    fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
+    missing = (late or fusable) and few
     again = _late_percent(shares) >= thresholds.recompile_warn.value
     failed = missing and not again
+    joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
+    # Those findings promise the time.
+    owner = launch_delay.RULE if late else fuse_runs.RULE
     return _ITEM.finding(
         "fail" if failed else "pass",
-        note="shapes" if missing and again else None,
+        severity="warn" if joint >= thresholds.compiling_gain.value else "info",
+        note=_note(missing=missing, again=again, late=late),
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
         threshold=thresholds.launch_warn,
         devices=(shares.label,),
-        facts=(Fact(name="compiled", value=compiled, unit="percent"),),
-        inputs=("account", "device_activity"),
-        # The device waits for launches, and that finding promises the time.
-        explained_by="launch.delay" if failed else None,
+        facts=(
+            Fact(name="compiled", value=compiled, unit="percent"),
+            Fact(
+                name="fusable",
+                value=None if runs is None else runs.value,
+                unit="percent",
+                note="of the kernels' time, in runs of small kernels",
+            ),
+            Fact(
+                name="joint",
+                value=joint if failed else None,
+                unit="percent",
+                note="of the step, that fewer and joined kernels may save together",
+            ),
+            _memory(signals),
+        ),
+        inputs=("account", "device_activity", "kernels"),
+        explained_by=owner.item.id if failed else None,
+    )
+
+
+def _note(*, missing: bool, again: bool, late: bool) -> str | None:
+    if not missing:
+        return None
+    if again:
+        return "shapes"
+    return None if late else "fusable"
+
+
+def _joint_percent(
+    signals: Signals,
+    thresholds: Thresholds,
+    shares: StepShares,
+    verdict: Verdict,
+    runs: Finding | None,
+) -> float:
+    """Return what fewer launches and joined kernels may save of a step, together.
+
+    Launches save idle time and joined kernels busy time, so that both add up.
+    """
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    small = launch_small.evaluate(signals, thresholds)
+    fewer = min(_high(small) / max(step_ms, 1e-9) * 100, verdict.share_percent)
+    return fewer + 100 * _high(runs) / max(step_ms, 1e-9)
+
+
+def _high(finding: Finding | None) -> float:
+    """Return what a finding may save, in milliseconds a step."""
+    saving = None if finding is None else finding.saving_ms
+    return 0.0 if saving is None else saving.high
+
+
+def _memory(signals: Signals) -> Fact:
+    """Return how full the fullest memory is: compiled programs may take more."""
+    known = [
+        one.used
+        for one in signals.of(memory_signals).memories
+        if one.of_device and one.counted and one.used is not None
+    ]
+    return Fact(
+        name="memory_used",
+        value=100 * max(known) if known else None,
+        unit="percent",
+        note="compiled programs may take more of it",
     )
 
 
@@ -152,4 +241,15 @@ _UNTOLD: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, compiled_percent))
+RULE: Final = Rule(
+    _ITEM,
+    evaluate,
+    tuple(
+        dict.fromkeys(
+            (
+                *(*OWNED_READS, compiled_percent, memory_signals),
+                *(*fuse_runs.RULE.reads, *launch_small.RULE.reads),
+            )
+        )
+    ),
+)

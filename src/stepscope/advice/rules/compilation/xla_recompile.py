@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -21,9 +21,9 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
+from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launches.compilations import CompiledFunction
@@ -158,9 +158,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if found.saving_ms is None:
         return found
-    steps = max(len(times) - FIRST_STEPS, 1)
-    most = late / steps / PS_PER_MS
-    return msgspec.structs.replace(found, saving_ms=Saving(low=most / 2, high=most))
+    saving = promise_of(times[FIRST_STEPS:], shares.window_ps[FIRST_STEPS:])
+    return msgspec.structs.replace(found, saving_ms=saving)
 
 
 def _because(

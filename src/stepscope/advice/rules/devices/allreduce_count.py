@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.judging.exchanged import EXCHANGE_READS, exchanges_of
+from stepscope.advice.judging.exchanged import EXCHANGE_READS, NO_SIZES, exchanges_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.tracer_remedies import RECORD_SHAPES
-from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
@@ -91,7 +89,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(found, Finding):
         return found
     if found.bytes is None:
-        return _ITEM.cannot_tell(_NO_SIZES)
+        return _ITEM.cannot_tell(NO_SIZES)
     expected = max(math.ceil(found.bytes / thresholds.bucket_bytes.value), 1)
     many = found.count > 2 * expected + _SPARE
     surplus = max(found.count - expected, 0) / found.count if many else 0.0
@@ -126,9 +124,4 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-_NO_SIZES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="The sizes of the all-reduces were not recorded.",
-    remedy=RECORD_SHAPES,
-)
 RULE: Final = Rule(_ITEM, evaluate, EXCHANGE_READS)

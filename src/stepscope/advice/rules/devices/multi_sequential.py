@@ -11,6 +11,7 @@ from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.compared import (
     COMPARED_READS,
+    ONE_EACH,
     hands_on,
     judge_steps,
     workers_of,
@@ -98,7 +99,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(found, Finding):
         return found
     if found.devices < _SEVERAL:
-        return _ITEM.not_applicable(_ONE_EACH)
+        return _ITEM.not_applicable(ONE_EACH)
     if not found.alike(thresholds.alike_work.value):
         return _ITEM.not_applicable(_UNLIKE)
     together = [step.concurrency for step in found.steps]
@@ -126,11 +127,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 _SEVERAL: Final = 2
-_ONE_EACH: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="Each host works with one device.",
-    remedy="Nothing to do.",
-)
 _UNLIKE: Final = Unavailable(
     code="NO_SAMPLES",
     reason="The devices do different work, or one of them does none: they are not "

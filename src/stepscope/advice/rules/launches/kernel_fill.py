@@ -11,7 +11,7 @@ from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severi
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
-from stepscope.advice.signals.launches.fill import fill_signals
+from stepscope.advice.signals.launches.fill import COMPUTE, fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import Words
@@ -71,6 +71,16 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
+        ("pass", "rounds"): (
+            (
+                (
+                    "Kernels have work for all {cores} multiprocessors, but for "
+                    "{last_round} of the time kernels run whose last round of blocks "
+                    "is less than half full, most of it {named}: {last_round_idle} of "
+                    "the time is lost to empty room."
+                ),
+            ),
+        ),
     },
     causes={},
 )
@@ -108,9 +118,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _finding(
     signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
 ) -> Finding:
-    # Kernels are counted over all steps, the account over those that are judged.
-    compute = shares.percent(*_COMPUTE)
-    percent = compute * fill.unfilled_ps / max(fill.kernel_ps, 1)
+    compute = shares.percent(*COMPUTE)
+    percent = fill.unfilled_percent(shares)
     steps = max(len(shares.window_ps), 1)
     step_ms = shares.total_ps / steps / PS_PER_MS
     effect = step_ms * percent / 100
@@ -122,9 +131,12 @@ def _finding(
         many = steps >= thresholds.few_steps.value
         severity = "critical" if grave and many else "warn"
     stepped = shares.step_source is not None
+    ragged = compute * (fill.last_round_ps or 0) / max(fill.kernel_ps, 1)
+    in_rounds = not failed and ragged >= thresholds.fill_warn.value
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity=severity,
+        note="rounds" if in_rounds else None,
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=percent,
         ms_per_step=effect if stepped else None,
@@ -137,10 +149,11 @@ def _finding(
                 detail=f"{one.blocks:,} blocks",
                 share_percent=compute * one.time_ps / max(fill.kernel_ps, 1),
             )
-            for one in fill.largest
+            for one in (fill.in_rounds if in_rounds else fill.largest)
         ),
         facts=(
             Fact(name="cores", value=fill.cores, unit="count"),
+            *_rounds(fill, compute),
             Fact(
                 name="without_grid",
                 value=100 * fill.unshaped_ps / max(fill.kernel_ps, 1),
@@ -152,11 +165,43 @@ def _finding(
     )
 
 
+def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
+    """Return what is known of rounds, and what a larger grid would be enough."""
+    known = fill.last_round_ps is not None
+    part = compute / max(fill.kernel_ps, 1)
+    first = next(iter(fill.largest), None)
+    three = None if first is None else first.for_three_rounds
+    return (
+        Fact(
+            name="last_round",
+            value=part * (fill.last_round_ps or 0) if known else None,
+            unit="percent",
+            note="kernels whose last of two or three rounds is less than half full",
+        ),
+        Fact(
+            name="last_round_idle",
+            value=part * fill.last_round_idle_ps if known else None,
+            unit="percent",
+        ),
+        Fact(
+            name="for_one_each",
+            value=None if first is None else round(first.for_one_each, 1),
+            unit="ratio",
+            note="times the blocks, for one on each multiprocessor",
+        ),
+        Fact(
+            name="for_three_rounds",
+            value=None if three is None else round(three, 1),
+            unit="ratio",
+            note="times the blocks, for three whole rounds",
+        ),
+    )
+
+
 def _is_long(effect_ms: float, thresholds: Thresholds) -> bool:
     return effect_ms * PS_PER_MS >= thresholds.smallest_effect.value
 
 
-_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _NO_GRIDS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="The grids of most kernels were not recorded.",

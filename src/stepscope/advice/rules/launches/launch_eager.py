@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+import msgspec
+
+from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
@@ -53,8 +55,17 @@ _ACTIONS: Final = (
 )
 _ONE_BY_ONE: Final = (
     (
+        "Ops run one by one outside a graph, called from {function}: {per_step} in a "
+        "step, {eager} of the ops' own time; getting from one to the next takes "
+        "{value} of the time."
+    ),
+    (
         "Ops run one by one outside a graph: {per_step} in a step, {eager} of the ops' "
         "own time; getting from one to the next takes {value} of the time."
+    ),
+    (
+        "Ops run one by one outside a compiled function, called from {function}: "
+        "{per_step} in a step; getting from one to the next takes {value} of the time."
     ),
     (
         "Ops run one by one outside a compiled function: {per_step} in a step; getting "
@@ -168,10 +179,13 @@ def _finding(
         "value": verdict.share_percent,
         "threshold": thresholds.launch_warn,
         "devices": (shares.label,),
-        "parts": tuple(
+        "parts": (
+            *_callers(shares),
             # Where calls enclose what they run, the way to the next has no name.
-            Part(name=name, share_percent=percent * (share or 100.0) / 100)
-            for name, percent in ops.names
+            *(
+                Part(name=name, share_percent=percent * (share or 100.0) / 100)
+                for name, percent in ops.names
+            ),
         ),
         "facts": (
             Fact(name="per_step", value=ops.per_step, unit="count"),
@@ -192,9 +206,17 @@ def _finding(
         ms_per_step=effect,
         # A device waits for launches, and that finding promises the time.
         explained_by="launch.delay" if on_device else None,
-        saving_ms=None if on_device else Saving(low=0.0, high=effect),
+        saving_ms=None
+        if on_device
+        else msgspec.structs.replace(verdict.pattern.promise(effect), low=0.0),
         **fields,
     )
+
+
+def _callers(shares: StepShares) -> tuple[Part, ...]:
+    """Return the program's function that calls most of what the host does."""
+    found = None if shares.device is not None else shares.caller("host_compute")
+    return () if found is None else (found,)
 
 
 #: Beyond any share: time without an owner is no op's.

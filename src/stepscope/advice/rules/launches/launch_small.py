@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
+from stepscope.advice.finding import Action, Fact, Finding, Part, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
@@ -246,7 +246,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     failed = verdict.status == "fail"
     eager = _one_by_one(signals, shares, thresholds)
     effect = verdict.effect_ms
-    saving = Saving(low=effect / 2, high=effect) if failed and not eager else None
+    saving = verdict.pattern.promise(effect) if failed and not eager else None
     return _ITEM.finding(
         verdict.status,
         severity=verdict.severity,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Finding, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
@@ -123,8 +123,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if found.saving_ms is None:
         return found
-    most = found.saving_ms.high * (1 - 1 / _RARER)
-    return msgspec.structs.replace(found, saving_ms=Saving(low=most / 2, high=most))
+    low = found.saving_ms.low * (1 - 1 / _RARER)
+    return msgspec.structs.replace(
+        found, saving_ms=msgspec.structs.replace(found.saving_ms, low=low)
+    )
 
 
 def _unnamed(verdict: Verdict) -> Unavailable:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Finding, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
@@ -147,11 +147,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note="none" if nothing else None,
         actions=_actions(verdict),
     )
-    if found.saving_ms is None:
+    if found.saving_ms is None or found.ms_per_step is None:
         return found
-    most = found.saving_ms.high
+    saving = found.saving_ms
+    low = max(saving.low, _LEAST * found.ms_per_step)
     return msgspec.structs.replace(
-        found, saving_ms=Saving(low=_LEAST * most, high=most)
+        found, saving_ms=msgspec.structs.replace(saving, low=low)
     )
 
 

@@ -5,11 +5,11 @@ Definition: docs/advice/host_work.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -19,10 +19,15 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.enclosing import enclosing_functions
+from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
+from stepscope.advice.signals.launches.eager import eager_signals
+from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.enclosing import FunctionRuns
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -101,6 +106,24 @@ _ITEM: Final = Item(
 )
 
 
+class _Work(NamedTuple):
+    """A function that the steps of a host without devices call.
+
+    Attributes:
+        part: It, with its share of the steps, all that it calls included.
+        own_percent: The share that is its own.
+        runs: When functions ran; None where only its own time is known.
+        is_model: Whether the ops of the model are called from it.
+        is_step: Whether the model is run by it, or while it waits.
+    """
+
+    part: Part
+    own_percent: float
+    runs: FunctionRuns | None
+    is_model: bool
+    is_step: bool
+
+
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time inside steps in which the host works for itself."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
@@ -110,11 +133,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     verdict = judge_shares(
         _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
     )
-    named = _named(signals, shares)
-    if verdict.status == "fail" and not _is_fault(shares, named, thresholds):
+    functions = _functions(signals, shares)
+    fault = _fault(shares, functions, thresholds)
+    is_fault = (
+        fault is not None if shares.device is None else not shares.host_ops_lead()
+    )
+    if verdict.status == "fail" and not is_fault:
         verdict = msgspec.structs.replace(
             verdict, status="pass", severity="info", note="ops"
         )
+    named = _named(signals, shares, functions, fault)
     found = owned_finding(
         _ITEM,
         _OWNED,
@@ -132,18 +160,49 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
     )
-    return found if shares.device is not None else _of_one_function(found)
+    if fault is None or found.saving_ms is None:
+        return found
+    return _of_one_function(found, fault, shares, signals, thresholds)
 
 
-def _is_fault(
-    shares: StepShares, named: tuple[Part, ...], thresholds: Thresholds
-) -> bool:
-    """Return whether functions hold the step up, not the ops of the model.
+def _functions(signals: Signals, shares: StepShares) -> tuple[_Work, ...]:
+    """Return the functions with most of the work, on a host without devices.
 
-    Ops that a device waits for are the matter of `launch.delay`.
+    What the loop does by itself, or a library for it, is the step.
     """
     if shares.device is not None:
-        return not shares.host_ops_lead()
+        return ()
+    runs = signals.of(function_runs).get(shares.host)
+    return tuple(
+        _work(part, runs, shares)
+        for part in shares.parts(_OWNER, place="inside")
+        if part.function is not None and not part.loop
+    )
+
+
+def _work(part: Part, runs: FunctionRuns | None, shares: StepShares) -> _Work:
+    own = part.share_percent
+    if runs is None:
+        return _Work(part, own, None, is_model=False, is_step=True)
+    whole = 100 * sum(runs.times_ps(part)) / max(shares.total_ps, 1)
+    return _Work(
+        msgspec.structs.replace(part, share_percent=max(own, whole)),
+        own,
+        runs,
+        is_model=runs.calls_the_model(part),
+        is_step=runs.is_the_step(part),
+    )
+
+
+def _fault(
+    shares: StepShares, functions: tuple[_Work, ...], thresholds: Thresholds
+) -> _Work | None:
+    """Return the function that holds up a host without devices; None for none.
+
+    Its own time counts, and what it calls where that is not the model: a function from
+    which the model's ops are called is the step itself. Ops that a device waits for are
+    the matter of `launch.delay`.
+    """
     ops_ps = sum(
         one.time_ps
         for one in shares.named(_OWNER, place="inside")
@@ -151,36 +210,87 @@ def _is_fault(
     )
     if 100 * ops_ps < thresholds.host_work_warn.value * shares.total_ps:
         # Without ops of a model the functions are the step itself.
-        return False
-    # What the loop does by itself, or a library for it, is the step too.
-    largest = max((part.share_percent for part in named if _is_work(part)), default=0.0)
-    return largest >= thresholds.host_function.value
+        return None
+    limit = thresholds.host_function.value
+    large = (
+        one
+        for one in functions
+        if not one.is_model
+        and (
+            one.own_percent >= limit
+            or (not one.is_step and one.part.share_percent >= limit)
+        )
+    )
+    return max(large, key=lambda one: one.part.share_percent, default=None)
 
 
-def _named(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
+def _named(
+    signals: Signals,
+    shares: StepShares,
+    functions: tuple[_Work, ...],
+    fault: _Work | None,
+) -> tuple[Part, ...]:
     """Return the function that holds most of the work, then the parts themselves.
 
     Without a device functions stand before the model's ops: these are the step.
     """
     parts = shares.parts(_OWNER, place="inside")
-    if shares.device is None:
-        return tuple(sorted(parts, key=lambda part: not _is_work(part)))
-    around = signals.of(enclosing_functions).get(shares.label)
-    return parts if around is None else (around, *parts)
+    if shares.device is not None:
+        around = signals.of(enclosing_functions).get(shares.label)
+        return parts if around is None else (around, *parts)
+    called = tuple(one.part for one in functions if one is not fault)
+    rest = tuple(part for part in parts if part.function is None or part.loop)
+    return (*((fault.part,) if fault else ()), *called, *rest)
 
 
-def _is_work(part: Part) -> bool:
-    """Return whether a part is a function that the steps call."""
-    return part.function is not None and not part.loop
+def _of_one_function(
+    found: Finding,
+    work: _Work,
+    shares: StepShares,
+    signals: Signals,
+    thresholds: Thresholds,
+) -> Finding:
+    """Promise no more than the named function, where the work is the step itself.
+
+    All that it calls goes with it. Half of that goes at least, for a function is seldom
+    removed as a whole.
+    """
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    whole = step_ms * work.part.share_percent / 100
+    saving = Saving(low=whole / 2, high=whole)
+    times = () if work.runs is None else work.runs.times_ps(work.part)
+    if sum(times) and len(times) == len(shares.window_ps):
+        saving = promise_of(times, shares.window_ps)
+    if work.runs is not None:
+        replayed = work.runs.saving(work.part, effect_ms=whole, most_ms=saving.high)
+        if replayed is not None:
+            low = min(replayed.low, saving.low)
+            saving = msgspec.structs.replace(replayed, low=low)
+    return msgspec.structs.replace(
+        found,
+        saving_ms=saving,
+        explained_by=_eager(signals, shares, whole, thresholds),
+    )
 
 
-def _of_one_function(found: Finding) -> Finding:
-    """Promise no more than the named function, where the work is the step itself."""
-    if found.saving_ms is None or not found.parts or not found.share_percent:
-        return found
-    most = found.saving_ms.high * found.parts[0].share_percent / found.share_percent
-    saving = msgspec.structs.replace(found.saving_ms, low=most / 2, high=most)
-    return msgspec.structs.replace(found, saving_ms=saving)
+def _eager(
+    signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
+) -> str | None:
+    """Return the rule about ops that run one by one, where these are a function's time.
+
+    Such a function works between its ops, and that rule says what to change.
+    """
+    found = signals.of(eager_signals)
+    ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
+    if ops is None or not ops.lead(thresholds):
+        return None
+    cost_ms = sum(ops.dispatch_ps) / max(len(ops.dispatch_ps), 1) / PS_PER_MS
+    part = thresholds.explained_share.value / 100
+    return "launch.eager" if cost_ms >= part * whole_ms else None
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, enclosing_functions))
+RULE: Final = Rule(
+    _ITEM,
+    evaluate,
+    (*OWNED_READS, enclosing_functions, function_runs, eager_signals),
+)

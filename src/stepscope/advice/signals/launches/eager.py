@@ -10,10 +10,13 @@ import polars as pl
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.host.values import host_values
 from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS
 
@@ -39,8 +42,9 @@ class EagerOps(Frozen, frozen=True):
         eager_ps: Self time of these ops.
         op_ps: Self time of all ops but those of input pipelines; null in JAX, whose
             calls enclose whatever they run.
-        dispatch_ps: Time from the end of one such op to the begin of the next, in each
-            judged step.
+        dispatch_ps: What running them one by one takes in each judged step: the time
+            from the end of one such op to the begin of the next; in JAX, whose calls
+            enclose whatever they run, also the calls, where no instruction runs.
         per_step: Mean number of these ops in a step.
         names: The ops with most of that time → their share of it, in percent.
     """
@@ -86,7 +90,7 @@ class _Runs(NamedTuple):
     name: pl.Series
 
 
-@signal(host_op_events, event_kinds, windows)
+@signal(host_op_events, event_kinds, host_values, windows)
 def eager_signals(profile: ProfileData, _: Thresholds) -> EagerSignals | Unavailable:
     """Look at the ops of every host, and at the calls of JAX's compiled functions."""
     hosts: dict[str, EagerOps] = {}
@@ -130,7 +134,6 @@ def _of_tensorflow(
             eager=ops.eager[chosen] == 1,
             name=names.gather(ops.op[chosen]),
         ),
-        all_ops=True,
     )
 
 
@@ -151,6 +154,12 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
     rows, track = rows[outermost], track[outermost]
     start, dur = start[outermost], dur[outermost]
     names = types.gather(handles(events, "type")[rows])
+    values = profile.derived(host, host_values)
+    ran = (
+        np.empty(0, np.int32)
+        if isinstance(values, Unavailable)
+        else values[StatKey.HLO_OP].owner
+    )
     return _summed(
         profile,
         host,
@@ -162,16 +171,22 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
             eager=np.ones(len(rows), np.bool_),
             name=names.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
         ),
-        all_ops=False,
+        computing=Spans.from_events(
+            ints(events, "start_ps")[ran], ints(events, "dur_ps")[ran]
+        ),
     )
 
 
 def _summed(
-    profile: ProfileData, host: str, runs: _Runs, *, all_ops: bool
+    profile: ProfileData, host: str, runs: _Runs, *, computing: Spans | None = None
 ) -> EagerOps | None:
     """Sum the executions that begin in judged steps.
 
-    `all_ops` says that the runs are all ops, not only those outside graphs.
+    Args:
+        profile: The profile.
+        host: The host.
+        runs: All ops; or the calls that run some, which are then eager themselves.
+        computing: When what the calls run computes; None where the runs are ops.
     """
     measured = present(profile.derived(host, windows)).measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
@@ -200,8 +215,8 @@ def _summed(
     )
     return EagerOps(
         eager_ps=eager_ps,
-        op_ps=int(rows["self"].sum()) if all_ops else None,
-        dispatch_ps=_dispatch(rows, len(starts)),
+        op_ps=int(rows["self"].sum()) if computing is None else None,
+        dispatch_ps=_dispatch(rows, len(starts), computing),
         per_step=eager.height / len(starts),
         names=tuple(
             (name, 100 * self_ps / eager_ps)
@@ -211,15 +226,28 @@ def _summed(
     )
 
 
-def _dispatch(rows: pl.DataFrame, steps: int) -> tuple[int, ...]:
-    """Return the time in each step between one eager op and the next one."""
+def _dispatch(
+    rows: pl.DataFrame, steps: int, computing: Spans | None
+) -> tuple[int, ...]:
+    """Return the time in each step between one eager op and the next one.
+
+    Of calls it is also the time in which nothing that they run computes.
+    """
     ordered = rows.sort("track", "start", "end", descending=[False, False, True])
     before = pl.col("end").cum_max().shift(1).over("track")
     follows = pl.col("eager").shift(1).over("track") & pl.col("eager")
-    gaps = ordered.select("window", gap=pl.col("start") - before, follows=follows)
-    short = gaps.filter(
-        pl.col("follows") & (pl.col("gap") > 0) & (pl.col("gap") <= _DISPATCH_PS)
+    ways = ordered.select("window", begin=before, end="start", follows=follows).filter(
+        pl.col("follows")
+        & (pl.col("begin") < pl.col("end"))
+        & (pl.col("end") - pl.col("begin") <= _DISPATCH_PS)
     )
+    spent = [(ways["window"], ints(ways, "begin"), ints(ways, "end"))]
+    if computing is not None:
+        spent.append((rows["window"], ints(rows, "start"), ints(rows, "end")))
     times = np.zeros(steps, np.int64)
-    np.add.at(times, short["window"].to_numpy(), short["gap"].to_numpy())
+    for window, begin, end in spent:
+        own = end - begin
+        if computing is not None:
+            own = own - computing.within(begin, end)
+        np.add.at(times, window.to_numpy(), own)
     return tuple(times.tolist())

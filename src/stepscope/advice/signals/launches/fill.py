@@ -11,35 +11,47 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.hardware import OCCUPANCY_LIMITS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["DeviceFill", "Unfilled", "compiled_percent", "fill_signals"]
+__all__ = ["COMPUTE", "DeviceFill", "Unfilled", "compiled_percent", "fill_signals"]
 
 #: Names of kernels that a compiler made, where no program is recorded.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Calls of what a compiler made, whoever wrote the kernels inside.
 _COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
 _SHOWN: Final = 3
+#: Of more rounds than this a last one that is half empty costs little.
+_FEW_ROUNDS: Final = 3
+_HALF: Final = 0.5
+#: Owners of the time that kernels compute.
+COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 
 
 class Unfilled(Frozen, frozen=True):
-    """A kernel with fewer blocks than the device has multiprocessors.
+    """A kernel that leaves multiprocessors without a block.
 
     Attributes:
         name: The op; the kernel where none is known.
         blocks: Number of its blocks.
         time_ps: Its time.
-        idle_ps: That time by the share of the multiprocessors without a block.
+        idle_ps: That time by the share of the room for blocks that stays empty.
+        for_one_each: How many times the blocks would give each multiprocessor one.
+        for_three_rounds: How many times the blocks would run in three whole rounds;
+            None where nothing tells how many run at once.
     """
 
     name: str
     blocks: int
     time_ps: int
     idle_ps: int
+    for_one_each: float = 1.0
+    for_three_rounds: float | None = None
 
 
 class DeviceFill(Frozen, frozen=True):
@@ -53,6 +65,12 @@ class DeviceFill(Frozen, frozen=True):
         idle_ps: Of these, time by the share of the multiprocessors without a block.
         steps: Number of steps that all of this covers.
         largest: The kernels with most of that time.
+        last_round_ps: The part of `kernel_ps` of kernels whose blocks run in two or
+            three rounds, and whose last round is less than half full; None where
+            nothing tells how many blocks a multiprocessor takes at once.
+        last_round_idle_ps: Of these, time by the share of a round's room that stays
+            empty in all rounds together.
+        in_rounds: The kernels with most of that time.
     """
 
     cores: int
@@ -62,6 +80,17 @@ class DeviceFill(Frozen, frozen=True):
     idle_ps: int
     steps: int
     largest: tuple[Unfilled, ...]
+    last_round_ps: int | None = None
+    last_round_idle_ps: int = 0
+    in_rounds: tuple[Unfilled, ...] = ()
+
+    def unfilled_percent(self, shares: StepShares) -> float:
+        """Return the share of the step in kernels with too few blocks.
+
+        Kernels are counted over all steps, the account over those that are judged.
+        """
+        compute = shares.percent(*COMPUTE)
+        return compute * self.unfilled_ps / max(self.kernel_ps, 1)
 
 
 @signal(kernels, windows)
@@ -86,12 +115,15 @@ def fill_signals(
         placed = profile.derived(host, windows)
         steps = 1 if isinstance(placed, Unavailable) else max(placed.rows.height, 1)
         cores = dict(devices.select("device", "cores").drop_nulls().iter_rows())
+        threads = _threads_at_once(devices)
         for device, count in cores.items():
             # Collectives have few blocks by design; they compute nothing.
             computes = pl.col("precision").is_not_null()
             mine = table.rows.filter((pl.col("device") == device) & computes)
             if mine.height:
-                found[f"{host}:{device}"] = _fill(mine, count, steps, thresholds)
+                found[f"{host}:{device}"] = _fill(
+                    mine, count, threads.get(device), steps, thresholds
+                )
         if not cores:
             reasons.append(_NO_CORES)
     if not found:
@@ -99,35 +131,84 @@ def fill_signals(
     return found
 
 
+def _threads_at_once(devices: pl.DataFrame) -> dict[int, int]:
+    """Return how many threads a multiprocessor of each device holds, where known."""
+    return {
+        device: OCCUPANCY_LIMITS[major, minor].threads
+        for device, major, minor in devices.select(
+            "device", "cc_major", "cc_minor"
+        ).iter_rows()
+        if (major, minor) in OCCUPANCY_LIMITS
+    }
+
+
 def _fill(
-    rows: pl.DataFrame, cores: int, steps: int, thresholds: Thresholds
+    rows: pl.DataFrame,
+    cores: int,
+    threads: int | None,
+    steps: int,
+    thresholds: Thresholds,
 ) -> DeviceFill:
     blocks = pl.col("grid_x") * pl.col("grid_y") * pl.col("grid_z")
+    block = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
+    held = pl.col("occupancy_percent") / 100 * pl.lit(threads, pl.Int64) / block
     shaped = rows.select(
         "total_ps",
         blocks=blocks,
+        # Blocks that run at once on the whole device.
+        room=pl.when(held > 0).then(held.round().clip(1) * cores),
         name=pl.when(pl.col("op_name").fill_null("") != "")
         .then("op_name")
         .otherwise("kernel_name"),
-    )
+    ).with_columns(rounds=pl.col("blocks") / pl.col("room"))
     few = shaped.filter(100 * pl.col("blocks") < thresholds.filled.value * cores)
-    few = few.with_columns(
-        idle_ps=(pl.col("total_ps") * (1 - pl.col("blocks") / cores)).cast(pl.Int64)
-    )
-    largest = (
-        few.group_by("name", "blocks")
-        .agg(pl.col("total_ps").sum().alias("time_ps"), pl.col("idle_ps").sum())
-        .sort("idle_ps", "name", descending=[True, False])
-        .head(_SHOWN)
-    )
+    few = few.with_columns(idle=1 - pl.col("blocks") / cores)
+    last = pl.col("rounds") - pl.col("rounds").floor()
+    whole = pl.col("rounds").ceil()
+    ragged = shaped.filter(
+        whole.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
+    ).with_columns(idle=1 - pl.col("rounds") / whole)
+    largest, idle = _largest(few, cores)
+    in_rounds, last_idle = _largest(ragged, cores)
     return DeviceFill(
         cores=cores,
         kernel_ps=int(shaped["total_ps"].sum()),
         unshaped_ps=int(shaped.filter(pl.col("blocks").is_null())["total_ps"].sum()),
         unfilled_ps=int(few["total_ps"].sum()),
-        idle_ps=int(few["idle_ps"].sum()),
+        idle_ps=idle,
         steps=steps,
-        largest=tuple(Unfilled(**row) for row in largest.iter_rows(named=True)),
+        largest=largest,
+        last_round_ps=int(ragged["total_ps"].sum())
+        if shaped["rounds"].count()
+        else None,
+        last_round_idle_ps=last_idle,
+        in_rounds=in_rounds,
+    )
+
+
+def _largest(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]:
+    """Return the kernels that lose most time, and the time that all of them lose."""
+    lost = rows.with_columns(
+        idle_ps=(pl.col("total_ps") * pl.col("idle")).cast(pl.Int64)
+    )
+    largest = (
+        lost.group_by("name", "blocks")
+        .agg(
+            pl.col("total_ps").sum().alias("time_ps"),
+            pl.col("idle_ps").sum(),
+            pl.col("room").first(),
+        )
+        .sort("idle_ps", "name", descending=[True, False])
+        .head(_SHOWN)
+        .with_columns(
+            for_one_each=cores / pl.col("blocks"),
+            for_three_rounds=_FEW_ROUNDS * pl.col("room") / pl.col("blocks"),
+        )
+        .drop("room")
+    )
+    return (
+        tuple(Unfilled(**row) for row in largest.iter_rows(named=True)),
+        int(lost["idle_ps"].sum()),
     )
 
 

@@ -11,14 +11,19 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
@@ -27,6 +32,10 @@ __all__ = ["SmallOps", "WorkGroup", "small_kernels", "small_ops"]
 
 #: A longer pause between two ops is no way from one to the next.
 _DISPATCH_PS: Final = PS_PER_MS
+_OF_INPUT: Final = (
+    *(HostCode.PIPELINE, HostCode.INPUT_WAIT),
+    *(HostCode.OWN_INPUT, HostCode.ITERATOR),
+)
 
 
 class WorkGroup(Frozen, frozen=True):
@@ -114,6 +123,27 @@ def _groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
     )
 
 
+def _making_batches(
+    profile: ProfileData,
+    host: str,
+    track: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Return which ops begin while their thread makes a batch: none of the step's."""
+    found = np.zeros(len(track), np.bool_)
+    classes = profile.derived(host, host_classes)
+    if isinstance(classes, Unavailable):
+        return found
+    for thread in np.unique(track).tolist():
+        sets = classes.by_thread.get(thread, {})
+        spans = Spans.union_of(sets[code] for code in _OF_INPUT if code in sets)
+        if len(spans):
+            mine = np.flatnonzero(track == thread)
+            start = start_ps[mine]
+            found[mine] = spans.within(start, start + 1) > 0
+    return found
+
+
 class SmallOps(Frozen, frozen=True):
     """Short ops on the threads of a host, of types that occur often.
 
@@ -131,7 +161,7 @@ class SmallOps(Frozen, frozen=True):
     names: tuple[tuple[str, float], ...]
 
 
-@signal(host_op_events, windows)
+@signal(host_classes, host_op_events, windows)
 def small_ops(
     profile: ProfileData, thresholds: Thresholds
 ) -> dict[str, SmallOps] | Unavailable:
@@ -159,14 +189,16 @@ def _of_host(
     judged = (window >= 0) & (ops.start_ps < ends[np.maximum(window, 0)])
     events = present(profile.table(host, "events"))
     category = ops.ops["category"].to_numpy()[ops.op]
+    track = handles(events, "track")[ops.event]
+    making = _making_batches(profile, host, track, ops.start_ps)
     rows = pl.DataFrame(
         {
-            "track": handles(events, "track")[ops.event],
+            "track": track,
             "window": window,
             "start": ops.start_ps,
             "end": ops.start_ps + ops.dur_ps,
             "self": ops.self_ps,
-            "program": category != OpCategory.DATASET,
+            "program": (category != OpCategory.DATASET) & ~making,
             "type": ops.ops.select(pl.coalesce("type", "name"))
             .to_series()
             .gather(ops.op),

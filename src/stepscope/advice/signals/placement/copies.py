@@ -9,6 +9,8 @@ import polars as pl
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.costs.operands import from_text
+from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.exposure import exposure
@@ -55,6 +57,7 @@ class CopyGroup(Frozen, frozen=True):
         owner: Owner of their time in the account.
         source: The op; null where nothing tells it.
         certainty: "recorded" where the annotation or the launch call tells the op,
+            "by size" where kernels of this op alone have a tensor of as many bytes,
             "by position" where the same ops always surround it; null without an op.
         per_step: Mean number in a step.
         bytes_per_step: Mean number of bytes in a step; null where not recorded.
@@ -97,7 +100,7 @@ class _Sources(NamedTuple):
     certainty: list[str | None]
 
 
-@signal(activity_ops, correlation, exposure, launching_ops, windows)
+@signal(activity_classes, activity_ops, correlation, exposure, launching_ops, windows)
 def copy_signals(
     profile: ProfileData, thresholds: Thresholds
 ) -> dict[str, DeviceCopies] | Unavailable:
@@ -132,7 +135,7 @@ def _copies(
     names = present(profile.table(host, "event_types"))["name"]
     alone = profile.derived(host, exposure)
     tied = profile.derived(host, correlation)
-    sources = _sources(profile, host, activity, at)
+    sources = _sources(profile, host, activity, at, thresholds)
     rows = activity[at].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
@@ -179,9 +182,13 @@ def _slow(thresholds: Thresholds) -> pl.Expr:
 
 
 def _sources(
-    profile: ProfileData, host: str, activity: pl.DataFrame, at: NDArray[np.int64]
+    profile: ProfileData,
+    host: str,
+    activity: pl.DataFrame,
+    at: NDArray[np.int64],
+    thresholds: Thresholds,
 ) -> _Sources:
-    """Return the op of each copy: its annotation's, its call's, else by position."""
+    """Return the op of each copy: its annotation's, its call's, by size or position."""
     ops = profile.derived(host, activity_ops)
     nothing: list[str | None] = [None] * len(at)
     if isinstance(ops, Unavailable):
@@ -205,6 +212,11 @@ def _sources(
         by_call = [None if one < 0 else calls.ops["name"][one] for one in op.tolist()]
         found = [one or other for one, other in zip(found, by_call, strict=True)]
     certainty = [None if one is None else "recorded" for one in found]
+    sized = _by_size(profile, host, named.filter(~pl.Series(weak)), thresholds)
+    sizes = activity["bytes"].gather(at).to_list() if sized else []
+    for place, size in enumerate(sizes):
+        if found[place] is None and size in sized:
+            found[place], certainty[place] = sized[size], "by size"
     around = _between(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
@@ -212,6 +224,31 @@ def _sources(
         if found[place] is None and text is not None:
             found[place], certainty[place] = text, "by position"
     return _Sources(found, certainty)
+
+
+def _by_size(
+    profile: ProfileData, host: str, named: pl.Series, thresholds: Thresholds
+) -> dict[int, str]:
+    """Return sizes of tensors that kernels of one op alone have, and that op.
+
+    Small ones are left out: many ops have some of the same size.
+    """
+    classes = profile.derived(host, activity_classes)
+    ops = profile.derived(host, activity_ops)
+    if isinstance(classes, Unavailable) or isinstance(ops, Unavailable):
+        return {}
+    strings, wanted = profile.trace(host).strings, set(named.to_list())
+    rows = classes.rows.select(
+        "shape", name=ops.ops["name"].gather(classes.rows["op"])
+    ).filter((pl.col("shape") >= 0) & pl.col("name").is_in(sorted(wanted)))
+    owners: dict[int, set[str]] = {}
+    for handle, name in rows.unique(maintain_order=True).iter_rows():
+        given = from_text(strings[handle])
+        for tensor in () if given is None else given.every():
+            size = tensor.size_bytes
+            if size is not None and size >= thresholds.small_copy.value:
+                owners.setdefault(size, set()).add(name)
+    return {size: next(iter(of)) for size, of in owners.items() if len(of) == 1}
 
 
 def _between(

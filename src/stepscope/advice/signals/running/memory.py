@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Part
+from stepscope.advice.signals.counters import counter
+from stepscope.advice.signals.device import HOST_MEMORY
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
-from stepscope.trace.stats import DOUBLE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -81,6 +83,11 @@ class MemoryUse(Frozen, frozen=True):
         if self.peak_bytes is None or not self.capacity_bytes:
             return None
         return self.peak_bytes / self.capacity_bytes
+
+    @property
+    def of_device(self) -> bool:
+        """Return whether it is a device's, by its name."""
+        return self.name != PROCESS and not re.search(HOST_MEMORY, self.name)
 
 
 class Failure(Frozen, frozen=True):
@@ -299,22 +306,8 @@ def _samples(
     profile: ProfileData, host: str, name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return times and values of a counter, in time order."""
-    events = profile.table(host, "events")
-    stats = profile.table(host, "stats")
-    if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
-        return None
-    rows = _rows(profile, host, name)
-    mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
-        "event", keep="first"
-    )
-    if not len(mine):
-        return None
-    time_ps = ints(events, "start_ps")[mine["event"].to_list()]
-    order = np.argsort(time_ps, kind="stable")
-    value = mine["value"].to_numpy()
-    real = (mine["kind"] == DOUBLE).to_numpy()
-    number = np.where(real, value.view(np.float64), value)
-    return time_ps[order], number[order].astype(np.int64)
+    found = counter(profile, host, name)
+    return None if found is None else (found.time_ps, found.value.astype(np.int64))
 
 
 def _rows(profile: ProfileData, host: str, name: str) -> NDArray[np.intp]:

@@ -1,0 +1,195 @@
+"""`allreduce.pack`: gradients are put together and taken apart around an exchange.
+
+Definition: docs/advice/allreduce_pack.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.item import Item
+from stepscope.advice.judging.exchanged import EXCHANGE_READS, NO_SIZES, exchanges_of
+from stepscope.advice.judging.worked import WORKED_READS, kernels_of
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.ranges import SHOWN
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.step_series import StepSeries
+from stepscope.advice.verdict import judge
+from stepscope.advice.words import WAITING, Words
+from stepscope.units import MIB
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
+    from stepscope.advice.signals.several.exchanges import ExchangeSignals
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Exchange gradients in fewer packs, or tensor by tensor where they are "
+        "large.",
+        code="tf.distribute.NcclAllReduce(num_packs=0)",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Let gradients live in the buckets that are exchanged.",
+        code="DistributedDataParallel(model, gradient_as_bucket_view=True)",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Exchange the tree of gradients as it is, and leave combining to the "
+        "compiler.",
+        code='jax.lax.pmean(grads, axis_name="batch")',
+    ),
+)
+_WORDS: Final = Words(
+    passed="packing gradients for the exchange takes little time",
+    texts={
+        **WAITING,
+        ("fail", None): (
+            (
+                (
+                    "Putting gradients together before an all-reduce and taking them "
+                    "apart after it takes {share_percent} of the time, {ms_per_step} a "
+                    "step: {kernels} kernels, most of it {named}."
+                ),
+            ),
+        ),
+    },
+    causes={"packing": "kernels that pack and unpack around all-reduces"},
+)
+_ITEM: Final = Item(
+    id="allreduce.pack",
+    stage=8,
+    title="gradients are packed and unpacked around exchanges",
+    words=_WORDS,
+    pages=("kernel_stats", "trace_viewer"),
+    confirm="Look at the ranges: the named kernel stands next to an all-reduce.",
+    refute="If the kernel works on other tensors than those that are exchanged, it is "
+    "part of the model.",
+    floors=("small tensors, whose exchange takes longer one by one",),
+    actions=_ACTIONS,
+)
+#: Kernels, and types of ops, that put tensors together or take them apart.
+_PACKING: Final = (
+    r"(?i)concat|catarray|(?:^|[:_])cat(?:$|_)|split|(?:^|[:/])(?:un)?pack(?:$|_)"
+    r"|chunk_cat|direct_copy_kernel|(?:^|::)copy_?$|_foreach_copy"
+)
+#: So many activities of the device at most lie between the kernel and the exchange.
+_NEAR: Final = 5
+#: The part of its time that goes; the bytes themselves may have to be moved once.
+_GAIN: Final = 0.7
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the kernels that pack and unpack next to all-reduces."""
+    exchanges = exchanges_of(_ITEM, signals)
+    if isinstance(exchanges, Finding):
+        return exchanges
+    if exchanges.bytes is None:
+        return _ITEM.cannot_tell(NO_SIZES)
+    work = kernels_of(_ITEM, signals, thresholds)
+    if isinstance(work, Finding):
+        return work
+    found = _packing(work)
+    time = int(found["dur"].sum())
+    warn = thresholds.packing_warn
+    verdict = judge(
+        # All steps are taken to be as the typical one that was looked at.
+        StepSeries(
+            step_source=exchanges.step_source,
+            step_confidence=exchanges.step_confidence,
+            window_ps=(work.step_ps,) * work.steps,
+            parts_ps={"packing": (time,) * work.steps},
+        ),
+        warn=warn,
+        critical=thresholds.packing_critical,
+        thresholds=thresholds,
+    )
+    made = _ITEM.judged(
+        verdict,
+        grade=signals.of(record_grade),
+        threshold=warn,
+        smallest=thresholds.smallest_effect,
+        stepped=work.stepped,
+        devices=(work.label,),
+        parts=_parts(work, found),
+        evidence=work.evidence(found, SHOWN),
+        facts=_facts(exchanges, len(found)),
+        inputs=("kernels", "collective_calls"),
+    )
+    if made.saving_ms is None:
+        return made
+    high = _GAIN * made.saving_ms.high
+    return msgspec.structs.replace(made, saving_ms=Saving(low=high / 2, high=high))
+
+
+def _packing(work: KernelWork) -> pl.DataFrame:
+    """Return the packing kernels of the typical step that are next to an exchange."""
+    named = work.rows.select(
+        pl.col("class").cast(pl.Int64),
+        "op",
+        "kernel",
+        "collective",
+        packs=pl.col("full_name").str.contains(_PACKING)
+        | pl.col("op_type").fill_null("").str.contains(_PACKING),
+    )
+    ordered = (
+        work.shown.with_columns(pl.col("class").cast(pl.Int64))
+        .join(named, on="class", how="left", maintain_order="left")
+        .with_row_index("at")
+        .with_columns(
+            pl.col("at").cast(pl.Int64),
+            pl.col("collective", "packs").fill_null(value=False),
+            dur=pl.col("end_ps") - pl.col("start_ps"),
+        )
+    )
+    exchange = pl.when("collective").then("at")
+    return ordered.with_columns(
+        before=pl.col("at") - exchange.forward_fill(),
+        after=exchange.backward_fill() - pl.col("at"),
+    ).filter(
+        pl.col("packs")
+        & ~pl.col("collective")
+        & (pl.min_horizontal("before", "after") <= _NEAR)
+    )
+
+
+def _parts(work: KernelWork, found: pl.DataFrame) -> tuple[Part, ...]:
+    largest = (
+        found.group_by(pl.coalesce("op", "kernel").alias("name"), maintain_order=True)
+        .agg(pl.col("dur").sum())
+        .sort("dur", "name", descending=[True, False])
+        .head(SHOWN)
+    )
+    return tuple(
+        Part(name=name, share_percent=100 * dur / max(work.step_ps, 1))
+        for name, dur in largest.iter_rows()
+    )
+
+
+def _facts(exchanges: ExchangeSignals, kernels: int) -> tuple[Fact, ...]:
+    return (
+        Fact(name="kernels", value=kernels, unit="count", note="in a typical step"),
+        Fact(name="exchanges", value=exchanges.count, unit="count"),
+        Fact(
+            name="mebibytes",
+            value=None if exchanges.bytes is None else exchanges.bytes / MIB,
+            unit="count",
+        ),
+    )
+
+
+RULE: Final = Rule(
+    _ITEM, evaluate, tuple(dict.fromkeys((*EXCHANGE_READS, *WORKED_READS)))
+)

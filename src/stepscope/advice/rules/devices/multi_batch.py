@@ -1,0 +1,247 @@
+"""`multi.batch`: a larger batch fits, and would share out costs that do not grow.
+
+Definition: docs/advice/multi_batch.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.advice.finding import Action, CauseShare, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.launches.fill import fill_signals
+from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.memory import memory_signals
+from stepscope.advice.words import Words
+from stepscope.tracer_remedies import RECORD_ALLOCATIONS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.launches.fill import DeviceFill
+    from stepscope.advice.signals.running.memory import MemorySignals, MemoryUse
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_GIB: Final = 2**30
+_OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
+#: Owners of time that comes once for each batch, however large it is, between steps.
+_BETWEEN: Final = ("sync", "between")
+_EXCHANGING: Final = ("collective", "peer")
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Raise the batch, and the learning rate with it: a larger batch may "
+        "converge in another way, so compare the loss at equal numbers of samples.",
+    ),
+    Action(
+        cause="exchanging",
+        framework="any",
+        text="Accumulate gradients over several batches before they are exchanged.",
+    ),
+)
+_PAYS: Final = (
+    "{fixed} of the step does not grow with it: with {tried} times the batch a sample "
+    "would take about {per_sample} less time."
+)
+_IN_USE: Final = "({peak_gib} of {capacity_gib} GiB are in use at the peak)"
+_ROOM: Final = (
+    f"A batch {{room}} times as large fits in memory {_IN_USE}, and {_PAYS}",
+)
+_MUCH_ROOM: Final = (f"A much larger batch fits in memory {_IN_USE}, and {_PAYS}",)
+_WORDS: Final = Words(
+    passed="the batch is as large as it is worth",
+    texts={
+        ("fail", None): (_ROOM,),
+        ("fail", "much"): (_MUCH_ROOM,),
+        ("pass", None): (
+            (
+                (
+                    "A batch {room} times as large would fit, but little of the step "
+                    "would get cheaper by it."
+                ),
+            ),
+        ),
+        ("pass", "full"): (
+            ("Memory has room for {room} times the batch, which is too little.",),
+        ),
+    },
+    causes={
+        "launching": "waiting for launches",
+        "between": "between steps",
+        "exchanging": "exchanging between devices",
+        "filling": "kernels that leave multiprocessors idle",
+    },
+)
+_ITEM: Final = Item(
+    id="multi.batch",
+    stage=8,
+    title="a larger batch fits and would pay",
+    words=_WORDS,
+    pages=("memory_profile", "overview_page"),
+    confirm="Double the batch for one run: the step takes less than twice as long.",
+    refute="If the step takes twice as long, its time grows with the batch.",
+    floors=(
+        "memory that grows otherwise than with the batch",
+        "what the optimizer makes of another batch",
+    ),
+    actions=_ACTIONS,
+)
+
+
+#: Beyond so many times the batch, how often it fits says little: tensors are small.
+_MUCH: Final = 10
+#: What is gained is told for twice the batch: what does not grow may do so later.
+_TRIED: Final = 2
+
+
+class _Costs(NamedTuple):
+    """What a step costs however large its batch is, as shares of it in percent.
+
+    Attributes:
+        shares: Cause → its share.
+        causes: Those that are large enough to matter.
+        unknown: Why one of them is not known; None where all are.
+    """
+
+    shares: dict[str, float]
+    causes: tuple[str, ...]
+    unknown: Unavailable | None
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Compare the room in memory with what a batch takes of it."""
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    memories = signals.of(memory_signals)
+    memory = _fullest(memories)
+    if memory is None:
+        return _ITEM.cannot_tell(memories.absent or _UNKNOWN)
+    room = _room(memory, thresholds)
+    if room is None:
+        return _ITEM.cannot_tell(_STILL)
+    costs = _costs(signals, shares, thresholds)
+    fits = room >= thresholds.batch_room.value
+    if fits and not costs.causes and costs.unknown is not None:
+        return _ITEM.cannot_tell(costs.unknown)
+    failed = fits and bool(costs.causes)
+    # What kernels leave idle grows less than the batch; how much less is not known.
+    fixed = sum(costs.shares[one] for one in _FIXED)
+    return _ITEM.finding(
+        "fail" if failed else "pass",
+        note=_note(room, failed=failed, fits=fits),
+        confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
+        value=room,
+        unit="ratio",
+        threshold=thresholds.batch_room,
+        devices=(shares.label,),
+        because=costs.causes if failed else (),
+        causes=tuple(
+            CauseShare(cause=name, share_percent=share)
+            for name, share in sorted(costs.shares.items(), key=lambda it: -it[1])
+            if share
+        ),
+        facts=(
+            Fact(name="room", value=round(room, 1), unit="ratio"),
+            Fact(name="fixed", value=fixed, unit="percent"),
+            Fact(name="tried", value=round(min(room, _TRIED), 1), unit="ratio"),
+            Fact(
+                name="per_sample",
+                value=fixed * (1 - 1 / min(room, _TRIED)),
+                unit="percent",
+            ),
+            *_sizes(memory),
+        ),
+        inputs=("allocations", "memory_replay", "account", "kernels"),
+        actions=tuple(
+            one for one in _ACTIONS if one.cause in ("any", *costs.causes) and failed
+        ),
+    )
+
+
+def _note(room: float, *, failed: bool, fits: bool) -> str | None:
+    if failed:
+        return "much" if room > _MUCH else None
+    return None if fits else "full"
+
+
+def _fullest(memories: MemorySignals) -> MemoryUse | None:
+    """Return the memory of a device with the least room, of those that are known."""
+    known = [
+        one
+        for one in memories.memories
+        if one.of_device and one.counted and one.used is not None and one.least_bytes
+    ]
+    return max(known, key=lambda one: one.used or 0.0, default=None)
+
+
+def _room(memory: MemoryUse, thresholds: Thresholds) -> float | None:
+    """Return how many times the batch would fit; None where batches take no memory."""
+    steady = min(memory.least_bytes)
+    taken = (memory.peak_bytes or 0) - steady
+    full = thresholds.batch_fill.value * (memory.capacity_bytes or 0)
+    return (full - steady) / taken if taken > 0 and full > steady else None
+
+
+def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Costs:
+    fills = signals.of(fill_signals)
+    fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
+    found = {
+        "launching": shares.percent("launch"),
+        "between": shares.percent(*_BETWEEN, place="between"),
+        "exchanging": shares.percent(*_EXCHANGING),
+        "filling": _unfilled(shares, fill),
+    }
+    limits = {
+        "launching": thresholds.launch_warn,
+        "between": thresholds.between_warn,
+        "exchanging": thresholds.exposed_warn,
+        "filling": thresholds.fill_warn,
+    }
+    unknown = shares.missing.get("launch") or shares.missing.get("collective")
+    if unknown is None and isinstance(fills, Unavailable):
+        unknown = fills
+    return _Costs(
+        found,
+        tuple(name for name, share in found.items() if share >= limits[name].value),
+        unknown,
+    )
+
+
+def _unfilled(shares: StepShares, fill: DeviceFill | None) -> float:
+    return 0.0 if fill is None else fill.unfilled_percent(shares)
+
+
+def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:
+    sizes = (
+        ("peak_gib", memory.peak_bytes or 0),
+        ("least_gib", min(memory.least_bytes)),
+        ("capacity_gib", memory.capacity_bytes or 0),
+    )
+    return tuple(
+        Fact(name=name, value=float(f"{size / _GIB:.3g}"), unit="ratio")
+        for name, size in sizes
+    )
+
+
+_FIXED: Final = ("launching", "between", "exchanging")
+_UNKNOWN: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="Of no memory of a device size, peak and the use between steps are known.",
+    remedy=RECORD_ALLOCATIONS,
+)
+_STILL: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The use of memory does not change within steps, so what a batch takes of "
+    "it is not known.",
+    remedy=RECORD_ALLOCATIONS,
+)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, fill_signals, memory_signals))

@@ -1,0 +1,154 @@
+"""`debug.print`: what is left in a program to look at it holds up its steps.
+
+Definition: docs/advice/debug_print.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.item import Item
+from stepscope.advice.judging.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
+from stepscope.advice.rule import Rule
+from stepscope.advice.signals.running.debugging import blocking_calls
+from stepscope.advice.words import WAITING, Words
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_OWNED: Final = Owned(
+    parts={"debugging": ("debugging",)},
+    host=True,
+    # Where nothing says what the host did, nothing of it is known to be missing.
+    seen=("debugging", "host_compute"),
+    unknown=False,
+    lost=True,
+)
+_ACTIONS: Final = (
+    Action(
+        cause="blocking",
+        framework="any",
+        text="Let launch calls return at once: this setting is for finding errors.",
+        env="CUDA_LAUNCH_BLOCKING=0",
+    ),
+    Action(
+        cause="debugging",
+        framework="TensorFlow",
+        text="Take `tf.print`, `tf.debugging.check_numerics` and "
+        "`enable_check_numerics` out of the step, or do it every n-th step.",
+        code="if step % 100 == 0: tf.print(loss)",
+    ),
+    Action(
+        cause="debugging",
+        framework="JAX",
+        text="Take `jax.debug.print` and `jax.debug.callback` out of the compiled "
+        "step, and switch `jax_debug_nans` off.",
+        code='jax.config.update("jax_debug_nans", False)',
+    ),
+    Action(
+        cause="debugging",
+        framework="PyTorch",
+        text="Switch the detection of anomalies off.",
+        code="torch.autograd.set_detect_anomaly(False)",
+    ),
+)
+_HELD: Final = (
+    "{title}: {share_percent} of the time, {ms_per_step} a step; most of it {named}.",
+    "{title}: {share_percent} of the time, {ms_per_step} a step.",
+    "{title}: {share_percent} of the time.",
+)
+_BLOCKED: Final = (
+    (
+        "Launch calls wait until their kernels are done ({blocking} of the long "
+        "kernels), as with CUDA_LAUNCH_BLOCKING=1: host and device take turns."
+    ),
+)
+_WORDS: Final = Words(
+    passed="nothing that looks at the program holds up its steps",
+    texts={
+        **WAITING,
+        ("fail", None): (_HELD, ("{pattern}",)),
+        ("fail", "blocking"): (_BLOCKED,),
+    },
+    causes={
+        "debugging": "prints, checks of numbers and debug callbacks",
+        "blocking": "launch calls wait for their kernels",
+    },
+)
+_ITEM: Final = Item(
+    id="debug.print",
+    stage=9,
+    title="prints and checks inside the steps hold them up",
+    words=_WORDS,
+    pages=("overview_page", "trace_viewer"),
+    confirm="Look at the ranges: the named op or callback runs, and nothing computes "
+    "meanwhile.",
+    refute="Run once without what is named: if the steps take as long, they do not "
+    "wait for it.",
+    actions=_ACTIONS,
+    explains=(
+        *("host.work", "launch.delay", "gaps.between"),
+        *("place.host", "place.override"),
+    ),
+)
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge what looks at the program, and whether launch calls wait."""
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    calls = signals.of(blocking_calls).get(shares.host)
+    blocked = calls is not None and calls >= thresholds.blocking_calls.value
+    warn = thresholds.debugging_warn
+    verdict = judge_shares(
+        _OWNED, shares, thresholds, warn=warn, critical=thresholds.debugging_critical
+    )
+    because = ("blocking",) if blocked else ()
+    causes = {*because, *(("debugging",) if verdict.status == "fail" else ())}
+    found = owned_finding(
+        _ITEM,
+        _OWNED,
+        signals,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=warn,
+        because=because,
+        facts=(Fact(name="blocking", value=calls, unit="percent"),),
+        inputs=("account", "account_parts", "correlation"),
+        actions=tuple(one for one in _ACTIONS if one.cause in causes),
+    )
+    if not blocked or found.status == "fail":
+        return found
+    # What the calls' waiting costs shows only in a run without it.
+    made = _ITEM.finding(
+        "fail",
+        severity="warn",
+        note="blocking",
+        confidence=found.confidence,
+        because=because,
+        facts=found.facts,
+        devices=found.devices,
+        inputs=found.inputs,
+        actions=_ACTIONS[:1],
+    )
+    return msgspec.structs.replace(made, title=_BLOCKING_TITLE)
+
+
+_BLOCKING_TITLE: Final = "launch calls wait for their kernels, as for debugging"
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, blocking_calls))

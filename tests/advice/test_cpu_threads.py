@@ -1,0 +1,104 @@
+"""`cpu.threads` on whole traces, and its readings against a slow second count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.traces.training import ahead, cores, findings, on_host
+
+from stepscope.advice.signals.counters import Readings
+from stepscope.advice.signals.running.processors import mean_by_window
+
+OWN = "process CPU (percent)"
+PRESSURE = "CPU pressure (percent)"
+
+
+def machine(
+    *, pressure: float, threads: int, own: float = 1600.0, busy: float = 100.0
+) -> list[Any]:
+    """Sixteen cores, and what /proc says of them."""
+    said = {PRESSURE: pressure, OWN: own, "threads": float(threads)}
+    return cores(16, busy=busy, **said)
+
+
+def found_in(lines: list[Any], **given: Any) -> Any:
+    return findings(lines, **given)["cpu.threads"]
+
+
+def test_more_threads_than_cores_that_wait_for_each_other_are_found() -> None:
+    finding = found_in(on_host() + machine(pressure=60.0, threads=64))
+    # Of each 10 ms the host works in all but a few microseconds.
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert finding.share_percent == pytest.approx(60.0, abs=0.5)
+    assert finding.because == ("own",)
+    facts = {fact.name: fact.value for fact in finding.facts}
+    assert (facts["cores"], facts["threads"], facts["busy_cores"]) == (16, 64, 16)
+    assert finding.saving_ms.low == 0.0
+
+
+def test_threads_that_sleep_are_no_matter() -> None:
+    # 64 threads, of which 60 are asleep.
+    lines = on_host() + machine(pressure=2.0, threads=64, own=400.0, busy=25.0)
+    finding = found_in(lines)
+    assert (finding.status, finding.note) == ("pass", None)
+
+
+def test_as_many_threads_as_cores_are_not_too_many() -> None:
+    finding = found_in(on_host() + machine(pressure=5.0, threads=16))
+    assert finding.status == "pass"
+
+
+def test_other_programs_are_told_from_its_own_threads() -> None:
+    lines = on_host() + machine(pressure=60.0, threads=64, own=300.0)
+    finding = found_in(lines)
+    assert (finding.note, finding.because) == ("others", ("others",))
+    facts = {fact.name: fact.value for fact in finding.facts}
+    assert facts["others"] == pytest.approx(13.0)
+    assert {action.cause for action in finding.actions} == {"others"}
+
+
+def test_waiting_beside_free_cores_is_a_note() -> None:
+    finding = found_in(on_host() + machine(pressure=20.0, threads=64, busy=40.0))
+    assert (finding.status, finding.severity) == ("fail", "info")
+    assert finding.note == "unsure"
+
+
+def test_a_device_that_is_busy_does_not_wait_for_the_host() -> None:
+    finding = found_in(ahead() + machine(pressure=60.0, threads=64))
+    assert finding.status == "pass"
+
+
+@pytest.mark.parametrize("counter", [PRESSURE, "machine CPU (percent)"])
+def test_without_a_counter_it_cannot_tell(counter: str) -> None:
+    lines = on_host() + machine(pressure=60.0, threads=64)
+    finding = found_in([line for line in lines if line[1] != counter])
+    assert finding.status == "cannot_tell"
+    assert "stepscope" in finding.unavailable.remedy
+
+
+@pytest.mark.parametrize("table", ["events", "stats", "event_types"])
+def test_without_a_table_it_cannot_tell(table: str) -> None:
+    lines = on_host() + machine(pressure=60.0, threads=64)
+    finding = found_in(lines, without=table)
+    assert finding.status == "cannot_tell"
+    assert finding.unavailable.remedy
+
+
+def test_means_of_windows_are_those_of_every_instant() -> None:
+    random = np.random.default_rng(5)
+    times = np.sort(random.choice(900, 12, replace=False)) + 50
+    values = random.uniform(0, 100, 12)
+    readings = Readings(times, values)
+    starts = random.integers(0, 900, 40)
+    ends = starts + random.integers(1, 200, 40)
+    # A reading holds since the one before it; the last also after it.
+    instants = [
+        values[min(int(np.searchsorted(times, at, side="right")), 11)]
+        for at in range(1200)
+    ]
+    wanted = [
+        np.mean(instants[start:end]) for start, end in zip(starts, ends, strict=True)
+    ]
+    assert mean_by_window(readings, starts, ends) == pytest.approx(wanted)

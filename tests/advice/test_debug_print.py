@@ -1,0 +1,108 @@
+"""`debug.print` over literal accounts and on whole traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces.training import (
+    Recorder,
+    beside,
+    findings,
+    on_host,
+    paused,
+    together,
+)
+
+from stepscope.advice.rules.running.debug_print import evaluate
+from stepscope.advice.signals.running.debugging import blocking_calls
+from stepscope.thresholds import THRESHOLDS
+
+CALLBACK = "debug_callback"
+
+
+@pytest.mark.parametrize(
+    ("ms", "status", "severity"),
+    [(0.11, "fail", "warn"), (0.09, "pass", "info"), (0.51, "fail", "critical")],
+)
+def test_a_hundredth_of_the_time_is_the_limit(
+    signals_of: Any, shares: Any, ms: float, status: str, severity: str
+) -> None:
+    signals = signals_of(shares(debugging=ms), {blocking_calls: {}})
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.status, finding.severity) == (status, severity)
+
+
+def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
+    for missing in ("debugging", "host_compute"):
+        signals = signals_of(shares(missing=[missing]), {blocking_calls: {}})
+        assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+
+
+@pytest.mark.parametrize("name", [CALLBACK, "model/PrintV2:PrintV2"])
+def test_a_callback_in_each_step_under_an_idle_device_is_found(name: str) -> None:
+    found = findings(paused(name, 600.0))
+    finding = found["debug.print"]
+    assert (finding.status, finding.severity) == ("fail", "critical")
+    assert finding.share_percent == pytest.approx(100 * 600 / 10_597, abs=0.1)
+    assert finding.parts[0].name in {CALLBACK, "model/PrintV2"}
+    # Its time is promised once.
+    others = [
+        one
+        for one in found.values()
+        if one.status == "fail" and one is not finding and one.saving_ms is not None
+    ]
+    assert {one.explained_by for one in others} <= {"debug.print"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        together(),
+        beside(CALLBACK, 600.0),
+        paused(CALLBACK, 600.0, track="loader"),
+        paused(CALLBACK, 600.0, every=14),
+        paused("model/CheckNumericsGradient:Identity", 30.0),
+    ],
+    ids=["none", "device busy", "another thread", "one step", "another op"],
+)
+def test_what_holds_up_nothing_is_none(lines: list[Any]) -> None:
+    assert findings(lines)["debug.print"].status == "pass"
+
+
+def test_without_a_device_the_steps_wait_too() -> None:
+    found = findings(on_host(pause="PrintV2:PrintV2", pause_us=600.0))["debug.print"]
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert findings(on_host())["debug.print"].status == "pass"
+
+
+def _waiting(call_us: float) -> list[Any]:
+    """Kernels of 100 µs whose launch calls last so long."""
+    made = Recorder()
+    for number in range(6):
+        begin = 3_000.0 * number
+        made.mark(number, begin, 2_990.0)
+        for at in range(20):
+            made.launch(("kernel", 100.0, "a/Mul:Mul"), begin + at * 130.0, 0.0)
+            made.lines[-1] = (*made.lines[-1][:2], begin + at * 130.0 + 10.0, 100.0, {})
+            made.lines[-1][4].update(correlation_id=made.launched)
+            call = made.lines[-2]
+            made.lines[-2] = (*call[:3], call_us, call[4])
+    return made.lines
+
+
+def test_launch_calls_that_wait_for_their_kernels_are_named() -> None:
+    found = findings(_waiting(120.0))["debug.print"]
+    assert (found.status, found.severity, found.note) == ("fail", "warn", "blocking")
+    assert found.because == ("blocking",)
+    assert found.saving_ms is None
+    assert found.actions[0].env == "CUDA_LAUNCH_BLOCKING=0"
+    assert findings(_waiting(8.0))["debug.print"].status == "pass"
+
+
+@pytest.mark.parametrize("table", ["device_activity", "events"])
+def test_without_a_table_it_cannot_tell(table: str) -> None:
+    found = findings(paused(CALLBACK, 600.0), without=table)["debug.print"]
+    assert found.status == "cannot_tell"
+    assert found.unavailable is not None
+    assert found.unavailable.remedy
