@@ -25,6 +25,7 @@ from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
 from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
+from stepscope.compare.comparison import Comparison
 from stepscope.report.document import Envelope, Headline
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
@@ -48,7 +49,7 @@ MADE_DATA = WEB / "data" / "made"
 MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
 #: Answers of the server besides the results of tools.
-BESIDE = (CheckedStage, Envelope, Finding, Headline, Cut)
+BESIDE = (CheckedStage, Comparison, Envelope, Finding, Headline, Cut)
 #: Endings of the names of integers that may be too large for JSON; those are written as
 #: text.
 FINE_UNITS = ("_ps", "_ns")

@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
-    "serve": BASE | {"formats", "analysis", "advice", "report", "session"},
+    "serve": BASE | {"formats", "analysis", "advice", "compare", "report", "session"},
     "cli": BASE
     | {
         *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),
@@ -70,6 +70,7 @@ ROOMS = {
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
         "framework_op_stats": "ops options results",
+        "gaps": "remedied steps",
         "inference_profile": "options results",
         "input_pipeline_analyzer": "options results steps",
         "kernel_stats": "ops options results",
@@ -109,8 +110,11 @@ ROOMS = {
         ),
     },
     "cli": {
-        "commands": "capture demo doctor forms light_start report run serve show",
+        "commands": (
+            "capture demo doctor explaining forms light_start report run serve show"
+        ),
         "demo_programs": "",
+        "explaining": "forms output progress report terminal",
     },
     "derive": {
         "account": (

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.compare.comparison import compare, measured
+from stepscope.compare.comparison import compare
+from stepscope.compare.measured import measured
 from stepscope.report.compose import judge
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -16,7 +17,8 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.compare.comparison import Comparison, Measured
+    from stepscope.compare.comparison import Comparison
+    from stepscope.compare.measured import Measured
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 

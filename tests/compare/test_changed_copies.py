@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.compare.comparison import Comparison, Measured
+    from stepscope.compare.comparison import Comparison
+    from stepscope.compare.measured import Measured
 
 MS = 1_000_000_000
 US = 1_000_000

@@ -15,7 +15,8 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.compare.comparison import Comparison, Measured
+    from stepscope.compare.comparison import Comparison
+    from stepscope.compare.measured import Measured
 
     Against = Callable[..., Comparison]
 

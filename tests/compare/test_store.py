@@ -22,7 +22,7 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.compare.comparison import Measured
+    from stepscope.compare.measured import Measured
 
     RunOf = Callable[[str], Measured]
 

@@ -57,6 +57,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("show", "stepscope.cli.commands.show", "Print the tables of one tool."),
     Command(
+        "explain",
+        "stepscope.cli.commands.explain",
+        "Say who owns a stretch of idle time, and what ran meanwhile.",
+    ),
+    Command(
+        "diff",
+        "stepscope.cli.commands.diff",
+        "Compare two runs: what changed, and what explains the change.",
+    ),
+    Command(
         "serve",
         "stepscope.cli.commands.serve",
         "Show the profiles of a log directory in a browser.",

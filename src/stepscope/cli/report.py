@@ -8,7 +8,8 @@ from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
-from stepscope.compare.comparison import compare, measured
+from stepscope.compare.comparison import compare
+from stepscope.compare.measured import measured
 from stepscope.compare.store import (
     answered,
     promise_file,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.compare.comparison import Measured
+    from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document

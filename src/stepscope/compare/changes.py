@@ -1,35 +1,36 @@
-"""What owners of time, ops and kernels gained or lost from one run to the other."""
+"""What owners, categories, ops and kernels gained or lost between two runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
-import polars as pl
 
 from stepscope.advice.bootstrap import difference_interval
-from stepscope.derive.step_time.owners import OWNERS
-from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.compare.named_times import KernelTime
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
-    from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
-    from stepscope.analysis.kernel_stats import KernelStatsResult
+    from stepscope.compare.named_times import KernelTimes, OpTimes
     from stepscope.compare.timing import RunTimes
-    from stepscope.unavailable import Missing
 
 __all__ = [
     "Change",
     "StepTimeChange",
+    "breakdown_changes",
     "kernel_changes",
     "op_changes",
     "owner_changes",
     "step_time_change",
+    "with_shares",
 ]
 
-_US_PER_MS: Final = PS_PER_MS / PS_PER_US
+_CATEGORY_OF: Final = {one.name: one.category for one in OWNERS}
+
+Kind: TypeAlias = Literal["appeared", "vanished", "slowed", "quickened", "same"]
 
 
 class StepTimeChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,26 +56,39 @@ class StepTimeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What one owner, op or kernel takes of a step, before and now.
+    """What one owner, category, op or kernel takes of a step, before and now.
 
     Attributes:
-        name: The owner, op or kernel.
-        side: "host" or "device" of an op; null of owners and kernels.
+        name: The owner, category, op or kernel.
+        category: Category that it is, or that the time of an owner is part of; null of
+            ops and kernels.
+        scope: Op that launched a kernel, where both runs have the kernel under it;
+            null otherwise, and of what is no kernel.
+        side: "host" or "device" of an op; null of all others.
+        kind: "appeared" or "vanished" where it occurs in one of the runs only; "slowed"
+            or "quickened" where it takes more or less of a step; "same" where it takes
+            as much, or the interval of the change holds 0.
         base_ms: Time of a step of the base run; null where it does not occur there.
         new_ms: Time of a step of the new run; null likewise.
         change_ms: What it gained (above 0) or lost (below 0).
+        share_percent: `change_ms` as a share of the step's change: below 0 where it
+            works against it. Null where the step did not change beyond chance.
         low_ms: Lower end of the change's 95 % interval; null of ops and kernels, whose
             time is known for all steps together only.
         high_ms: Upper end of it; null likewise.
-        base_runs: Runs in a step of the base run; null of owners.
-        new_runs: Runs in a step of the new run; null of owners.
+        base_runs: Runs in a step of the base run; null of what is no kernel.
+        new_runs: Runs in a step of the new run; null of what is no kernel.
     """
 
     name: str
+    category: str | None = None
+    scope: str | None = None
     side: Literal["host", "device"] | None = None
+    kind: Kind
     base_ms: float | None
     new_ms: float | None
     change_ms: float
+    share_percent: float | None = None
     low_ms: float | None = None
     high_ms: float | None = None
     base_runs: float | None = None
@@ -114,31 +128,71 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     An owner that one of the runs could not look at is left out: its time is part of
     `unexplained` there.
     """
+    known = [one.name for one in OWNERS if _both_know(one.name, base, new)]
+    return _largest_first(
+        _of_steps(name, base, new, base.owners_ps[name], new.owners_ps[name])
+        for name in known
+        if any(base.owners_ps[name]) or any(new.owners_ps[name])
+    )
+
+
+def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
+    """Compare the categories of the step's time, in their order.
+
+    A category is left out if one of the runs could not look at an owner of it that the
+    other knows.
+    """
     found = []
-    for owner in (one.name for one in OWNERS):
-        before, after = base.owners_ps.get(owner), new.owners_ps.get(owner)
-        if before is None or after is None or not (any(before) or any(after)):
+    for category in CATEGORIES:
+        owners = [
+            one
+            for one in owners_of(category)
+            if one in base.owners_ps or one in new.owners_ps
+        ]
+        if not owners or not all(_both_know(one, base, new) for one in owners):
             continue
-        means = [sum(times) / len(times) for times in (before, after)]
-        low, high = difference_interval(base.in_order(before), new.in_order(after))
-        found.append(
-            Change(
-                name=owner,
-                base_ms=means[0] / PS_PER_MS,
-                new_ms=means[1] / PS_PER_MS,
-                change_ms=(means[1] - means[0]) / PS_PER_MS,
-                low_ms=low / PS_PER_MS,
-                high_ms=high / PS_PER_MS,
+        sums = [
+            tuple(
+                map(sum, zip(*(one.owners_ps[owner] for owner in owners), strict=True))
             )
-        )
-    return _largest_first(found)
+            for one in (base, new)
+        ]
+        found.append(_of_steps(category, base, new, *sums))
+    return tuple(found)
+
+
+def _both_know(owner: str, base: RunTimes, new: RunTimes) -> bool:
+    return owner in base.owners_ps and owner in new.owners_ps
+
+
+def _of_steps(
+    name: str,
+    base: RunTimes,
+    new: RunTimes,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+) -> Change:
+    """Compare what is known for each step."""
+    means = [sum(times) / len(times) for times in (before, after)]
+    low, high = difference_interval(base.in_order(before), new.in_order(after))
+    kind: Kind = "same"
+    if low > 0 or high < 0:
+        kind = "slowed" if low > 0 else "quickened"
+    return Change(
+        name=name,
+        category=_CATEGORY_OF.get(name, name),
+        kind=kind,
+        base_ms=means[0] / PS_PER_MS,
+        new_ms=means[1] / PS_PER_MS,
+        change_ms=(means[1] - means[0]) / PS_PER_MS,
+        low_ms=low / PS_PER_MS,
+        high_ms=high / PS_PER_MS,
+    )
 
 
 def op_changes(
-    base: FrameworkOpStatsResult,
-    new: FrameworkOpStatsResult,
-    batches: tuple[float, float],
-) -> tuple[Change, ...] | Unavailable:
+    base: OpTimes, new: OpTimes, batches: tuple[float, float]
+) -> tuple[Change, ...]:
     """Compare the self time of ops in a step, the largest change first.
 
     Args:
@@ -146,90 +200,102 @@ def op_changes(
         new: Ops of the new run.
         batches: By what to divide the times of a step of the base and of the new run.
     """
-    sides = [
-        _by_name(one.rows, ("host_or_device", "name"), one.missing, number)
-        for one, number in zip((base, new), batches, strict=True)
-    ]
-    absent = next((one for one in sides if isinstance(one, Unavailable)), None)
-    if absent is not None:
-        return absent
-    before, after = (one for one in sides if not isinstance(one, Unavailable))
     return _largest_first(
-        _change(key[1], before.get(key), after.get(key), side=key[0])
-        for key in before.keys() | after.keys()
+        _named(
+            key.name,
+            _divided(base.get(key), batches[0]),
+            _divided(new.get(key), batches[1]),
+            side=key.side,
+        )
+        for key in base.keys() | new.keys()
     )
 
 
 def kernel_changes(
-    base: KernelStatsResult,
-    new: KernelStatsResult,
-    batches: tuple[float, float],
-    runs: tuple[Mapping[str, float], Mapping[str, float]],
-) -> tuple[Change, ...] | Unavailable:
+    base: KernelTimes, new: KernelTimes, batches: tuple[float, float]
+) -> tuple[Change, ...]:
     """Compare the time of kernels in a step, the largest change first.
+
+    A kernel is distinguished by the op that launched it where both runs have the kernel
+    under a common op; else, as where one of them recorded no ops, by its name alone.
 
     Args:
         base: Kernels of the base run.
         new: Kernels of the new run.
         batches: By what to divide the times of a step of the base and of the new run.
-        runs: How often each kernel runs in a step of the base and of the new run.
     """
-    sides = [
-        _by_name(one.rows, ("kernel_name",), one.missing, number)
-        for one, number in zip((base, new), batches, strict=True)
-    ]
-    absent = next((one for one in sides if isinstance(one, Unavailable)), None)
-    if absent is not None:
-        return absent
-    before, after = (one for one in sides if not isinstance(one, Unavailable))
-    return _largest_first(
-        msgspec.structs.replace(
-            _change(key[0], before.get(key), after.get(key)),
-            base_runs=runs[0].get(key[0], 0.0),
-            new_runs=runs[1].get(key[0], 0.0),
+    alone = _without_common_op(base, new)
+    before, after = (_merged(one, alone) for one in (base, new))
+    found = []
+    for key in before.keys() | after.keys():
+        old, other = before.get(key), after.get(key)
+        change = _named(
+            key.name,
+            None if old is None else old.ms / batches[0],
+            None if other is None else other.ms / batches[1],
+            scope=key.op,
         )
-        for key in before.keys() | after.keys()
+        found.append(
+            msgspec.structs.replace(
+                change,
+                base_runs=0.0 if old is None else old.runs / batches[0],
+                new_runs=0.0 if other is None else other.runs / batches[1],
+            )
+        )
+    return _largest_first(found)
+
+
+def _without_common_op(base: KernelTimes, new: KernelTimes) -> set[str]:
+    """Return the kernels of both runs that no op launches in both."""
+    names = [{key.name for key in one} for one in (base, new)]
+    common = {key.name for key in base.keys() & new.keys()}
+    return (names[0] & names[1]) - common
+
+
+def _merged(times: KernelTimes, alone: set[str]) -> KernelTimes:
+    """Return the times by kernel, some of them whatever op launched them."""
+    found: KernelTimes = {}
+    for key, one in times.items():
+        place = key._replace(op=None) if key.name in alone else key
+        held = found.get(place, KernelTime(0.0, 0.0))
+        found[place] = KernelTime(held.ms + one.ms, held.runs + one.runs)
+    return found
+
+
+def with_shares(
+    changes: tuple[Change, ...], step: StepTimeChange
+) -> tuple[Change, ...]:
+    """Return the changes with their shares of the step's change, if there is one."""
+    if step.verdict == "noise":
+        return changes
+    return tuple(
+        msgspec.structs.replace(one, share_percent=100 * one.change_ms / step.change_ms)
+        for one in changes
     )
 
 
-def _by_name(
-    rows: pl.DataFrame, keys: Sequence[str], missing: Sequence[Missing], batches: float
-) -> dict[tuple[str, ...], float] | Unavailable:
-    """Return ms of a step by name; unavailable where there is no time per step."""
-    name = "kernel_name" if "kernel_name" in keys else "name"
-    known = rows.filter(pl.col("per_step_us").is_not_null() & (pl.col(name) != ""))
-    if len(rows) and not len(known):
-        return next(
-            (
-                Unavailable(code=one.code, reason=one.reason, remedy=one.remedy)
-                for one in missing
-                if one.field.endswith("per_step_us")
-            ),
-            _NO_STEP_TIME,
-        )
-    summed = known.group_by(keys).agg(pl.col("per_step_us").sum()).sort(keys)
-    return {
-        tuple(one): time / _US_PER_MS / batches for *one, time in summed.iter_rows()
-    }
+def _divided(value: float | None, by: float) -> float | None:
+    return None if value is None else value / by
 
 
-_NO_STEP_TIME: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The time of a step is not known for these names.",
-    remedy="Mark the steps of both programs.",
-)
-
-
-def _change(
-    name: str, before: float | None, after: float | None, *, side: str | None = None
+def _named(
+    name: str,
+    before: float | None,
+    after: float | None,
+    *,
+    scope: str | None = None,
+    side: Literal["host", "device"] | None = None,
 ) -> Change:
-    sides: dict[str | None, Literal["host", "device"]] = {
-        "Host": "host",
-        "Device": "device",
-    }
+    kind: Kind = "same"
+    if before is None or after is None:
+        kind = "appeared" if before is None else "vanished"
+    elif before != after:
+        kind = "slowed" if after > before else "quickened"
     return Change(
         name=name,
-        side=sides.get(side),
+        scope=scope,
+        side=side,
+        kind=kind,
         base_ms=before,
         new_ms=after,
         change_ms=(after or 0.0) - (before or 0.0),
@@ -238,5 +304,13 @@ def _change(
 
 def _largest_first(found: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(
-        sorted(found, key=lambda one: (-abs(one.change_ms), one.name, one.side or ""))
+        sorted(
+            found,
+            key=lambda one: (
+                -abs(one.change_ms),
+                one.name,
+                one.side or "",
+                one.scope or "",
+            ),
+        )
     )

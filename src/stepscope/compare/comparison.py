@@ -5,26 +5,26 @@ Definition: docs/compare.md.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from stepscope.advice.finding import Severity, Status
-from stepscope.analysis.tools import analyse
 from stepscope.compare.changes import (
     Change,
     StepTimeChange,
+    breakdown_changes,
     kernel_changes,
     op_changes,
     owner_changes,
     step_time_change,
+    with_shares,
 )
 from stepscope.compare.parity import Parity, parity_of
 from stepscope.compare.promises import Outcome, answers_to, promises_of
 from stepscope.compare.synthetic import SyntheticInput, synthetic_input
-from stepscope.compare.timing import RunTimes, run_times
-from stepscope.compare.work import Work, work_of
-from stepscope.frozen import Frozen
+from stepscope.derive.step_time.owners import CATEGORIES, owners_of
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -32,34 +32,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.derive.profile_data import ProfileData
+    from stepscope.compare.measured import Measured
+    from stepscope.compare.timing import RunTimes
+    from stepscope.compare.work import Work
     from stepscope.thresholds import Thresholds
 
 __all__ = [
     "Comparison",
     "FindingChange",
-    "Measured",
     "RunOfTwo",
+    "StepColumns",
     "compare",
-    "measured",
     "time_between",
 ]
 
 
-class Measured(Frozen, frozen=True):
-    """One run, ready to be compared.
+class StepColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a run one after the other, as columns of a chart.
 
     Attributes:
-        profile: The run.
-        findings: What the rules say of it.
-        work: What a step does.
-        times: How long its steps took; why that is not known.
+        steps_per_column: Steps that are put together in one column, as their mean.
+        breakdown_ms: Category → its time in each column, without the recording's own.
     """
 
-    profile: ProfileData
-    findings: tuple[Finding, ...]
-    work: Work
-    times: RunTimes | Unavailable
+    steps_per_column: int
+    breakdown_ms: dict[str, tuple[float, ...]]
 
 
 class RunOfTwo(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +70,8 @@ class RunOfTwo(msgspec.Struct, frozen=True, kw_only=True):
         median_ms: Median step; null without steps.
         recording_ms: What the recording itself took of a mean step, which is left out
             of both; null without steps.
+        columns: Its steps for a chart, in as many columns as fit both runs; null
+            without steps.
     """
 
     run: str
@@ -81,6 +80,7 @@ class RunOfTwo(msgspec.Struct, frozen=True, kw_only=True):
     mean_ms: float | None
     median_ms: float | None
     recording_ms: float | None
+    columns: StepColumns | None
 
 
 class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +116,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         per: What all times are of: "step", or "batch" where steps hold several.
         parity: Whether both do the same work.
         step_time: The step before and now; null where the runs are not comparable.
+        breakdown: The ten categories of the step's time, in their order; null likewise.
         synthetic_input: Whether the base run's steps wait for their input; null unless
             the new run is stated to have synthetic data.
         owners: Owners of the step's time, the largest change first; null likewise.
@@ -131,6 +132,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     per: Literal["step", "batch"]
     parity: Parity
     step_time: StepTimeChange | None
+    breakdown: tuple[Change, ...] | None
     synthetic_input: SyntheticInput | None
     owners: tuple[Change, ...] | None
     ops: tuple[Change, ...] | None
@@ -138,11 +140,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[FindingChange, ...]
     promises: tuple[Outcome, ...]
     missing: tuple[Missing, ...]
-
-
-def measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
-    """Measure a run for comparisons."""
-    return Measured(profile, findings, work_of(profile), run_times(profile))
 
 
 def compare(
@@ -169,10 +166,14 @@ def compare(
     tables: dict[str, tuple[Change, ...] | None] = {}
     for name, work_out in _TABLES.items():
         found = time if isinstance(time, Unavailable) else work_out(base, new, batches)
-        tables[name] = note.present(name, found)
+        changes = note.present(name, found)
+        if changes is not None and not isinstance(time, Unavailable):
+            changes = with_shares(changes, time)
+        tables[name] = changes
+    group = _steps_per_column(base, new)
     return Comparison(
-        base=_alone(base, batches[0]),
-        new=_alone(new, batches[1]),
+        base=_alone(base, batches[0], group),
+        new=_alone(new, batches[1], group),
         per="step" if batches == (1.0, 1.0) else "batch",
         parity=parity,
         step_time=note.present("step_time", time),
@@ -229,27 +230,62 @@ def _batches(base: Work, new: Work) -> tuple[float, float]:
     return base.batches, new.batches
 
 
-def _alone(one: Measured, batches: float) -> RunOfTwo:
+def _alone(one: Measured, batches: float, group: int) -> RunOfTwo:
     times = None if isinstance(one.times, Unavailable) else one.times.per(batches)
     return RunOfTwo(
-        run=one.profile.run,
-        hosts=tuple(one.profile.hosts),
+        run=one.run,
+        hosts=one.hosts,
         steps=0 if times is None else len(times.window_ps),
         mean_ms=None if times is None else times.mean_ms,
         median_ms=None if times is None else times.median_ms,
         recording_ms=None
         if times is None
         else times.recording_ps / len(times.window_ps) / batches / PS_PER_MS,
+        columns=None if times is None else _columns(times, group),
     )
+
+
+#: Columns of a run in a chart.
+_MOST_COLUMNS: Final = 200
+
+
+def _steps_per_column(base: Measured, new: Measured) -> int:
+    """Return how many steps a column holds, so that both runs fit on one ruler."""
+    counts = [
+        len(one.times.window_ps) // one.times.hosts
+        for one in (base, new)
+        if not isinstance(one.times, Unavailable)
+    ]
+    return max(math.ceil(max(counts, default=1) / _MOST_COLUMNS), 1)
+
+
+def _columns(times: RunTimes, group: int) -> StepColumns:
+    found: dict[str, tuple[float, ...]] = {}
+    for category in CATEGORIES:
+        series = [
+            times.in_order(times.owners_ps[owner])
+            for owner in owners_of(category)
+            if owner in times.owners_ps
+        ]
+        if series:
+            summed = [sum(of_step) / PS_PER_MS for of_step in zip(*series, strict=True)]
+            parts = [summed[at : at + group] for at in range(0, len(summed), group)]
+            found[category] = tuple(sum(part) / len(part) for part in parts)
+    return StepColumns(steps_per_column=group, breakdown_ms=found)
 
 
 _Table: TypeAlias = tuple[Change, ...] | Unavailable
 
 
-def _owners(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
-    if isinstance(base.times, Unavailable) or isinstance(new.times, Unavailable):
-        return _NO_TIMES
-    return owner_changes(base.times.per(batches[0]), new.times.per(batches[1]))
+def _of_times(
+    compared: Callable[[RunTimes, RunTimes], tuple[Change, ...]],
+) -> Callable[[Measured, Measured, tuple[float, float]], _Table]:
+    def table(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
+        if isinstance(base.times, Unavailable) or isinstance(new.times, Unavailable):
+            return _NO_TIMES
+        return compared(base.times.per(batches[0]), new.times.per(batches[1]))
+
+    return table
 
 
 _NO_TIMES: Final = Unavailable(
@@ -260,25 +296,29 @@ _NO_TIMES: Final = Unavailable(
 
 
 def _ops(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
-    results = [analyse(one.profile, "framework_op_stats", {}) for one in (base, new)]
-    for one in results:
-        if isinstance(one, Unavailable):
-            return one
-    return op_changes(results[0], results[1], batches)  # type: ignore[arg-type] # by name
+    if isinstance(base.ops, Unavailable):
+        return base.ops
+    if isinstance(new.ops, Unavailable):
+        return new.ops
+    return op_changes(base.ops, new.ops, batches)
 
 
 def _kernels(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
-    results = [analyse(one.profile, "kernel_stats", {}) for one in (base, new)]
-    for one in results:
-        if isinstance(one, Unavailable):
-            return one
-    runs = base.work.kernels or {}, new.work.kernels or {}
-    return kernel_changes(results[0], results[1], batches, runs)  # type: ignore[arg-type] # by name
+    if isinstance(base.kernels, Unavailable):
+        return base.kernels
+    if isinstance(new.kernels, Unavailable):
+        return new.kernels
+    return kernel_changes(base.kernels, new.kernels, batches)
 
 
 _TABLES: Final[
     dict[str, Callable[[Measured, Measured, tuple[float, float]], _Table]]
-] = {"owners": _owners, "ops": _ops, "kernels": _kernels}
+] = {
+    "breakdown": _of_times(breakdown_changes),
+    "owners": _of_times(owner_changes),
+    "ops": _ops,
+    "kernels": _kernels,
+}
 
 
 def _findings(

@@ -22,7 +22,7 @@ from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.compare.comparison import Measured
+    from stepscope.compare.measured import Measured
     from stepscope.thresholds import Thresholds
 
 __all__ = [
@@ -179,7 +179,7 @@ def answered(
         thresholds: How much of the work must be the same.
         same_work: Whether somebody states that the work is the same.
     """
-    name, start = run.profile.run, _start(run)
+    name, start = run.run, run.start_unix_ns
     work = _digested(run.work)
     answers: list[Answer] = []
     runs = dict(kept.runs)
@@ -230,15 +230,6 @@ def _answer(
         stored.promises, run.findings, time, thresholds=thresholds, batches=batches
     )
     return Answer(run=other, outcomes=outcomes, unavailable=None)
-
-
-def _start(run: Measured) -> int | None:
-    for host in run.profile.hosts:
-        table = run.profile.table(host, "environment")
-        if not isinstance(table, Unavailable):
-            found: int | None = table["start_unix_ns"][0]
-            return found
-    return None
 
 
 def _is_later(stored: StoredRun, start: int | None) -> bool:

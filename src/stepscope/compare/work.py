@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Counts", "Work", "work_of"]
+__all__ = ["Counts", "Work", "kernel_runs", "work_of"]
 
 #: Name → how often in a step.
 Counts = dict[str, float]
@@ -96,11 +96,7 @@ class _Measured(Frozen, frozen=True):
 
 def work_of(profile: ProfileData) -> Work:
     """Count what the measured steps of all hosts do, for one step or one batch."""
-    hosts = [
-        found
-        for host in profile.hosts
-        if (found := _measured(profile, host)) is not None
-    ]
+    hosts = _hosts(profile)
     count = sum(len(one.starts) for one in hosts)
     batches = _batches(profile, hosts)
     unit = max(count if batches is None else round(batches * count), 1)
@@ -127,6 +123,23 @@ def work_of(profile: ProfileData) -> Work:
         copied_bytes=_copied(profile, hosts, unit),
         variables=_variables(profile),
     )
+
+
+def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
+    """Return how often each kernel of each op runs in a step; None for no op."""
+    hosts = _hosts(profile)
+    count = max(sum(len(one.starts) for one in hosts), 1)
+    launched = (_launches(profile, one) for one in hosts)
+    ran = [one for one in launched if one is not None]
+    if not ran:
+        return {}
+    rows = pl.concat(ran).group_by("kernel", "op").agg(pl.col("count").sum())
+    return {(kernel, op): n / count for kernel, op, n in rows.iter_rows()}
+
+
+def _hosts(profile: ProfileData) -> list[_Measured]:
+    every = (_measured(profile, host) for host in profile.hosts)
+    return [one for one in every if one is not None]
 
 
 def _measured(profile: ProfileData, host: str) -> _Measured | None:

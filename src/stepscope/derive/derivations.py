@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.account.host_states import host_states
+from stepscope.derive.account.naming import naming
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.account.places import between_steps
@@ -90,6 +91,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     host_states,
     account,
     idle_topics,
+    naming,
     account_parts,
     phases,
     host_phases,

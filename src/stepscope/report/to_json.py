@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.report.document import Doubt, Envelope
+from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain
+from stepscope.report.words.comparison import check_words, explaining, verdict
+from stepscope.report.words.gaps import gap_words
+from stepscope.report.words.names import OWNER_WORDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.explanation import Explanation
+    from stepscope.analysis.gaps.result import GapExplanation
     from stepscope.compare.comparison import Comparison
     from stepscope.report.document import Document, Profile
     from stepscope.report.plain import Plain
@@ -31,6 +36,7 @@ __all__ = [
     "render_document",
     "render_envelope",
     "render_explanation",
+    "render_gap",
 ]
 
 #: Fields of a result that the envelope has beside `data`, not in it.
@@ -106,13 +112,41 @@ def render_document(
 def render_comparison(
     found: Comparison, beside: Mapping[str, object] | None = None
 ) -> bytes:
-    """Write what became of a run, as one object."""
-    return _written({"schema": 1, **_members(found), **_plain_members(beside)})
+    """Write what became of a run, as one object, with the sentences of the page."""
+    words: dict[str, object] = {
+        "verdict": verdict(found),
+        "explaining": explaining(found),
+        "checks": [check_words(one) for one in found.parity.checks],
+        "promises": list(
+            promise_lines(found.promises, found.per, reasons=found.parity.comparable)
+        ),
+    }
+    members = {**_members(found), "words": plain(words), **_plain_members(beside)}
+    return _written({"schema": 1, **members})
 
 
 def render_explanation(found: Explanation) -> bytes:
     """Write how a rule came to its verdict, as one object."""
     return _written({"schema": 1, **_members(found)})
+
+
+def render_gap(found: GapExplanation | Unavailable) -> bytes:
+    """Write who owns a stretch of time, with the sentences and labels of the page."""
+    if isinstance(found, Unavailable):
+        return _written({"schema": 1, "unavailable": plain(found)})
+    owners: list[Plain] = [
+        {"owner": one.owner, "label": OWNER_WORDS[one.owner], **_members(one)}
+        for one in found.owners
+    ]
+    return _written(
+        {
+            "schema": 1,
+            "unavailable": None,
+            "text": gap_words(found),
+            **_members(found),
+            "owners": owners,
+        }
+    )
 
 
 def _members(found: msgspec.Struct) -> dict[str, Plain]:

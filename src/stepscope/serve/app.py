@@ -26,9 +26,9 @@ from stepscope.serve import pages, security, timeline
 from stepscope.serve.asked import JSON, Asked, Route, json_response
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
-from stepscope.serve.runs import answers
+from stepscope.serve.runs import answers, gaps, two_runs
 from stepscope.serve.runs.answers import SCHEMA, TableQuestion, ToolQuestion
-from stepscope.serve.runs.store import Question
+from stepscope.serve.runs.store import Lane, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -46,6 +46,8 @@ __all__ = [
     "ROUTES",
     "App",
     "csv",
+    "difference",
+    "explain",
     "findings",
     "frame",
     "profile",
@@ -187,6 +189,51 @@ def csv(asked: Asked, name: str) -> Response:
     return response
 
 
+def difference(asked: Asked) -> Response:
+    """Answer with what changed from one run to another."""
+    given, store = asked.given, asked.store
+    run, base, same_work = (
+        given.text("run"),
+        given.text("base"),
+        given.flag("same_work"),
+    )
+    given.end()
+    if base is None:
+        raise Refused(400, "bad_parameter", "base: names the run to compare with")
+    new, other = store.entry(run), store.entry(base)
+    if new.id == other.id:
+        message = f"base: {other.run.name} cannot be compared with itself"
+        raise Refused(400, "bad_parameter", message)
+    # One profile is open at a time: what is needed of this one is taken first.
+    measured = store.answer(new, ("measured",), two_runs.measured_run)
+    return asked.about_a_run(
+        ("compare", new.id, new.version, same_work),
+        lambda opened: two_runs.compared(opened, measured, same_work=same_work),
+        run=base,
+    )
+
+
+def explain(asked: Asked) -> Response:
+    """Answer with whose time a stretch is."""
+    given = asked.given
+    run, host, device = given.text("run"), given.text("host"), given.whole("device")
+    at, begin, end = (given.whole(f"{name}_ps") for name in ("at", "from", "to"))
+    wanted: int | tuple[int, int]
+    if at is not None and begin is None and end is None:
+        wanted = at
+    elif at is None and begin is not None and end is not None:
+        wanted = (begin, end)
+    else:
+        message = "give either at_ps, or both from_ps and to_ps"
+        raise Refused(400, "bad_parameter", message)
+    return asked.beside(
+        ("explain", host, wanted, device),
+        lambda opened: gaps.explained(opened, host, wanted, device=device),
+        run=run,
+        lane=Lane.SEARCHING,
+    )
+
+
 def findings(asked: Asked) -> Response:
     """Every finding."""
     run, hosts = asked.given.text("run"), asked.given.texts("hosts")
@@ -228,6 +275,8 @@ ROUTES: Final = (
     Route("/data/table/<name>", table),
     Route("/data/frame/<name>", frame),
     Route("/data/csv/<name>", csv),
+    Route("/data/compare", difference),
+    Route("/data/explain", explain),
     Route("/data/findings", findings),
     Route("/data/report", report),
     Route("/data/reload", reload, changes=True),

@@ -23,6 +23,8 @@ FARTHEST: Final = 2**62
 #: Largest number of characters in a name or value; no sensible request has more.
 _LONGEST: Final = 4096
 _MOST: Final = 256
+#: Largest integer that every reader of JSON takes exactly.
+_EXACT: Final = 2**53
 #: Options of tools that are no parameters: `hosts` chooses hosts for every tool.
 HIDDEN_OPTIONS: Final = frozenset({"host", "hosts"})
 
@@ -70,6 +72,15 @@ class Parameters:
     def flag(self, name: str) -> bool:
         """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
         return self._converted(name, bool, default=False)
+
+    def whole(self, name: str) -> int | None:
+        """Read a whole number from 0 on, up to what is exact in JSON; None for none."""
+        if name not in self._given:
+            return None
+        found = self._converted(name, int, default=0)
+        if not 0 <= found <= _EXACT:
+            raise _bad(f"{name}: is not between 0 and {_EXACT}")
+        return found
 
     def options(self, tool: Tool) -> dict[str, object]:
         """Read the tool's own options, as it declares them."""

@@ -24,7 +24,7 @@ TOOL_PAGES = (
     "memory_profile",
     "pod_viewer",
 )
-PAGES = ("findings", "trace_viewer", *TOOL_PAGES)
+PAGES = ("findings", "compare", "trace_viewer", *TOOL_PAGES)
 #: Pages that show little of the run `vector` → the run that they have more to show of.
 RICH = {
     "input_pipeline_analyzer": "keras",

@@ -18,6 +18,8 @@ interface Props {
   /** What a column is: "step". */
   each: string;
   chosen?: number | undefined;
+  /** For charts one above the other: the largest height and number of columns of all. */
+  ruler?: { most: number; count: number; legend: boolean };
   onPoint?: (index: number | null) => void;
   onChoose?: (index: number) => void;
 }
@@ -42,13 +44,13 @@ export function Columns(props: Props) {
 }
 
 function Drawn(props: Props & { room: number }) {
-  const { stacks, unit, room } = props;
+  const { stacks, unit, room, ruler } = props;
   const [under, point] = useState<number | null>(null);
   const shown = stacks.slice(0, MOST);
   const categories = present(shown.map((stack) => stack.parts));
-  const most = Math.max(...shown.map((stack) => total(stack)), Number.MIN_VALUE);
+  const most = ruler?.most || Math.max(...shown.map((stack) => total(stack)), Number.MIN_VALUE);
   const top = ceiling(most);
-  const width = Math.min((room - LEFT) / Math.max(shown.length, 1), WIDEST);
+  const width = Math.min((room - LEFT) / Math.max(ruler?.count ?? shown.length, 1), WIDEST);
   const y = (value: number) => TOP + (HEIGHT - BOTTOM - TOP) * (1 - value / top);
   const at = (index: number | null) => {
     point(index);
@@ -57,7 +59,7 @@ function Drawn(props: Props & { room: number }) {
   return (
     <>
       <Hatches />
-      <Legend categories={categories} />
+      {ruler?.legend !== false && <Legend categories={categories} />}
       <svg viewBox={`0 0 ${room} ${HEIGHT + 4}`} role="list" aria-label={`One column for each ${props.each}`}>
         <Axis top={top} right={room} y={y} unit={unit} />
         {shown.map((stack, index) => (

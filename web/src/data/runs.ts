@@ -1,7 +1,7 @@
 // The runs of the log directory, kept up to date while the page is visible.
 import { effect, signal } from "@preact/signals";
 
-import { change, run } from "../state/url";
+import { change, run, state } from "../state/url";
 import { ask, type Refusal } from "./client";
 import type { Unavailable } from "./made/types";
 
@@ -59,6 +59,12 @@ export async function work(): Promise<Status["work"]> {
 export function chosen(): Run | undefined {
   const all = runs.value?.runs ?? [];
   return all.find((each) => each.id === run.value) ?? newest(all);
+}
+
+/** The run to compare with, if another one is chosen. */
+export function base(): Run | undefined {
+  const named = runs.value?.runs.find((each) => each.id === state.value.base);
+  return named && named.id !== chosen()?.id && named.state === "ready" ? named : undefined;
 }
 
 function newest(all: Run[]): Run | undefined {

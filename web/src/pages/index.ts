@@ -1,6 +1,7 @@
 // The pages, in the order of the navigation. A page is added by one file and one line here.
 import type { ComponentType } from "preact";
 
+import { Compare } from "./compare";
 import { Findings } from "./findings";
 import { FrameworkOpStats } from "./framework_op_stats";
 import { InferenceProfile } from "./inference_profile";
@@ -15,7 +16,7 @@ import { TITLES } from "./titles";
 import { TraceViewer } from "./trace_viewer";
 
 export interface Page {
-  /** Name of the page's tool, or `findings`. */
+  /** Name of the page's tool, or `findings`, or `compare`. */
   name: string;
   title: string;
   group: "Summary" | "Time" | "Memory" | "Cluster";
@@ -34,4 +35,5 @@ export const PAGES: Page[] = [
   { name: "inference_profile", title: TITLES.inference_profile, group: "Time", view: InferenceProfile },
   { name: "memory_profile", title: TITLES.memory_profile, group: "Memory", view: MemoryProfile },
   { name: "pod_viewer", title: TITLES.pod_viewer, group: "Cluster", view: PodViewer },
+  { name: "compare", title: TITLES.compare, group: "Summary", view: Compare },
 ];

@@ -1,6 +1,7 @@
 // What the navigation and links call each page.
 export const TITLES = {
   findings: "Findings",
+  compare: "Compare",
   overview_page: "Overview",
   trace_viewer: "Trace",
   framework_op_stats: "Op stats",

@@ -1,4 +1,4 @@
-import { chosen, runs, type Run } from "../data/runs";
+import { base, chosen, runs, type Run } from "../data/runs";
 import { change, hosts, join } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
 import { help } from "./keys";
@@ -8,6 +8,7 @@ export function Bar() {
     <header class="bar">
       <strong class="brand">stepscope</strong>
       <RunPicker />
+      <BasePicker />
       <HostPicker />
       <span class="grow" />
       <label>
@@ -44,6 +45,30 @@ function RunPicker() {
         }
       >
         {all.map((each) => (
+          <option key={each.id} value={each.id} disabled={each.state === "writing"}>
+            {titleOf(each)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function BasePicker() {
+  const others = (runs.value?.runs ?? []).filter((each) => each.id !== chosen()?.id);
+  if (others.length === 0) return null;
+  return (
+    <label>
+      Compare with{" "}
+      <select
+        value={base()?.id ?? ""}
+        onChange={(event) => {
+          const id = event.currentTarget.value;
+          change(id ? { base: id, page: "compare" } : { base: "" }, { push: true });
+        }}
+      >
+        <option value="">–</option>
+        {others.map((each) => (
           <option key={each.id} value={each.id} disabled={each.state === "writing"}>
             {titleOf(each)}
           </option>

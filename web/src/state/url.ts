@@ -5,7 +5,7 @@ import { SHORT_NAMES } from "../data/made/tools";
 
 /** What a fragment may hold; any other name is ignored. */
 const NAMES = [
-  "page", "run", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
+  "page", "run", "base", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
   "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at",
   "t0", "t1", "sel", "tool", "marks", "folded", "pinned", "hidden", "order",
 ] as const;
@@ -41,10 +41,10 @@ export function fragment(of: State): string {
   return `#${parts}`;
 }
 
-/** Go elsewhere: run and hosts stay, what belongs to one page does not. */
+/** Go elsewhere: the runs and hosts stay, what belongs to one page does not. */
 export function link(to: State): string {
-  const { run, hosts } = state.value;
-  return fragment({ ...(run && { run }), ...(hosts && { hosts }), ...to });
+  const { run, base, hosts } = state.value;
+  return fragment({ ...(run && { run }), ...(base && { base }), ...(hosts && { hosts }), ...to });
 }
 
 /** Change part of the state; `push` makes it a step that Back undoes. */

@@ -6,43 +6,27 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
 from stepscope.report.outline.promises import promise_lines
-from stepscope.report.words.names import OWNER_WORDS, ms, percent
+from stepscope.report.words.comparison import (
+    LEAST_SHARE,
+    change_words,
+    check_words,
+    explaining,
+    verdict,
+)
+from stepscope.report.words.names import CATEGORY_NAMES, OWNER_WORDS, ms, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.compare.changes import Change
     from stepscope.compare.comparison import Comparison, FindingChange, RunOfTwo
-    from stepscope.compare.parity import Check, Parity
+    from stepscope.compare.parity import Parity
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
 
-__all__ = ["change_words", "comparison_outline", "verdict"]
+__all__ = ["comparison_outline"]
 
 _MOST_ROWS: Final = 10
-#: Of ops and kernels it is not known what changes by chance: smaller parts of a step
-#: are left to JSON.
-_LEAST_SHARE: Final = 0.001
-_TOPICS: Final = {
-    "devices": "devices",
-    "steps": "steps",
-    "batch": "size of a batch",
-    "model": "variables of the model",
-    "kernels": "kernels of a step",
-    "ops": "ops of a step",
-}
-_EVIDENCE: Final = {
-    "operands": "sizes of operands",
-    "launches": "launch shapes of kernels",
-    "programs": "inputs of compiled programs",
-    "pipeline": "stages of the input pipeline",
-    "copies": "bytes copied to the device",
-    "marker": "the program's markers",
-    "device_line": "the stored step line",
-    "launch": "repeated launches",
-    "period": "repetition",
-}
-_STATES: Final = {"same": "same", "differs": "differs", "unknown": "not known"}
 _KINDS: Final = {
     "gone": "gone",
     "came": "came",
@@ -60,35 +44,13 @@ def comparison_outline(found: Comparison) -> Outline:
         *_runs(found),
         Heading("Is it the same work?"),
         *_parity(found.parity),
+        *_explaining(found),
+        *_breakdown(found),
         *_owners(found),
         *_table(found, "ops", "What ops gained or lost", "op"),
         *_table(found, "kernels", "What kernels gained or lost", "kernel"),
         *_findings(found.findings),
         *_promises(found),
-    )
-
-
-def verdict(found: Comparison) -> str:
-    """Write in one sentence what became of the step's time."""
-    time = found.step_time
-    if time is None:
-        why = found.parity.unavailable
-        reason = why.reason if why is not None else found.missing[0].reason
-        return f"Not comparable. {reason}"
-    each = found.per
-    interval = (
-        f"95 % interval {change_words(time.low_ms)} to {change_words(time.high_ms)}"
-    )
-    if time.verdict == "noise":
-        return (
-            f"No change beyond chance: a {each} takes {ms(time.new_ms)}, before "
-            f"{ms(time.base_ms)} ({interval})."
-        )
-    size = percent(abs(time.change_percent))
-    word = "shorter" if time.verdict == "faster" else "longer"
-    return (
-        f"A {each} takes {ms(time.new_ms)}, {size} {word} than {ms(time.base_ms)} "
-        f"before: {change_words(time.change_ms)} ({interval})."
     )
 
 
@@ -111,13 +73,6 @@ def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
         left = ms(found.copies_ms)
         text += f" Copies of batches that nothing hides are left: {left} a step."
     yield Paragraph(text)
-
-
-def change_words(value: float) -> str:
-    """Write milliseconds with a sign, in a fitting unit."""
-    if value == 0:
-        return "0 ms"
-    return f"{'+' if value > 0 else '−'}{ms(abs(value))}"
 
 
 def _range(low: float, high: float) -> str:
@@ -154,7 +109,7 @@ def _time(value: float | None) -> str:
 
 
 def _parity(parity: Parity) -> Iterator[Part]:
-    yield Bullets(tuple(_check_line(one) for one in parity.checks))
+    yield Bullets(tuple(check_words(one) for one in parity.checks))
     if parity.unavailable is not None:
         yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
     elif parity.vouched:
@@ -164,17 +119,36 @@ def _parity(parity: Parity) -> Iterator[Part]:
         )
 
 
-def _check_line(one: Check) -> str:
-    parts = []
-    if one.overlap is not None:
-        parts.append(f"{100 * one.overlap:.0f} % in common")
-    if one.base is not None and one.new is not None:
-        both = one.base == one.new
-        parts.append(one.base if both else f"base {one.base}, new {one.new}")
-    if one.by is not None:
-        parts.append(f"seen from {_EVIDENCE.get(one.by, one.by)}")
-    beside = f" ({'; '.join(parts)})" if parts else ""
-    return f"{_TOPICS[one.topic]}: {_STATES[one.status]}{beside}"
+def _explaining(found: Comparison) -> Iterator[Part]:
+    if sentences := explaining(found):
+        yield Heading("What explains the change")
+        yield Bullets(sentences)
+
+
+def _breakdown(found: Comparison) -> Iterator[Part]:
+    told = [one for one in found.breakdown or () if one.base_ms or one.new_ms]
+    if not told:
+        return
+    yield Heading(f"The {found.per}'s time by category")
+    rows = tuple(
+        (
+            CATEGORY_NAMES[one.name],
+            _time(one.base_ms),
+            _time(one.new_ms),
+            change_words(one.change_ms) if one.certain else "by chance",
+            _share(one),
+        )
+        for one in told
+    )
+    yield Table(("category", "base", "new", "change", "share of it"), rows)
+
+
+def _share(one: Change) -> str:
+    """Write what share of the step's change something explains."""
+    if one.share_percent is None or one.certain is False:
+        return "–"
+    sign = "−" if one.share_percent < 0 else ""
+    return f"{sign}{percent(abs(one.share_percent))}"
 
 
 def _owners(found: Comparison) -> Iterator[Part]:
@@ -190,10 +164,11 @@ def _owners(found: Comparison) -> Iterator[Part]:
             _range(one.low_ms or 0.0, one.high_ms or 0.0)
             if one.certain
             else "by chance",
+            _share(one),
         )
         for one in found.owners[:_MOST_ROWS]
     )
-    header = ("owner", "base", "new", "change", "95 % interval")
+    header = ("owner", "base", "new", "change", "95 % interval", "share of it")
     yield Table(header, rows)
 
 
@@ -206,12 +181,13 @@ def _table(found: Comparison, field: str, title: str, what: str) -> Iterator[Par
             yield Paragraph(f"{absent.reason} {absent.remedy}")
         return
     whole = 0.0 if found.step_time is None else found.step_time.base_ms
-    told = [one for one in changes if abs(one.change_ms) >= _LEAST_SHARE * whole > 0]
+    told = [one for one in changes if abs(one.change_ms) >= LEAST_SHARE * whole > 0]
     if not told:
         return
     yield Heading(f"{title}, mean {found.per}")
     rows = tuple(_change_row(one, what) for one in told[:_MOST_ROWS])
-    header = (what, "base", "new", "change", *(("runs",) if what == "kernel" else ()))
+    beside = ("runs",) if what == "kernel" else ()
+    header = (what, "base", "new", "change", "share of it", *beside)
     yield Table(header, rows)
     left = sum(bool(one.change_ms) for one in changes) - min(len(told), _MOST_ROWS)
     if left:
@@ -220,11 +196,13 @@ def _table(found: Comparison, field: str, title: str, what: str) -> Iterator[Par
 
 def _change_row(one: Change, what: str) -> tuple[str, ...]:
     side = f" ({one.side})" if one.side else ""
+    side += f" of {one.scope}" if one.scope else ""
     row = (
         f"{one.name}{side}",
         "new" if one.base_ms is None else ms(one.base_ms),
         "gone" if one.new_ms is None else ms(one.new_ms),
         change_words(one.change_ms),
+        _share(one),
     )
     if what != "kernel":
         return row

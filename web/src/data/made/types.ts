@@ -126,6 +126,32 @@ export interface CauseShare {
   share_percent: number;
 }
 
+export interface Change {
+  name: string;
+  category: string | null;
+  scope: string | null;
+  side: "host" | "device" | null;
+  kind: "appeared" | "vanished" | "slowed" | "quickened" | "same";
+  base_ms: number | null;
+  new_ms: number | null;
+  change_ms: number;
+  share_percent: number | null;
+  low_ms: number | null;
+  high_ms: number | null;
+  base_runs: number | null;
+  new_runs: number | null;
+}
+
+export interface Check {
+  topic: "devices" | "steps" | "batch" | "model" | "kernels" | "ops";
+  status: "same" | "differs" | "unknown";
+  overlap: number | null;
+  base: string | null;
+  new: string | null;
+  by: string | null;
+  reason: string | null;
+}
+
 export interface CheckedStage {
   stage: number;
   title: string;
@@ -154,6 +180,22 @@ export interface Collective {
   gib_per_s: number | null;
   bus_gib_per_s: number | null;
   expected_us: number | null;
+}
+
+export interface Comparison {
+  base: RunOfTwo;
+  new: RunOfTwo;
+  per: "step" | "batch";
+  parity: Parity;
+  step_time: StepTimeChange | null;
+  breakdown: Change[] | null;
+  synthetic_input: SyntheticInput | null;
+  owners: Change[] | null;
+  ops: Change[] | null;
+  kernels: Change[] | null;
+  findings: FindingChange[];
+  promises: Outcome[];
+  missing: Missing[];
 }
 
 export interface ConsumerWait {
@@ -274,6 +316,17 @@ export interface Finding {
   actions: Action[];
   explained_by: string | null;
   after_stage: number | null;
+}
+
+export interface FindingChange {
+  id: string;
+  title: string;
+  change: "gone" | "came" | "stayed" | "unknown";
+  base: "fail" | "pass" | "cannot_tell" | "not_applicable" | null;
+  new: "fail" | "pass" | "cannot_tell" | "not_applicable" | null;
+  severity: "info" | "warn" | "critical";
+  base_ms: number | null;
+  new_ms: number | null;
 }
 
 export interface FrameworkOpStatsResult {
@@ -549,6 +602,18 @@ export interface OpDetailResult {
   cause: Cause;
 }
 
+export interface Outcome {
+  findings: string[];
+  titles: string[];
+  low_ms: number;
+  high_ms: number;
+  verdict: "inside" | "below" | "above" | "untried" | "joint" | "not_comparable";
+  measured_ms: number | null;
+  measured_low_ms: number | null;
+  measured_high_ms: number | null;
+  reason: string | null;
+}
+
 export interface OverviewPageResult {
   window: string;
   compat: string;
@@ -582,6 +647,12 @@ export interface OverviewPageResult {
   bottleneck: string;
   hosts_matched_by: string;
   by_host: HostSummary[];
+}
+
+export interface Parity {
+  checks: Check[];
+  vouched: boolean;
+  unavailable: Unavailable | null;
 }
 
 export interface Part {
@@ -696,6 +767,16 @@ export interface RunEnvironment {
   dropped_events: number | null;
 }
 
+export interface RunOfTwo {
+  run: string;
+  hosts: string[];
+  steps: number;
+  mean_ms: number | null;
+  median_ms: number | null;
+  recording_ms: number | null;
+  columns: StepColumns | null;
+}
+
 export interface Saving {
   low: number;
   high: number;
@@ -772,6 +853,11 @@ export interface Step {
   device_busy_most_ms: number | null;
 }
 
+export interface StepColumns {
+  steps_per_column: number;
+  breakdown_ms: Record<string, number[]>;
+}
+
 export interface StepDetection {
   source: string | null;
   confidence: number | null;
@@ -808,6 +894,16 @@ export interface StepSummary {
   bottleneck: string;
 }
 
+export interface StepTimeChange {
+  base_ms: number;
+  new_ms: number;
+  change_ms: number;
+  low_ms: number;
+  high_ms: number;
+  change_percent: number;
+  verdict: "faster" | "slower" | "noise";
+}
+
 export interface Summary {
   verdict: string;
   text: string;
@@ -821,6 +917,16 @@ export interface Summary {
   exposed_wait_ms_per_step: number | null;
   exposed_wait_percent: number | null;
   limits_steps: boolean | null;
+}
+
+export interface SyntheticInput {
+  status: "fail" | "pass" | "cannot_tell";
+  severity: "info" | "warn" | "critical";
+  share_percent: number | null;
+  threshold: Threshold | null;
+  saving_ms: Saving | null;
+  copies_ms: number | null;
+  unavailable: Unavailable | null;
 }
 
 export interface TfDataBottleneckAnalysisResult {

@@ -1,0 +1,1 @@
+"""Who owns a stretch of time, and what ran meanwhile."""

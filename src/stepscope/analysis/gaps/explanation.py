@@ -1,0 +1,273 @@
+"""Explain a stretch of time: who owns it by the account, and what ran meanwhile.
+
+Definition: docs/explain.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+
+from stepscope.analysis.gaps.meanwhile import neighbours, on_host, shown
+from stepscope.analysis.gaps.result import (
+    GapExplanation,
+    Interval,
+    NamedPart,
+    OwnedTime,
+)
+from stepscope.analysis.gaps.stretch import owned, stretch_at, stretch_between
+from stepscope.analysis.remedied import remedied
+from stepscope.analysis.steps.located import step_at
+from stepscope.derive.account.naming import UNNAMED, naming
+from stepscope.derive.account.ran import largest, pieces, what_ran
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.device.precision import precision
+from stepscope.derive.step_time.device_sets import owner_places
+from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.gaps.meanwhile import Shown
+    from stepscope.analysis.gaps.stretch import Stretch
+    from stepscope.derive.account.naming import Name, Naming
+    from stepscope.derive.account.ran import RanMost
+    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["Asked", "explain_gap"]
+
+#: What to explain: an instant, or from one time to another, in ps.
+Asked: TypeAlias = "int | tuple[int, int]"
+
+#: Intervals that are given of one owner.
+_MOST_INTERVALS: Final = 100
+#: Owners whose time nothing in the recording explains, and the one that is explained
+#: only where something names it.
+_DARK: Final = ("queued", "unexplained")
+_IF_NAMED: Final = "between"
+#: Shares that are not explained: up to the first one the answer is sure, beyond the
+#: second one it is none; from the last one on it is said what to record.
+_SURE: Final = 20.0
+_UNSURE: Final = 40.0
+_WORTH_SAYING: Final = 5.0
+#: Share of a gap that the thread which ended it must be known for.
+_LAUNCH_KNOWN: Final = 0.5
+
+
+def explain_gap(
+    profile: ProfileData, host: str, asked: Asked, *, device: int | None = None
+) -> GapExplanation | Unavailable:
+    """Explain a stretch of a device's time, or of the step threads without a device.
+
+    Args:
+        profile: The run.
+        host: One of its hosts.
+        asked: An instant, or from one time to another, since the start of the profile.
+        device: Ordinal of the device; None for the one that waits longest at the
+            instant, or works most.
+
+    Raises:
+        BadUsage: There is no such host or device, or no such time in the recording.
+    """
+    found = owned(profile, host, device)
+    if isinstance(found, Unavailable):
+        return found
+    stretch = (
+        stretch_at(found, asked)
+        if isinstance(asked, int)
+        else stretch_between(found, *asked)
+    )
+    named = profile.derived(host, naming)
+    names = None if isinstance(named, Unavailable) else named
+    where = shown(profile, host)
+    owners = tuple(
+        _owned_time(profile, stretch, (owner, spans), names=names, where=where)
+        for owner, spans in _in_stretch(stretch)
+    )
+    dur = stretch.end_ps - stretch.begin_ps
+    outside = dur - sum(one.ps for one in owners)
+    dark = 100 * (sum(map(_unexplained_ps, owners)) + outside) / dur
+    tracks = profile.table(host, "tracks")
+    before, after = neighbours(profile, stretch, where)
+    return GapExplanation(
+        host=host,
+        device=stretch.owned.device.device,
+        kind=stretch.kind,
+        begin_ps=stretch.begin_ps,
+        end_ps=stretch.end_ps,
+        dur_ps=dur,
+        step=step_at(profile, host, stretch.begin_ps),
+        owners=tuple(sorted(owners, key=lambda one: -one.ps)),
+        outside_ps=outside,
+        before=before,
+        after=after,
+        meanwhile=()
+        if names is None or isinstance(tracks, Unavailable)
+        else on_host(stretch, names, tracks, where),
+        not_explained_percent=dark,
+        confidence=_confidence(stretch, dark),
+        remedy=_remedy(profile)
+        if dark >= _WORTH_SAYING > 100 * outside / dur
+        else None,
+    )
+
+
+def _in_stretch(stretch: Stretch) -> list[tuple[str, Spans]]:
+    """Return each owner that has some of a stretch, with its time there."""
+    hull = stretch.owned.hull
+    begin, end = max(stretch.begin_ps, hull[0]), min(stretch.end_ps, hull[1])
+    clipped = (
+        (owner, spans.clip(begin, end)) for owner, spans in stretch.owned.sets().items()
+    )
+    return [(owner, spans) for owner, spans in clipped if len(spans)]
+
+
+def _owned_time(
+    profile: ProfileData,
+    stretch: Stretch,
+    mine: tuple[str, Spans],
+    *,
+    names: Naming | None,
+    where: Shown,
+) -> OwnedTime:
+    owner, spans = mine
+    whole = stretch.end_ps - stretch.begin_ps
+    if owner in BUSY_OWNERS:
+        ran, parts = _activities(profile, stretch, owner, spans)
+    elif names is None:
+        ran = pieces(spans, most=_MOST_INTERVALS)
+        parts = [(UNNAMED, spans.length_ps)]
+    else:
+        device = stretch.owned.device
+        ran = what_ran(names, device, owner, spans, most=_MOST_INTERVALS)
+        parts = names.parts(device, owner, spans)
+    grouped: dict[Name, int] = {}
+    for name, time in parts:
+        grouped[name] = grouped.get(name, 0) + time
+    return OwnedTime(
+        owner=owner,
+        ps=spans.length_ps,
+        percent=100 * spans.length_ps / whole,
+        parts=tuple(
+            NamedPart(
+                name=name.name,
+                detail=name.detail,
+                function=name.function,
+                file=name.file,
+                line=name.line,
+                ps=time,
+                percent=100 * time / whole,
+            )
+            for name, time in sorted(grouped.items(), key=lambda one: -one[1])
+            if time
+        ),
+        intervals=tuple(
+            Interval(
+                begin_ps=max(one.start_ps, stretch.begin_ps),
+                end_ps=min(one.end_ps, stretch.end_ps),
+                track=where.of(one.event),
+                item=None if one.event < 0 else one.event,
+                name=one.name.name,
+                ps=one.time_ps,
+                percent=100 * one.time_ps / whole,
+            )
+            for one in sorted(ran.ran)
+        ),
+        interval_count=ran.number,
+    )
+
+
+def _activities(
+    profile: ProfileData, stretch: Stretch, owner: str, spans: Spans
+) -> tuple[RanMost, list[tuple[Name, int]]]:
+    """Return what a device worked on for an owner, and its time by name."""
+    host = stretch.owned.host
+    activity, types = (
+        profile.table(host, name) for name in ("device_activity", "event_types")
+    )
+    widths = profile.derived(host, precision)
+    if (
+        isinstance(activity, Unavailable)
+        or isinstance(types, Unavailable)
+        or isinstance(widths, Unavailable)
+    ):
+        whole = [(UNNAMED, spans.length_ps)]
+        return pieces(spans, most=_MOST_INTERVALS), whole
+    start = ints(activity, "start_ps")
+    end = start + ints(activity, "dur_ps")
+    mine = handles(activity, "device") == stretch.owned.device.device
+    mine &= (start < stretch.end_ps) & (end > stretch.begin_ps)
+    place = owner_places(codes(activity, "kind"), widths)
+    rows = np.flatnonzero(mine & (place == BUSY_OWNERS.index(owner)))
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    time = _first_come(spans, start[rows], end[rows])
+    events, kinds = handles(activity, "event")[rows], handles(activity, "type")[rows]
+
+    def made(at: int) -> tuple[int, int, int, Name]:
+        row, name = rows[at], UNNAMED._replace(name=types["name"][int(kinds[at])])
+        return int(start[row]), int(end[row]), int(events[at]), name
+
+    used, at = np.unique(kinds, return_inverse=True)
+    total = np.zeros(len(used), np.int64)
+    np.add.at(total, at, time)
+    parts = [
+        (UNNAMED._replace(name=name), spent)
+        for name, spent in zip(
+            types["name"].gather(used).to_list(), total.tolist(), strict=True
+        )
+    ]
+    return largest(time, made, most=_MOST_INTERVALS), parts
+
+
+def _first_come(
+    spans: Spans, start: NDArray[np.int64], end: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how much of a set each interval covers that none before it covers.
+
+    The intervals ascend by start.
+    """
+    begin = start.copy()
+    begin[1:] = np.clip(np.maximum.accumulate(end)[:-1], start[1:], end[1:])
+    return spans.within(begin, end)
+
+
+def _unexplained_ps(one: OwnedTime) -> int:
+    if one.owner in _DARK:
+        return one.ps
+    if one.owner != _IF_NAMED:
+        return 0
+    return sum(part.ps for part in one.parts if part.name is None)
+
+
+def _confidence(stretch: Stretch, dark: float) -> Literal["high", "medium", "low"]:
+    """Return how certain the owners are.
+
+    Whose time it is follows from the thread that launched what ended it; where that is
+    not known, all threads that drive the step were asked together.
+    """
+    if dark > _UNSURE:
+        return "low"
+    device = stretch.owned.device
+    walked = stretch.spans
+    known = sum(
+        (spans & walked).length_ps
+        for track, spans in device.walked_by.items()
+        if track >= 0
+    )
+    unknown = sum(
+        (spans & walked).length_ps
+        for track, spans in device.walked_by.items()
+        if track < 0
+    )
+    asked_all = unknown > 0 and known < _LAUNCH_KNOWN * (known + unknown)
+    return "medium" if dark > _SURE or asked_all else "high"
+
+
+def _remedy(profile: ProfileData) -> str:
+    """Return what to record to see more, beside the tracers that ran already."""
+    why = Unavailable(code="NOT_RECORDED", reason="", remedy=RECORD_UNKNOWN_TIME)
+    return remedied(profile, why).remedy

@@ -1,0 +1,1 @@
+"""What `stepscope explain` does: times are read, and a stretch is explained."""

@@ -1,0 +1,520 @@
+"""`naming`: what a host's events and functions call the time of each owner.
+
+Definition: docs/where-a-steps-time-goes.md#names.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.account.function_parts import calling_function, function_parts
+from stepscope.derive.account.host_states import PROGRAM
+from stepscope.derive.account.places import marker_names
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import DeviceAccount
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+
+__all__ = [
+    "LAUNCH_LATENCY",
+    "NAMED_OWNERS",
+    "OF_FUNCTIONS",
+    "UNNAMED",
+    "Name",
+    "Naming",
+    "naming",
+]
+
+#: Owners and topics whose time has names → the codes of events that name it.
+_CODES: Final[dict[str, tuple[HostCode, ...]]] = {
+    "profiler": (HostCode.PROFILER,),
+    "compile": (HostCode.COMPILE, HostCode.TRACING),
+    "peer": (HostCode.PEER,),
+    "input": (
+        *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
+        HostCode.COPY_IN,
+    ),
+    "output": (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT),
+    "host_compute": (HostCode.HOST_COMPUTE, HostCode.GARBAGE, HostCode.DISPATCH),
+    "launch": (HostCode.LAUNCH, HostCode.DISPATCH, HostCode.LAUNCH_OR_COMPUTE),
+    "sync": (HostCode.SYNC, HostCode.READ_BACK),
+    "between": (HostCode.GARBAGE,),
+    # Topics. Some are told by functions first, which say where in the program.
+    "garbage": (HostCode.GARBAGE,),
+    "writing": (HostCode.OUTPUT,),
+    "debugging": (HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE, HostCode.DISPATCH),
+    "scaling": (),
+    "read_back": (),
+    "callback": (),
+    "unnamed": (),
+}
+NAMED_OWNERS: Final = _CODES.keys()
+#: Owners whose time functions may have, where no op or call does.
+OF_FUNCTIONS: Final = frozenset(
+    {
+        *("host_compute", "between", "input", "output"),
+        *("writing", "debugging", "scaling", "read_back", "callback"),
+    }
+)
+#: Topic that functions do not name → owners whose events do.
+_NAMED_AS: Final = {
+    "callback": ("host_compute",),
+    "scaling": ("sync", "launch"),
+    "read_back": ("sync", "launch"),
+}
+
+
+class Name(NamedTuple):
+    """What some time is called.
+
+    Attributes:
+        name: The name; None where nobody named it.
+        detail: What most of it is, beside the name; None for nothing.
+        function: The function that the name is of; None where it is no function's.
+        file: The file that holds the function; None where unknown.
+        line: Its first line; None where unknown.
+        loop: Whether the function runs around steps, so that it is none of their work.
+    """
+
+    name: str | None
+    detail: str | None = None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    loop: bool = False
+
+
+_NO_DETAIL: Final = -1
+#: Shorter events than this do not say where the program was.
+_NEIGHBOUR_PS: Final = 100 * PS_PER_US
+
+UNNAMED: Final = Name(None)
+LAUNCH_LATENCY: Final = Name("launch latency")
+_BETWEEN_OPS: Final = Name("Python between ops")
+_POOL_TASKS: Final = Name("tasks of thread pools")
+
+
+class _Named(NamedTuple):
+    """Parts of a set, and the instants that they are."""
+
+    parts: list[tuple[Name, int]]
+    spans: Spans
+
+
+class Naming(Frozen, frozen=True):
+    """The events and functions that give time its names.
+
+    Attributes:
+        classes: What each host event does.
+        frames: The functions that ran; None where none were recorded.
+        names: Name by row of event_types; an op has one wherever it occurs.
+        marks: By row of event_types: whether it marks steps, which names nothing.
+        passing: By row of event_types: whether it only hands work on.
+        types: Row of event_types by row of events.
+        threads: Rows of tracks of the host's threads, those that drive steps first.
+        program: The thread that runs the program itself; None where there is none.
+        function_tracks: Rows of tracks with functions, the program's own first.
+        windows: Starts and ends of the measured windows.
+    """
+
+    classes: HostClasses
+    frames: FunctionFrames | None
+    names: pl.Series
+    marks: NDArray[np.bool_]
+    passing: NDArray[np.bool_]
+    types: NDArray[np.int32]
+    threads: tuple[int, ...]
+    program: int | None
+    function_tracks: tuple[int, ...]
+    windows: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+    def parts(
+        self, device: DeviceAccount, owner: str, spans: Spans
+    ) -> list[tuple[Name, int]]:
+        """Name the time of one owner; the parts add up to it.
+
+        Args:
+            device: The device whose time it is.
+            owner: The owner, or a topic.
+            spans: Its time, or a part of it.
+        """
+        if owner not in NAMED_OWNERS:
+            return [(UNNAMED, spans.length_ps)]
+        found: list[tuple[Name, int]] = []
+        left = spans
+        if owner == "launch":
+            way = left & device.latency
+            found += [(LAUNCH_LATENCY, way.length_ps)] if len(way) else []
+            left = left - way
+        for track in self.in_order(device):
+            if not len(left):
+                break
+            named = self._by_events(track, owner, left)
+            found += named.parts
+            left = left - named.spans
+        tasks = self.tasks_of_ops(device, owner, left)
+        if len(tasks):
+            found += self.rest(owner, tasks, on_device=False)
+            left = left - tasks
+        for track in self.function_tracks if owner in OF_FUNCTIONS else ():
+            if not len(left):
+                break
+            named = self._by_functions(track, left)
+            found += named.parts
+            left = left - named.spans
+        if len(left):
+            found += self.rest(owner, left, on_device=device.device is not None)
+        return found
+
+    def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
+        """Return where a pool has tasks of the ops, which whoever called these awaits.
+
+        Only a host without devices computes so.
+        """
+        work = self.classes.host_compute
+        if (
+            owner != "host_compute"
+            or device.device is not None
+            or isinstance(work, Unavailable)
+        ):
+            return Spans.empty()
+        return spans & work
+
+    def in_order(self, device: DeviceAccount) -> tuple[int, ...]:
+        """Return the threads that are asked, those that launch on a device first."""
+        first = [track for track in device.walked_by if track >= 0]
+        return tuple(dict.fromkeys((*first, *self.threads)))
+
+    def rows_of(
+        self, track: int, owner: str, spans: Spans
+    ) -> tuple[Spans, NDArray[np.int64], NDArray[np.int64]]:
+        """Return what a thread's events of an owner's codes cover of a set.
+
+        With it come the rows of these events, and how much is named by each.
+        """
+        when, has = self.classes.when, self.classes.has
+        wanted = [code for code in _CODES[owner] if has(track, code)]
+        covered = Spans.union_of(when(track, code, spans) for code in wanted)
+        if not len(covered):
+            nothing = np.empty(0, np.int64)
+            return covered, nothing, nothing
+        outermost = owner == "launch" or set(wanted) <= set(STICKY)
+        at = self._meeting(track, covered, wanted, outermost=outermost)
+        time = self._within(covered, at) if outermost else self._own(at, covered)
+        return covered, at, time
+
+    def _by_events(self, track: int, owner: str, spans: Spans) -> _Named:
+        """Name what one thread's own events of an owner's codes cover of a set."""
+        covered, at, time = self.rows_of(track, owner, spans)
+        if not len(covered):
+            return _Named([], covered)
+        if owner == "launch":
+            parts = self._launching(track, covered, at)
+        else:
+            parts = self._by_type(at, time)
+        rest = covered.length_ps - sum(time for _, time in parts)
+        if rest > 0:
+            parts.append((UNNAMED, rest))
+        return _Named(parts, covered)
+
+    def _launching(
+        self, track: int, spans: Spans, outer: NDArray[np.int64]
+    ) -> list[tuple[Name, int]]:
+        """Name launching by the outermost op around it, calls apart."""
+        calls = self.classes.when(track, HostCode.LAUNCH, spans)
+        found = []
+        for detail, part in (("launch call", calls), ("dispatch", spans - calls)):
+            # A call outside of any op is named by itself.
+            found += [
+                (Name(name.name, detail), spent)
+                for name, spent in self._by_type(outer, self._within(part, outer))
+            ]
+        return found
+
+    def _meeting(
+        self,
+        track: int,
+        spans: Spans,
+        wanted: Collection[int],
+        *,
+        outermost: bool = False,
+    ) -> NDArray[np.int64]:
+        """Return the rows of a thread that have wanted codes and meet a set."""
+        return self.classes.rows.meeting(
+            track, spans, code=self.classes.code, wanted=wanted, outermost=outermost
+        )
+
+    def _within(self, spans: Spans, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how much of a set each row covers."""
+        start = self.classes.rows.start_ps[at]
+        return spans.within(start, start + self.classes.rows.dur_ps[at])
+
+    def _own(self, at: NDArray[np.int64], spans: Spans) -> NDArray[np.int64]:
+        """Return what each row covers of a set while no row inside it runs."""
+        start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
+        nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
+        time = self._within(spans, at)
+        own = time.copy()
+        inside = nested.parent >= 0
+        np.subtract.at(own, nested.parent[inside], time[inside])
+        return np.maximum(own, 0)
+
+    def _by_type(
+        self, at: NDArray[np.int64], time: NDArray[np.int64]
+    ) -> list[tuple[Name, int]]:
+        kind, place = np.unique(self.types[at], return_inverse=True)
+        total = np.zeros(len(kind), np.int64)
+        np.add.at(total, place, time)
+        names = self.names.gather(kind).to_list()
+        return [
+            (Name(name), int(spent))
+            for name, spent in zip(names, total.tolist(), strict=True)
+            if spent
+        ]
+
+    def _by_functions(self, track: int, spans: Spans) -> _Named:
+        """Name a set by the functions that ran on one thread."""
+        frames = self.frames
+        if frames is None:
+            return _Named([], Spans.empty())
+        mine = frames.track == track
+        start = frames.start_ps[mine]
+        covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
+        found = function_parts(frames, covered, track=track, windows=self.windows)
+        parts = [
+            (
+                self.function(frames, part.type, part.detail)._replace(
+                    loop=part.is_loop
+                ),
+                part.time_ps,
+            )
+            for part in found
+        ]
+        return _Named(parts, covered)
+
+    def callers(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
+        """Return the function of the program that calls most of a set, if one does.
+
+        Only batches are made on other threads than the program's first one.
+        """
+        frames = self.frames
+        if frames is None:
+            return []
+        first, others = self.function_tracks[:1], self.function_tracks[1:]
+        found = [
+            called
+            for tracks in ((first, others) if owner == "input" else (first,))
+            if (
+                called := calling_function(
+                    frames,
+                    spans,
+                    tracks=tracks,
+                    windows=self.windows,
+                    beside=tracks is others,
+                )
+            )
+        ]
+        # The loop is told where nothing else is.
+        found.sort(key=lambda called: called.is_loop)
+        return [
+            (self.function(frames, called.type, _NO_DETAIL), called.time_ps)
+            for called in found[:1]
+        ]
+
+    def function(
+        self, frames: FunctionFrames, kind: int, detail: int = _NO_DETAIL
+    ) -> Name:
+        """Return the name of a function, by rows of event_types; -1 for none."""
+        if kind < 0:
+            return UNNAMED
+        name = frames.names[kind]
+        told = None if detail < 0 else frames.names[detail].function
+        return Name(name.function, told, name.function, name.file, name.line)
+
+    def rest(
+        self, owner: str, spans: Spans, *, on_device: bool
+    ) -> list[tuple[Name, int]]:
+        """Name what neither events of the owner nor functions name."""
+        if owner == "launch":
+            return [(_BETWEEN_OPS, spans.length_ps)]
+        if owner in _NAMED_AS:
+            return self._by_ops(_NAMED_AS[owner], spans)
+        if owner == "host_compute":
+            return self._by_ranges(spans, UNNAMED if on_device else _POOL_TASKS)
+        if owner == "debugging":
+            return self._by_ranges(spans, UNNAMED)
+        if owner in {"between", "unnamed"}:
+            return self._by_neighbours(spans)
+        return [(UNNAMED, spans.length_ps)]
+
+    def _by_ranges(self, spans: Spans, last: Name) -> list[tuple[Name, int]]:
+        """Name by the innermost range around, thread after thread."""
+        found: list[tuple[Name, int]] = []
+        for track in self.threads:
+            if not len(spans):
+                break
+            at = self._meeting(track, spans, [HostCode.NOTHING])
+            at = at[~self.marks[self.types[at]]]
+            start = self.classes.rows.start_ps[at]
+            covered = spans & Spans.from_events(start, self.classes.rows.dur_ps[at])
+            found += self._by_type(at, self._own(at, covered))
+            spans = spans - covered
+        if len(spans):
+            found.append((last, spans.length_ps))
+        return found
+
+    def _by_ops(self, owners: tuple[str, ...], spans: Spans) -> list[tuple[Name, int]]:
+        """Name by events of some owners, thread after thread, then by ranges."""
+        found: list[tuple[Name, int]] = []
+        for owner in owners:
+            for track in self.threads:
+                named = self._by_events(track, owner, spans)
+                found += named.parts
+                spans = spans - named.spans
+        return found + (self._by_ranges(spans, UNNAMED) if len(spans) else [])
+
+    def _by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
+        """Name each stretch by what the program did before and after it."""
+        track = self.program
+        if track is None:
+            return [(UNNAMED, spans.length_ps)]
+        mine = self.classes.rows.rows(track)
+        long = (
+            np.flatnonzero(self.classes.rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
+        )
+        calls = self.classes.code[long] == HostCode.LAUNCH
+        rows = long[~self.passing[self.types[long]] & ~calls]
+        start = self.classes.rows.start_ps[rows]
+        end = start + self.classes.rows.dur_ps[rows]
+        outer = _outermost(start, end)
+        start, end, types = start[outer], end[outer], self.types[rows[outer]]
+        before = np.searchsorted(end, spans.start_ps, side="right") - 1
+        after = np.searchsorted(start, spans.end_ps, side="left")
+
+        @cache
+        def name(first: int, last: int) -> Name:
+            told = []
+            if first >= 0:
+                told.append(f"after {self.names[first]}")
+            if last >= 0:
+                told.append(f"before {self.names[last]}")
+            return Name(", ".join(told) or None)
+
+        # One more at the end: nothing before the first one, nothing after the last.
+        around = np.append(types, np.int32(-1))
+        return [
+            (name(first, last), length)
+            for first, last, length in zip(
+                around[before].tolist(),
+                around[after].tolist(),
+                (spans.end_ps - spans.start_ps).tolist(),
+                strict=True,
+            )
+        ]
+
+
+def naming(
+    *,
+    windows: Windows,
+    steps: Steps | Unavailable,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_classes: HostClasses,
+    function_frames: FunctionFrames | Unavailable,
+) -> Naming:
+    """Collect what can give time its names.
+
+    Args:
+        windows: The windows.
+        steps: The steps, whose marks name nothing.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        event_kinds: What the names of the events say.
+        host_classes: What each host event does.
+        function_frames: The functions that ran.
+    """
+    names, types = event_types["name"], handles(events, "type")
+    on_host = tracks["device"].is_null().to_numpy()
+    driving = [track for track in host_classes.threads.tracks() if on_host[track]]
+    others = [track for track in host_classes.by_thread if track not in driving]
+    threads = (*driving, *others)
+    program = _program(threads, host_classes, event_kinds.has(PROGRAM)[types])
+    # What only hands work on says nothing of where the program was.
+    passing = np.isin(
+        event_kinds.host_class,
+        (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH),
+    )
+    frames = None if isinstance(function_frames, Unavailable) else function_frames
+    framed = [] if frames is None else np.unique(frames.track).tolist()
+    # TensorFlow numbers threads its own way: samples of the program's thread are on a
+    # track beside that of its events.
+    started = () if frames is None else frames.in_modules()
+    measured = windows.measured
+    return Naming(
+        classes=host_classes,
+        frames=frames,
+        names=pl.select(pl.coalesce(event_kinds.op_name, names)).to_series(),
+        marks=names.is_in(list(marker_names(steps))).to_numpy(),
+        passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
+        types=types,
+        threads=threads,
+        program=program,
+        function_tracks=tuple(
+            sorted(
+                framed,
+                key=lambda it: (
+                    it != program,
+                    it not in started,
+                    it not in driving,
+                    it,
+                ),
+            )
+        ),
+        windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
+    )
+
+
+def _program(
+    threads: tuple[int, ...], classes: HostClasses, calls: NDArray[np.bool_]
+) -> int | None:
+    """Return the thread that carries the marks, else the one that calls most."""
+    marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
+    pool = [track for track in threads if marked[track]] or list(threads)
+    if len(pool) < 2:
+        return pool[0] if pool else None
+    return max(pool, key=lambda track: int(calls[classes.rows.rows(track)].sum()))
+
+
+def _outermost(
+    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """Return the places that no earlier row contains; rows ascend by start."""
+    if not len(start_ps):
+        return np.empty(0, np.intp)
+    reach = np.maximum.accumulate(end_ps)
+    outside = np.concatenate(([True], start_ps[1:] >= reach[:-1]))
+    return np.flatnonzero(outside)

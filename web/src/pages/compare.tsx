@@ -1,0 +1,278 @@
+// Two runs side by side: what became of the step, and what explains the change.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+
+import { categoryTitle, paint, Swatch } from "../charts/categories";
+import { Columns, type Stack } from "../charts/columns";
+import { Chart, Twin } from "../charts/twin";
+import { useAnswer } from "../data/client";
+import { CATEGORIES } from "../data/made/categories";
+import type { Change, Comparison, RunOfTwo } from "../data/made/types";
+import { OWNERS } from "../data/made/words";
+import { base, chosen, runs } from "../data/runs";
+import { ms, number, percent, UNKNOWN } from "../format";
+import { Absent, MissingFields, Show } from "../parts/unavailable";
+import { link } from "../state/url";
+
+interface Told extends Comparison {
+  words: { verdict: string; explaining: string[]; checks: string[]; promises: string[] };
+}
+
+const ALONE = {
+  code: "NO_RUNS",
+  reason: "The log directory holds one run that is complete.",
+  remedy: "Record another one into it; it appears here by itself.",
+};
+
+export function Compare() {
+  const run = chosen();
+  const other = base();
+  if (run && other) return <Both key={`${run.version} ${other.version}`} run={run.id} other={other.id} />;
+  const others = (runs.value?.runs ?? []).filter((each) => each.id !== run?.id && each.state === "ready");
+  if (others.length === 0) return <Absent what="two runs side by side" why={ALONE} />;
+  return (
+    <section class="panel">
+      <h2>Compare {run?.name} with which run?</h2>
+      <ul class="runs">
+        {others.map((each) => (
+          <li key={each.id}>
+            <a href={link({ page: "compare", base: each.id })}>{each.name}</a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Both({ run, other }: { run: string; other: string }) {
+  const [stated, state] = useState(false);
+  const query = new URLSearchParams({ run, base: other, ...(stated && { same_work: "true" }) });
+  return (
+    <Show answer={useAnswer<Told>(`data/compare?${query}`)}>
+      {(told) => (
+        <>
+          <section class="headline" aria-label="Headline">
+            <p class="verdict">{told.words.verdict}</p>
+            <Sentences of={told.words.explaining} />
+          </section>
+          <Parity told={told} stated={stated} onState={state} />
+          <Steps told={told} />
+          <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
+          <Changes title="Whose time changed" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
+          <Changes title="Ops" caption="ops, self time" rows={told.ops} per={told.per} />
+          <Changes title="Kernels" caption="kernels" rows={told.kernels} per={told.per} />
+          <Findings told={told} />
+          {told.step_time && <MissingFields missing={told.missing} />}
+        </>
+      )}
+    </Show>
+  );
+}
+
+function Sentences({ of }: { of: string[] }) {
+  if (of.length === 0) return null;
+  return (
+    <ul>
+      {of.map((each) => (
+        <li key={each}>{each}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** Whether both do the same work; the reader may state it where the recordings do not show it. */
+function Parity({ told, stated, onState }: { told: Told; stated: boolean; onState: (to: boolean) => void }) {
+  const { unavailable } = told.parity;
+  return (
+    <details class="panel" open={unavailable !== null || stated}>
+      <summary>{unavailable ? "Is it the same work? Not proven" : "Is it the same work?"}</summary>
+      <Sentences of={told.words.checks} />
+      {(unavailable || stated) && (
+        <label>
+          <input type="checkbox" checked={stated} onChange={(event) => onState(event.currentTarget.checked)} /> I state
+          that both do the same work in a step
+        </label>
+      )}
+    </details>
+  );
+}
+
+/** Both runs on one ruler: columns of one width, heights of one scale. */
+function Steps({ told }: { told: Told }) {
+  const sides = ([["base", told.base], ["new", told.new]] as const).map(
+    ([name, run]) => [name, run, stacksOf(run)] as const,
+  );
+  const every = sides.flatMap(([, , stacks]) => stacks);
+  if (every.length === 0) return null;
+  const most = Math.max(...every.map(height));
+  const count = Math.max(...sides.map(([, , stacks]) => stacks.length));
+  return (
+    <Chart
+      title="Step by step"
+      summary="Each column is a measured step, in order, without what the recording itself took of it. Both runs have the same scale."
+      table={
+        <Twin
+          caption={`Time of a ${told.per} (ms)`}
+          head={["Step", "base", "new"]}
+          rows={Array.from({ length: count }, (_, at) => [
+            labelOf(told.base, at),
+            ...sides.map(([, , stacks]) => (stacks[at] ? number(height(stacks[at])) : UNKNOWN)),
+          ])}
+        />
+      }
+    >
+      {sides.map(([name, run, stacks]) => (
+        <section key={name} aria-label={name}>
+          <h3>
+            {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {number(run.steps)} steps
+          </h3>
+          {stacks.length > 0 && (
+            <Columns stacks={stacks} unit="ms" each={`${name} step`} ruler={{ most, count, legend: name === "base" }} />
+          )}
+        </section>
+      ))}
+    </Chart>
+  );
+}
+
+function stacksOf(run: RunOfTwo): Stack[] {
+  const parts = Object.entries(run.columns?.breakdown_ms ?? {});
+  return (parts[0]?.[1] ?? []).map((_, at) => ({
+    label: labelOf(run, at),
+    parts: Object.fromEntries(parts.map(([name, of]) => [name, of[at]!])),
+  }));
+}
+
+function labelOf(run: RunOfTwo, at: number): string {
+  const each = run.columns?.steps_per_column ?? 1;
+  return each === 1 ? `${at + 1}` : `${at * each + 1}–${Math.min((at + 1) * each, run.steps)}`;
+}
+
+const height = (stack: Stack) => Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
+
+const KINDS = { appeared: "appeared", vanished: "vanished", slowed: "slower", quickened: "quicker", same: "same" };
+/** Rows that are shown before the others are asked for. */
+const FIRST = 12;
+
+interface Rows {
+  title: string;
+  caption: string;
+  rows: readonly Change[] | null;
+  per: string;
+  titleOf?: (name: string) => string;
+}
+
+function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) {
+  const [all, show] = useState(false);
+  const told = (rows ?? []).filter((each) => each.base_ms || each.new_ms);
+  if (told.length === 0) return null;
+  const most = Math.max(...told.map((each) => Math.abs(each.change_ms)), Number.MIN_VALUE);
+  return (
+    <section class="panel" aria-label={title}>
+      <h2>{title}</h2>
+      <div class="scroll whole" tabIndex={0} role="group" aria-label={`${title}, scrolls`}>
+        <table class="changes">
+          <caption>
+            {number(told.length)} {caption}; times of a mean {per} in ms
+          </caption>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <Heads of={["Base", "New", "Change", "Share of it"]} />
+              <th scope="col">Quicker · slower</th>
+            </tr>
+          </thead>
+          <tbody>
+            {told.slice(0, all ? undefined : FIRST).map((each) => (
+              <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} most={most} title={titleOf(each.name)} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {told.length > FIRST && (
+        <button class="link" aria-expanded={all} onClick={() => show(!all)}>
+          {all ? `only the ${FIRST} largest` : `${number(told.length - FIRST)} more`}
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Heads({ of }: { of: string[] }) {
+  return (
+    <>
+      {of.map((text) => (
+        <th key={text} scope="col" class="number">
+          {text}
+        </th>
+      ))}
+    </>
+  );
+}
+
+function Line({ of, most, title }: { of: Change; most: number; title: string }) {
+  const category = CATEGORIES.find((each) => each.name === of.category);
+  const by = of.low_ms !== null && of.kind === "same" ? "by chance" : KINDS[of.kind];
+  const length = (50 * Math.abs(of.change_ms)) / most;
+  return (
+    <tr data-name={of.name} data-kind={of.kind}>
+      <th scope="row" title={of.name}>
+        {category && <Swatch category={category} />} {title}
+        {(of.side ?? of.scope) && <small> {of.side ?? of.scope}</small>}
+      </th>
+      <Cell exact={of.base_ms}>{number(of.base_ms, false)}</Cell>
+      <Cell exact={of.new_ms}>{number(of.new_ms, false)}</Cell>
+      <Cell exact={of.change_ms}>{signed(of.change_ms)}</Cell>
+      <Cell exact={of.share_percent}>{of.kind === "same" ? UNKNOWN : share(of.share_percent)}</Cell>
+      <td>
+        <svg class="length" aria-hidden="true">
+          <rect
+            x={`${of.change_ms < 0 ? 50 - length : 50}%`}
+            width={`${length}%`}
+            height="12"
+            {...(category ? paint(category) : { class: "mark fill-compute" })}
+          />
+        </svg>{" "}
+        {by}
+      </td>
+    </tr>
+  );
+}
+
+function Cell({ exact, children }: { exact: number | null; children: ComponentChildren }) {
+  return (
+    <td class="number" title={exact === null ? undefined : String(exact)}>
+      {children}
+    </td>
+  );
+}
+
+function signed(value: number): string {
+  if (value === 0) return "0";
+  return `${value > 0 ? "+" : "−"}${number(Math.abs(value), false)}`;
+}
+
+/** A share with its sign; what works against the change has a minus. */
+function share(value: number | null): string {
+  return value !== null && value < 0 ? `−${percent(-value)}` : percent(value);
+}
+
+function Findings({ told }: { told: Told }) {
+  if (told.findings.length === 0) return null;
+  return (
+    <section class="panel" aria-label="Findings">
+      <h2>Findings</h2>
+      <Twin
+        caption={`Effect of each on a ${told.per}`}
+        head={["Finding", "became", "base", "new"]}
+        rows={told.findings.map((each) => [
+          `${each.id}: ${each.title}`,
+          each.change === "unknown" ? "not known in both" : each.change,
+          ms(each.base_ms),
+          ms(each.new_ms),
+        ])}
+      />
+      <Sentences of={told.words.promises} />
+    </section>
+  );
+}
