@@ -26,6 +26,11 @@ export function number(value: number | null | undefined, whole = true): string {
   return Number(shown) === 0 && value !== 0 ? value.toPrecision(2) : shown;
 }
 
+/** A number and what it counts: 1 step, 2 steps, no number where none is known. */
+export function counted(value: number | null, one: string, several = `${one}s`): string {
+  return `${number(value)} ${value === 1 ? one : several}`;
+}
+
 const withUnit = (unit: string) => (value: number | null | undefined) =>
   value === null || value === undefined ? UNKNOWN : `${number(value)} ${unit}`;
 

@@ -6,15 +6,16 @@ import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import { address, useAnswer, type Answer } from "../data/client";
-import { STATUS_WORDS, type FindingsAnswer } from "../data/findings";
+import type { FindingsAnswer } from "../data/findings";
 import type { OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
-import { byName, gib, heading, ms, number, percent } from "../format";
-import { Headline } from "../parts/headline";
+import { byName, counted, gib, heading, ms, percent } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { reasonFor, Value } from "../parts/value";
 import { join, link } from "../state/url";
+import { Checklist } from "./findings";
+import { Headline } from "./headline";
 
 export function OverviewPage() {
   const findings = useAnswer<FindingsAnswer>(address("findings"));
@@ -35,7 +36,10 @@ function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
           <Cards data={data} />
           <div class="side-by-side">
             <Summary data={data} />
-            <Recommendations answer={findings} />
+            <section class="panel" aria-label="Checklist">
+              <h2>Checklist</h2>
+              <Show answer={findings}>{(told) => <Checklist of={told} />}</Show>
+            </section>
           </div>
           {data.account.length > 0 && <Account entries={data.account} />}
           <Steps data={data} />
@@ -116,6 +120,13 @@ function Cards({ data }: { data: OverviewPageResult }) {
   );
 }
 
+const PRECISIONS = [
+  ["16bit", "in 16 bits"],
+  ["32bit", "in 32 bits"],
+  ["tf32", "of these as TF32"],
+  ["64bit", "and in 64 bits"],
+] as const;
+
 function Summary({ data }: { data: OverviewPageResult }) {
   const { precision } = data;
   return (
@@ -123,8 +134,8 @@ function Summary({ data }: { data: OverviewPageResult }) {
       <h2>Step-time breakdown</h2>
       {data.step_count > 0 && (
         <p>
-          Of {number(data.step_count)} {data.window === "steps" ? "steps" : "windows"}; the parts
-          add up to the average.
+          Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to the
+          average.
         </p>
       )}
       <Breakdown
@@ -134,45 +145,22 @@ function Summary({ data }: { data: OverviewPageResult }) {
       />
       <h3>Device compute precision</h3>
       <p>
-        <Value field="precision.compute_16bit_percent" title="16-bit" exact={precision?.compute_16bit_percent ?? null}>
-          {percent(precision?.compute_16bit_percent)}
-        </Value>{" "}
-        in 16 bits,{" "}
-        <Value field="precision.compute_32bit_percent" title="32-bit" exact={precision?.compute_32bit_percent ?? null}>
-          {percent(precision?.compute_32bit_percent)}
-        </Value>{" "}
-        in 32 bits, of which{" "}
-        <Value field="precision.compute_tf32_percent" title="TF32" exact={precision?.compute_tf32_percent ?? null}>
-          {percent(precision?.compute_tf32_percent)}
-        </Value>{" "}
-        as TF32 and{" "}
-        <Value field="precision.compute_64bit_percent" title="64-bit" exact={precision?.compute_64bit_percent ?? null}>
-          {percent(precision?.compute_64bit_percent)}
-        </Value>{" "}
-        in 64 bits
-      </p>
-    </section>
-  );
-}
-
-function Recommendations({ answer }: { answer: Answer<FindingsAnswer> }) {
-  return (
-    <section class="panel" aria-label="Recommendation for next steps">
-      <h2>Recommendation for next steps</h2>
-      <Show answer={answer}>
-        {({ findings, first }) => (
-          <ul>
-            {first.map((id) => findings.find((each) => each.id === id)!).map((each) => (
-              <li key={each.id}>
-                <b>{STATUS_WORDS[each.status]}:</b>{" "}
-                <a href={link({ page: "findings" })}>{each.words.headline}</a>
-                {each.words.gain && ` Gain: ${each.words.gain}.`}
-                {each.words.actions[0] && <p>{each.words.actions[0].text}</p>}
-              </li>
-            ))}
-          </ul>
+        {precision ? (
+          PRECISIONS.map(([bits, words], index) => (
+            <span key={bits}>
+              {index > 0 && ", "}
+              <Value field={`precision.compute_${bits}_percent`} title={words} exact={precision[`compute_${bits}_percent`]}>
+                {percent(precision[`compute_${bits}_percent`])}
+              </Value>{" "}
+              {words}
+            </span>
+          ))
+        ) : (
+          <Value field="precision" title="Device compute precision">
+            –
+          </Value>
         )}
-      </Show>
+      </p>
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { SHORT_NAMES } from "../data/made/tools";
 /** What a fragment may hold; any other name is ignored. */
 const NAMES = [
   "page", "run", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
-  "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at",
+  "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at", "rule",
 ] as const;
 export type Name = (typeof NAMES)[number];
 export type State = Partial<Record<Name, string>>;
