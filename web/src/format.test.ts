@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { byName, gib, heading, ms, number, percent, UNKNOWN, us } from "./format";
+import { byName, counted, decimals, gib, heading, ms, number, percent, singular, UNKNOWN, us } from "./format";
 
 const GIB = 2 ** 30;
 
@@ -31,9 +31,19 @@ describe("numbers", () => {
     }
   });
 
-  it("gives whole numbers the decimals of their column", () => {
-    expect(number(800, false)).toBe("800.0");
-    expect(number(0, false)).toBe("0");
+  it.each([
+    [800, 1, "800.0"], [0, 2, "0"], [0.0000076, 2, "<0.01"], [-0.0000076, 2, ">−0.01"], [25.02, 2, "25.02"],
+    [3, 0, "3"], [0.2, 0, "<1"],
+  ])("%d with the %d decimals of its column reads %s", (value, digits, text) =>
+    expect(number(value, digits)).toBe(text));
+
+  it("gives a column the decimals that its largest needs, at most three", () => {
+    expect([null, 0, 0.5, 25, 500, 5000].map(decimals)).toEqual([0, 0, 3, 2, 1, 0]);
+  });
+
+  it("counts in the singular and in the plural", () => {
+    expect([0, 1, 2].map((n) => counted(n, "step"))).toEqual(["0 steps", "1 step", "2 steps"]);
+    expect(["ops", "copies", "launches", "batch sizes"].map(singular)).toEqual(["op", "copy", "launch", "batch size"]);
   });
 
   it("carries its unit", () => {

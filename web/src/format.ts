@@ -18,17 +18,32 @@ const FORMATS = [0, 1, 2, 3, 4].map(
     new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }),
 );
 
-/** A number; `whole` numbers without decimals, unless the others of their column have them. */
-export function number(value: number | null | undefined, whole = true): string {
-  if (value === null || value === undefined) return UNKNOWN;
-  const digits = whole && Number.isInteger(value) ? 0 : figures(value);
-  const shown = FORMATS[digits]!.format(value);
-  return Number(shown) === 0 && value !== 0 ? value.toPrecision(2) : shown;
+/** A number; with the decimals of its column, or with as many as it needs itself. */
+export function number(value: number | null | undefined, digits?: number): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN;
+  if (value === 0) return "0";
+  const own = digits ?? (Number.isInteger(value) ? 0 : figures(value));
+  const shown = FORMATS[own]!.format(value);
+  if (/[1-9]/.test(shown)) return shown;
+  // What exists never reads as zero.
+  if (digits === undefined) return value.toPrecision(2);
+  const least = FORMATS[own]!.format(10 ** -own);
+  return value > 0 ? `<${least}` : `>−${least}`;
+}
+
+/** The decimals with which the numbers of a column are shown. */
+export function decimals(largest: number | null): number {
+  return largest === null || largest === 0 ? 0 : Math.min(figures(largest), 3);
 }
 
 /** A number and what it counts: 1 step, 2 steps, no number where none is known. */
 export function counted(value: number | null, one: string, several = `${one}s`): string {
   return `${number(value)} ${value === 1 ? one : several}`;
+}
+
+/** The singular of a plural: op, copy, launch. */
+export function singular(several: string): string {
+  return several.replace(/ies$/, "y").replace(/(ch|sh|x)es$/, "$1").replace(/s$/, "");
 }
 
 const withUnit = (unit: string) => (value: number | null | undefined) =>
@@ -57,12 +72,12 @@ export function inGib(bytes: number): number {
 }
 
 /** A value in the unit that its name ends with. */
-export function byName(name: string, value: Cell | undefined, whole = true): string {
+export function byName(name: string, value: Cell | undefined, digits?: number): string {
   if (value === null || value === undefined) return UNKNOWN;
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string") return value;
   if (name === "percent" || name.endsWith("_percent")) return percent(value);
-  return number(value, whole);
+  return number(value, digits);
 }
 
 const UNITS: [string, string][] = [

@@ -9,10 +9,18 @@ export interface ToolAnswer<T> extends Envelope {
   data: T | null;
   cut: Cut[];
 }
+export interface TableColumn {
+  name: string;
+  type: "text" | "integer" | "number" | "boolean";
+  /** The largest number, sign aside; null where there is none. */
+  largest: number | null;
+  /** Whether all rows have the same value. */
+  same: boolean;
+}
 export interface TableAnswer {
   tables: string[];
   table: string;
-  columns: { name: string; type: "text" | "integer" | "number" | "boolean" }[];
+  columns: TableColumn[];
   total: number;
   matching: number;
   offset: number;

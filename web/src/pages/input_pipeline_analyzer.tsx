@@ -192,13 +192,13 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           table="input_ops"
           caption="input ops"
           columns={[
+            { name: "self_time_us", bar: true },
+            { name: "self_time_percent" },
             { name: "name", title: "Input op" },
+            { name: "category" },
             { name: "count" },
             { name: "total_time_us" },
             { name: "total_time_percent" },
-            { name: "self_time_us" },
-            { name: "self_time_percent" },
-            { name: "category" },
           ]}
         />
       </details>

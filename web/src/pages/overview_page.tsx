@@ -211,10 +211,10 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         caption="operations"
         columns={[
           { name: "rank" },
+          { name: "self_time_us", bar: true },
+          { name: "self_time_percent" },
           { name: "name", title: "Operation" },
           { name: "category" },
-          { name: "self_time_us" },
-          { name: "self_time_percent" },
           { name: "cumulative_percent" },
           { name: "occurrences" },
           { name: "tensor_core_eligible" },

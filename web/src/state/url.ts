@@ -6,7 +6,7 @@ import { SHORT_NAMES } from "../data/made/tools";
 /** What a fragment may hold; any other name is ignored. */
 const NAMES = [
   "page", "run", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
-  "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at", "rule",
+  "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at", "rule", "tables",
 ] as const;
 export type Name = (typeof NAMES)[number];
 export type State = Partial<Record<Name, string>>;
@@ -64,7 +64,7 @@ export function split(text: string | undefined): string[] {
   return text ? text.split(",").map(decoded) : [];
 }
 
-function decoded(text: string): string {
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -100,7 +101,7 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
         {
             **_about(asked, name, result),
             "tables": names,
-            "columns": [{"name": one.name, "type": _type(one.dtype)} for one in chosen],
+            "columns": [_column(one) for one in chosen],
             "total": whole,
             "matching": chosen.height,
             "rows": [plain(list(row)) for row in part.iter_rows()],
@@ -216,6 +217,22 @@ def _about(
         "offset": asked.offset,
         "unavailable": plain(absent),
         "missing": plain(getattr(result, "missing", ())),
+    }
+
+
+def _column(one: pl.Series) -> dict[str, Plain]:
+    """Describe a column by what decides how all its cells are shown."""
+    kind = _type(one.dtype)
+    largest = None
+    if kind in ("integer", "number"):
+        low, high = one.min(), one.max()
+        known = [abs(end) for end in (low, high) if isinstance(end, int | float)]
+        largest = max((end for end in known if math.isfinite(end)), default=None)
+    return {
+        "name": one.name,
+        "type": kind,
+        "largest": largest,
+        "same": one.n_unique() <= 1,
     }
 
 
