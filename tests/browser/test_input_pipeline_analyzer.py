@@ -20,13 +20,13 @@ KINDS = (
     "unclassified",
 )
 OP_COLUMNS = [
+    "self_time_us",
+    "self_time_percent",
     "name",
+    "category",
     "count",
     "total_time_us",
     "total_time_percent",
-    "self_time_us",
-    "self_time_percent",
-    "category",
 ]
 
 

@@ -1,5 +1,5 @@
 // Input pipeline: whether the program waits for its input, on which device, and which op.
-import { Columns } from "../charts/columns";
+import { StepGraph } from "../charts/steps";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
@@ -103,11 +103,7 @@ function DeviceSide({ data }: { data: InputPipelineResult }) {
         }
         table={<DataTable tool="input_pipeline_analyzer" table="steps" caption="steps" />}
       >
-        <Columns
-          unit="ms"
-          each="step"
-          stacks={data.steps.map((each) => ({ label: String(each.step ?? each.name ?? ""), parts: parts(each) }))}
-        />
+        <StepGraph steps={data.steps} times={data.step_time_ms} parts={parts} />
       </Chart>
       <div class="side-by-side">
         <section class="panel">

@@ -1,7 +1,7 @@
 // Overview: where the step went, step by step, the top ops, and what the program ran on.
 import { Account } from "../charts/account";
 import { Breakdown } from "../charts/bars";
-import { Columns } from "../charts/columns";
+import { StepGraph } from "../charts/steps";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
@@ -30,23 +30,31 @@ export function OverviewPage() {
 function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
   return (
     <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
-      {(data) => (
+      {(data, { cut }) => (
         <>
           {data.step_time_ms.mean === null && data.by_host.length > 1 && <Apart data={data} />}
           <Cards data={data} />
           <div class="side-by-side">
-            <Summary data={data} />
+            {Object.keys(data.breakdown_ms).length > 0 && <Summary data={data} />}
             <section class="panel" aria-label="Checklist">
               <h2>Checklist</h2>
               <Show answer={findings}>{(told) => <Checklist of={told} />}</Show>
             </section>
           </div>
+          <Steps data={data} all={cut.find((each) => each.table === "steps")?.rows} />
           {data.account.length > 0 && <Account entries={data.account} />}
-          <Steps data={data} />
           <TopOps data={data} />
           <div class="side-by-side">
             <Environment data={data} />
             <Placement data={data} />
+            <section class="panel">
+              <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
+            </section>
+            {data.device_step_time_ms && (
+              <section class="panel">
+                <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
+              </section>
+            )}
           </div>
         </>
       )}
@@ -165,38 +173,25 @@ function Summary({ data }: { data: OverviewPageResult }) {
   );
 }
 
-function Steps({ data }: { data: OverviewPageResult }) {
+function Steps({ data, all }: { data: OverviewPageResult; all: number | undefined }) {
   const found = data.step_detection;
   const how = found.source
     ? `Steps: ${SOURCES[found.source] ?? found.source}, timed on the ${found.anchor}, confidence ${percent(100 * (found.confidence ?? 0))}.`
     : "No steps were found; the whole recording is one window.";
   return (
-    <>
       <Chart
         title="Step-time graph"
         summary={how}
         table={<DataTable tool="overview_page" table="steps" caption="steps" />}
       >
-        <Columns
-          unit="ms"
+        <StepGraph
+          steps={data.steps}
+          all={all}
+          times={data.step_time_ms}
           each={data.window === "steps" ? "step" : "window"}
-          stacks={data.steps.map((each) => ({
-            label: String(each.step ?? each.name ?? ""),
-            parts: each.breakdown_ms,
-          }))}
+          parts={(step) => step.breakdown_ms}
         />
       </Chart>
-      <div class="side-by-side">
-        <section class="panel">
-          <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
-        </section>
-        {data.device_step_time_ms && (
-          <section class="panel">
-            <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
-          </section>
-        )}
-      </div>
-    </>
   );
 }
 

@@ -110,13 +110,13 @@ function OneStep({ data }: { data: PodViewerResult }) {
     >
       <div class="pod">
         <Card worker={shown} />
-        <Columns
+        {workers.length > 1 && <Columns
           unit="ms"
           each="worker"
           onPoint={point}
           chosen={step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : undefined}
           stacks={workers.map((each) => ({ label: named(each), parts: each.breakdown_ms }))}
-        />
+        />}
       </div>
     </Chart>
   );

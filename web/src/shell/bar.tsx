@@ -1,5 +1,5 @@
 import { chosen, runs, type Run } from "../data/runs";
-import { change, hosts, join } from "../state/url";
+import { change, hosts, join, state } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
 import { help } from "./keys";
 
@@ -9,6 +9,11 @@ export function Bar() {
       <strong class="brand">stepscope</strong>
       <RunPicker />
       <HostPicker />
+      {state.value.step && (
+        <button aria-label={`Step ${state.value.step}: back to all steps`} onClick={() => change({ step: "" }, { push: true })}>
+          Step {state.value.step} ✕
+        </button>
+      )}
       <span class="grow" />
       <label>
         Theme{" "}
@@ -37,7 +42,7 @@ function RunPicker() {
         value={chosen()?.id}
         disabled={all.length === 0}
         onChange={(event) =>
-          change({ run: event.currentTarget.value, hosts: "" }, { push: true })
+          change({ run: event.currentTarget.value, hosts: "", step: "" }, { push: true })
         }
       >
         {all.map((each) => (

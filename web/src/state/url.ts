@@ -40,10 +40,10 @@ export function fragment(of: State): string {
   return `#${parts}`;
 }
 
-/** Go elsewhere: run and hosts stay, what belongs to one page does not. */
+/** Go elsewhere: run, hosts and step stay, what belongs to one page does not. */
 export function link(to: State): string {
-  const { run, hosts } = state.value;
-  return fragment({ ...(run && { run }), ...(hosts && { hosts }), ...to });
+  const { run, hosts, step } = state.value;
+  return fragment({ ...(run && { run }), ...(hosts && { hosts }), ...(step && { step }), ...to });
 }
 
 /** Change part of the state; `push` makes it a step that Back undoes. */
