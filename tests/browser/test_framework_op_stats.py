@@ -57,6 +57,23 @@ def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
     assert shown[0] == ["MatMul", "58.8 %"]
 
 
+def test_shares_are_bars_until_a_pie_is_asked_for(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    chart = view.page.locator("figure.chart", has_text="On the device, by type")
+    bars = chart.locator("li.barred").evaluate_all(
+        """(all) => all.map((each) => [parseFloat(each.innerText.split("\\n")[1]),
+            parseFloat(each.style.getPropertyValue("--length"))])"""
+    )
+    largest = max(share for share, _ in bars)
+    for share, length in bars:
+        assert length == pytest.approx(100 * share / largest, abs=0.2)
+    assert chart.locator("svg").count() == 0
+    told = slices(view, "On the device, by type")
+    chart.get_by_role("button", name="As a pie").click()
+    assert chart.locator("svg path").count() == len(told)
+    assert slices(view, "On the device, by type") == told
+
+
 def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
     view: View, server: Server
 ) -> None:

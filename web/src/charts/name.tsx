@@ -4,14 +4,14 @@
 const SHORT = 30;
 /** What stays of a name without scopes, and at most of one with them. */
 const TAIL = 14;
-const LONGEST_TAIL = 36;
+const LONGEST_TAIL = 42;
 
 export function Name({ text }: { text: string }) {
   const [head, tail] = parted(text);
   if (head === "") return <>{text}</>;
   return (
     <span class="name">
-      <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${tail.length}ch)` }}>
+      <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${0.85 * tail.length}ch)` }}>
         {head}
       </span>
       {tail}

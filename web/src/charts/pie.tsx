@@ -1,5 +1,8 @@
-// A pie of shares, with names and numbers beside it: no meaning by colour alone.
+// Shares as bars, or as a pie for those who want one: names and numbers stand beside both.
+import { signal } from "@preact/signals";
+
 import { number, percent } from "../format";
+import { Name } from "./name";
 import { Chart, Twin } from "./twin";
 
 export interface Slice {
@@ -9,6 +12,9 @@ export interface Slice {
   /** Everything without a slice of its own. */
   rest?: boolean;
 }
+
+/** One choice for all charts of shares. */
+const round = signal(false);
 
 interface Props {
   title: string;
@@ -23,9 +29,15 @@ const SHADES = 10;
 
 export function Pie({ title, slices, unit, onChoose }: Props) {
   let turned = 0;
+  const largest = Math.max(...slices.map((each) => (each.rest ? 0 : each.percent)));
   return (
     <Chart
       title={title}
+      controls={
+        <button aria-pressed={round.value} onClick={() => (round.value = !round.value)}>
+          {round.value ? "As bars" : "As a pie"}
+        </button>
+      }
       table={
         <Twin
           caption={title}
@@ -35,7 +47,7 @@ export function Pie({ title, slices, unit, onChoose }: Props) {
       }
     >
       <div class="pie">
-        <svg viewBox={`${-RADIUS - 2} ${-RADIUS - 2} ${2 * RADIUS + 4} ${2 * RADIUS + 4}`} aria-hidden="true">
+        {round.value && <svg viewBox={`${-RADIUS - 2} ${-RADIUS - 2} ${2 * RADIUS + 4} ${2 * RADIUS + 4}`} aria-hidden="true">
           {slices.map((each, index) => {
             const from = turned;
             turned += each.percent / 100;
@@ -45,17 +57,24 @@ export function Pie({ title, slices, unit, onChoose }: Props) {
               </path>
             );
           })}
-        </svg>
+        </svg>}
         <ol class="slices">
           {slices.map((each, index) => (
-            <li key={index} title={each.label}>
-              <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />
+            <li
+              key={index}
+              title={each.label}
+              class={round.value || each.rest ? undefined : "barred"}
+              style={{ "--length": `${(100 * each.percent) / largest}%` }}
+            >
+              {round.value && <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />}
               {onChoose ? (
-                <button class="link name" onClick={() => onChoose(each.label)}>
-                  {each.label}
+                <button class="link what" onClick={() => onChoose(each.label)}>
+                  <Name text={each.label} />
                 </button>
               ) : (
-                <span class="name">{each.label}</span>
+                <span class="what">
+                  <Name text={each.label} />
+                </span>
               )}
               <span class="share">{percent(each.percent)}</span>
             </li>
