@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
-import { byName, counted, decimals, gib, heading, ms, number, percent, singular, UNKNOWN, us } from "./format";
+import { byName, counted, decimals, heading, ms, number, percent, singular, size, UNKNOWN, us } from "./format";
 
 const GIB = 2 ** 30;
 
 describe("what was not measured", () => {
   it.each([
-    ["number", number], ["ms", ms], ["us", us], ["percent", percent], ["gib", gib],
+    ["number", number], ["ms", ms], ["us", us], ["percent", percent], ["size", size],
   ] as const)("is never a number: %s", (_, show) => {
     expect(show(null)).toBe(UNKNOWN);
     expect(show(undefined)).toBe(UNKNOWN);
@@ -60,9 +60,12 @@ describe("shares", () => {
 
 describe("sizes", () => {
   it.each([
-    [0, "0 GiB"], [1, "<0.001 GiB"], [-1, ">−0.001 GiB"], [GIB, "1.000 GiB"], [1.5 * GIB, "1.500 GiB"],
-    [-GIB / 4, "-0.250 GiB"],
-  ])("%d reads %s", (value, text) => expect(gib(value)).toBe(text));
+    [0, "0 B"], [1, "1 B"], [1536, "1.50 KiB"], [GIB, "1.00 GiB"], [-GIB / 4, "-256.0 MiB"], [15466496, "14.75 MiB"],
+  ])("%d reads %s", (value, text) => expect(size(value)).toBe(text));
+
+  it.each([
+    [0, "0 MiB"], [1, "<0.01 MiB"], [-1, ">−0.01 MiB"], [2 ** 19, "0.50 MiB"], [null, "–"],
+  ])("%d beside 15 MiB reads %s", (value, text) => expect(size(value, 15 * 2 ** 20)).toBe(text));
 });
 
 describe("a cell by the name of its column", () => {

@@ -1,8 +1,6 @@
 // Numbers on the screen: one unit in a column, whole numbers grouped, nothing rounded to zero.
 import type { Cell } from "./data/made/types";
 
-const GIB = 2 ** 30;
-
 /** What is shown where nothing was measured; never 0. */
 export const UNKNOWN = "–";
 
@@ -59,16 +57,18 @@ export function percent(value: number | null | undefined): string {
   return `${value.toFixed(1)} %`;
 }
 
-export function gib(bytes: number | null | undefined): string {
-  if (bytes === null || bytes === undefined) return UNKNOWN;
-  if (bytes === 0) return "0 GiB";
-  // What exists never reads as zero.
-  if (Math.abs(bytes) < GIB / 1000) return bytes > 0 ? "<0.001 GiB" : ">−0.001 GiB";
-  return `${(bytes / GIB).toFixed(3)} GiB`;
+const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
+/** The unit in which sizes up to this many bytes are written. */
+export function sizeUnit(largest: number | null): [number, string] {
+  return SIZES.find(([bytes]) => Math.abs(largest ?? 0) >= bytes) ?? [1, "B"];
 }
 
-export function inGib(bytes: number): number {
-  return bytes / GIB;
+/** Bytes in the unit of the largest among those that they stand with. */
+export function size(bytes: number | null | undefined, largest: number | null = bytes ?? null): string {
+  if (bytes === null || bytes === undefined) return UNKNOWN;
+  const [one, unit] = sizeUnit(largest);
+  return `${number(bytes / one, one === 1 ? 0 : decimals((largest ?? 0) / one))} ${unit}`;
 }
 
 /** A value in the unit that its name ends with. */

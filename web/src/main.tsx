@@ -6,6 +6,5 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/parts.css";
 import "./style/charts.css";
-import "uplot/dist/uPlot.min.css";
 
 render(<App />, document.getElementById("app")!);

@@ -1,8 +1,9 @@
 // Stacked columns, one for each step or worker, in the categories' colours.
 import type { TargetedKeyboardEvent } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { counted, decimals, number } from "../format";
+import { rounded, useRoom } from "./axis";
 import { Hatches, Legend, paint, present } from "./categories";
 
 export interface Stack {
@@ -41,7 +42,6 @@ const LEFT = 62;
 const RIGHT = 76;
 const BOTTOM = 22;
 const TOP = 22;
-const NARROWEST = 260;
 const TICKS = 4;
 const WIDEST = 60;
 /** Columns that are narrower can hardly be pointed at. */
@@ -240,31 +240,8 @@ function Axis({ top, right, y, title }: AxisProps) {
   );
 }
 
-/**
- * The width that is there, so that text keeps its size on narrow screens; null until it is
- * known, for a chart takes long to draw and should be drawn once.
- */
-function useRoom() {
-  const place = useRef<HTMLDivElement>(null);
-  const [room, measure] = useState<number | null>(null);
-  useLayoutEffect(() => {
-    const look = () => measure(Math.max(place.current!.clientWidth, NARROWEST));
-    look();
-    const watch = new ResizeObserver(look);
-    watch.observe(place.current!);
-    return () => watch.disconnect();
-  }, []);
-  return [place, room] as const;
-}
-
 function total(stack: Stack): number {
   return Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
-}
-
-/** The next round number: 1, 2 or 5 times a power of ten. */
-function rounded(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return power * ([1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10);
 }
 
 /** Labels stand apart from each other by at least their own width. */

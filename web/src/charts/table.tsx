@@ -16,7 +16,7 @@ export interface Column {
   /** Its heading; made from the name when absent. */
   title?: string;
   /** Another way to show its cells than by the unit in the name. */
-  show?: (value: Cell) => string;
+  show?: (value: Cell, largest: number | null) => string;
   /** Drawn behind the number, against the largest of the column or 100 %. */
   bar?: boolean;
 }
@@ -268,7 +268,7 @@ function OneCell({ value, table, row, column, index }: Shown & { row: Cell[]; co
 
 /** The numbers of a column have the decimals that its largest needs. */
 function shown(column: Column, cell: Cell, type: string, largest: number | null): string {
-  if (column.show && cell !== null) return column.show(cell);
+  if (column.show && cell !== null) return column.show(cell, largest);
   return byName(column.name, cell, type === "number" ? decimals(largest) : 0);
 }
 

@@ -9,7 +9,7 @@ import { address, useAnswer, type Answer } from "../data/client";
 import type { FindingsAnswer } from "../data/findings";
 import type { OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
-import { byName, counted, gib, heading, ms, percent } from "../format";
+import { byName, counted, heading, ms, percent, size } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { reasonFor, Value } from "../parts/value";
@@ -238,7 +238,7 @@ function Environment({ data }: { data: OverviewPageResult }) {
                 {each.host}, device {each.device}
               </th>
               <td>
-                {[each.type, gib(each.memory_bytes), each.compute_capability && `compute capability ${each.compute_capability}`]
+                {[each.type, size(each.memory_bytes), each.compute_capability && `compute capability ${each.compute_capability}`]
                   .filter((part) => part && part !== "–")
                   .join(", ")}
               </td>
