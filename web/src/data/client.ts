@@ -84,14 +84,17 @@ async function refusal(answer: Response): Promise<Refusal> {
 
 const RETRY_MS = 1500;
 
-/** Ask, and ask again while the run is being written or the server computes for others. */
+/** What passes: the run is being written, the server computes for others or starts again. */
+const PASSING = ["writing", "busy", "offline"];
+
+/** Ask, and ask again while what is in the way may pass. */
 async function patiently<T>(where: string, signal: AbortSignal): Promise<T> {
   for (;;) {
     try {
       return await ask<T>(where, { signal });
     } catch (error) {
       const code = error instanceof Refusal ? error.code : "";
-      if (signal.aborted || (code !== "writing" && code !== "busy")) throw error;
+      if (signal.aborted || !PASSING.includes(code)) throw error;
       await new Promise((done) => setTimeout(done, RETRY_MS));
     }
   }

@@ -1,5 +1,5 @@
 // Findings as the server gives them: the record, and the words for it.
-import type { Action, CheckedStage, Doubt, Finding, Headline, Profile } from "./made/types";
+import type { Action, CheckedStage, Doubt, Finding, Headline, Profile, Unavailable } from "./made/types";
 
 /** A range of the timeline, and where else it can be looked at. */
 export interface Place {
@@ -64,6 +64,8 @@ export interface FindingsAnswer {
   /** The stages that have checks, in the order of the guides. */
   stages: ToldStage[];
   findings: ToldFinding[];
+  /** Tool → why it has nothing to show of this run. */
+  absent: Record<string, Unavailable>;
 }
 
 export const STATUS_SIGNS: Record<Finding["status"], string> = {

@@ -1,11 +1,17 @@
 // What is said first of a profile, and what to do about it.
+import { useEffect } from "preact/hooks";
+
 import type { Answer } from "../data/client";
 import type { FindingsAnswer, Place } from "../data/findings";
+import { absent } from "../data/runs";
 import { Show } from "../parts/unavailable";
 import { join, link, page } from "../state/url";
 import { hasPage, titleOf } from "./titles";
 
 export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
+  useEffect(() => {
+    if (answer.state === "ready") absent.value = answer.value.absent;
+  }, [answer]);
   return (
     <Show answer={answer}>
       {({ headline, verdict }) => (

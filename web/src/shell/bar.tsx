@@ -2,12 +2,14 @@ import { chosen, runs, type Run } from "../data/runs";
 import { change, hosts, join, state } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
 import { help } from "./keys";
+import { RunList } from "./runs";
 
 export function Bar() {
   return (
     <header class="bar">
       <strong class="brand">stepscope</strong>
       <RunPicker />
+      <RunList />
       <HostPicker />
       {state.value.step && (
         <button aria-label={`Step ${state.value.step}: back to all steps`} onClick={() => change({ step: "" }, { push: true })}>
@@ -56,7 +58,7 @@ function RunPicker() {
 }
 
 function titleOf(run: Run): string {
-  return run.state === "writing" ? `${run.name} (being written)` : run.name;
+  return run.state === "ready" ? run.name : `${run.name} (${run.state === "writing" ? "being written" : "cannot be read"})`;
 }
 
 const ALL = "";

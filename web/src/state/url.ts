@@ -46,6 +46,13 @@ export function link(to: State): string {
   return fragment({ ...(run && { run }), ...(hosts && { hosts }), ...(step && { step }), ...to });
 }
 
+/** Leave out all but the page, the run and, if they are known, the hosts. */
+export function reset({ hosts }: { hosts: boolean }): void {
+  const kept = hosts ? ["page", "run", "hosts"] : ["page", "run"];
+  const gone = Object.keys(state.value).filter((name) => !kept.includes(name));
+  change(Object.fromEntries(gone.map((name) => [name, ""])));
+}
+
 /** Change part of the state; `push` makes it a step that Back undoes. */
 export function change(part: State, { push = false } = {}): void {
   const next = fragment({ ...state.value, ...part });

@@ -47,6 +47,13 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Largest number of bytes of text in a table that is given whole.
 _MOST_CSV_BYTES: Final = 2**29
+#: Tools that many profiles hold nothing for; they are quick where findings are known.
+_NOT_EVERYWHERE: Final = (
+    "kernel_stats",
+    "memory_profile",
+    "tf_data_bottleneck_analysis",
+    "inference_profile",
+)
 #: Characters in a line of a page of text, as on a terminal.
 _TEXT_WIDTH: Final = 100
 
@@ -165,7 +172,13 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write what is said first, and every finding as a record and in words."""
     view = opened.view(hosts)
     opened.working.stage("Findings")
-    return _json({**_circumstances(view), **told_findings(view.profile)})
+    told = told_findings(view.profile)
+    absent = {
+        name: plain(found)
+        for name in _NOT_EVERYWHERE
+        if isinstance(found := opened.result(name, hosts, {}), Unavailable)
+    }
+    return _json({**_circumstances(view), **told, "absent": absent})
 
 
 def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
