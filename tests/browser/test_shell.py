@@ -36,7 +36,7 @@ def test_another_run_is_a_step_that_back_undoes(view: View) -> None:
     view.page.go_back()
     view.settle()
     assert view.fragment["run"] == view.server.runs["vector"]
-    assert view.values()["breakdown_ms.input"][1] == "0.0700 ms"
+    assert view.values()["breakdown_ms.input"][1] == "0.070 ms"
 
 
 @pytest.mark.parametrize(

@@ -27,3 +27,8 @@ export function parted(text: string): [string, string] {
   const kept = found ? last.slice(found.index + found[0].length) : text.slice(-TAIL);
   return [text.slice(0, text.length - kept.length), kept];
 }
+
+/** The last part of a scope. */
+export function lastPart(text: string): string {
+  return text.slice(text.replace(/\/$/, "").lastIndexOf("/") + 1);
+}

@@ -7,7 +7,7 @@ import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import { address, useAnswer, type Answer } from "../data/client";
 import type { FindingsAnswer } from "../data/findings";
-import type { OverviewPageResult } from "../data/made/types";
+import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
 import { byName, counted, heading, ms, percent, size } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
@@ -232,22 +232,34 @@ function Environment({ data }: { data: OverviewPageResult }) {
           <Line title="Device type" field="environment.device_type" value={of.device_type} />
           <Line title="Devices" field="environment.device_count" value={of.device_count} />
           <Line title="Devices used" field="environment.used_device_count" value={of.used_device_count} />
-          {of.devices.map((each) => (
-            <tr key={`${each.host} ${each.device}`}>
+          {kinds(of.devices).map(([kind, devices]) => (
+            <tr key={kind}>
               <th scope="row">
-                {each.host}, device {each.device}
+                {devices.length} × {kind}
               </th>
-              <td>
-                {[each.type, size(each.memory_bytes), each.compute_capability && `compute capability ${each.compute_capability}`]
-                  .filter((part) => part && part !== "–")
-                  .join(", ")}
-              </td>
+              <td>{used(devices)}</td>
             </tr>
           ))}
         </tbody>
       </table>
     </section>
   );
+}
+
+/** Devices of one kind are one line. */
+function kinds(devices: DeviceEntry[]): [string, DeviceEntry[]][] {
+  const found = new Map<string, DeviceEntry[]>();
+  for (const each of devices) {
+    const capability = each.compute_capability && `compute capability ${each.compute_capability}`;
+    const kind = [each.type ?? "device", each.memory_bytes && size(each.memory_bytes), capability].filter(Boolean).join(", ");
+    found.set(kind, [...(found.get(kind) ?? []), each]);
+  }
+  return [...found];
+}
+
+function used(devices: DeviceEntry[]): string {
+  const worked = devices.filter((each) => each.used).length;
+  return worked === devices.length ? "" : `${worked} with recorded work`;
 }
 
 function Placement({ data }: { data: OverviewPageResult }) {
