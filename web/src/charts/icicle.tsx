@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 
 import { useRoom } from "./axis";
-import { lastPart } from "./name";
+import { lastPart } from "../parts/name";
 
 export interface Span {
   id: number;

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 
 import { number, percent } from "../format";
-import { Name } from "./name";
+import { Name } from "../parts/name";
 import { Chart, Twin } from "./twin";
 
 export interface Slice {
@@ -24,10 +24,12 @@ interface Props {
 }
 
 const RADIUS = 80;
+/** Shares of their own; all others are one. */
+const MOST = 10;
 /** Lightness steps of one hue: what has no category has no category's colour. */
 const SHADES = 10;
 
-export function Pie({ title, slices, unit, onChoose }: Props) {
+function Pie({ title, slices, unit, onChoose }: Props) {
   let turned = 0;
   const largest = Math.max(...slices.map((each) => (each.rest ? 0 : each.percent)));
   return (
@@ -101,4 +103,21 @@ function sector(from: number, to: number): string {
 function onCircle(turn: number): [number, number] {
   const angle = 2 * Math.PI * turn - Math.PI / 2;
   return [RADIUS * Math.cos(angle), RADIUS * Math.sin(angle)];
+}
+
+/** The largest shares, and the rest in one slice, so that the circle is whole. */
+export function LargestPie(props: {
+  title: string;
+  slices: Slice[];
+  unit: string;
+  onChoose?: (label: string) => void;
+}) {
+  const named = props.slices.slice(0, MOST);
+  const left = 100 - named.reduce((sum, each) => sum + each.percent, 0);
+  const valued = named.find((each) => each.percent > 0);
+  if (!valued) return null;
+  const whole = (100 * valued.value) / valued.percent;
+  // A rest that is not larger than this gets no slice.
+  const rest = left > 0.05 ? [{ label: "All others", value: (whole * left) / 100, percent: left, rest: true }] : [];
+  return <Pie {...props} slices={[...named, ...rest]} key={`${props.title} ${percent(left)}`} />;
 }

@@ -9,7 +9,7 @@ import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
 import { definition, reasonFor } from "../parts/value";
 import { arrange, arranged, type Arranged } from "../state/tables";
-import { Name } from "./name";
+import { Name } from "../parts/name";
 
 export interface Column {
   name: string;

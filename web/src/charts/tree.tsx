@@ -1,7 +1,7 @@
 // A table whose rows unfold into their parts, as a tree grid.
 import { useMemo, useState } from "preact/hooks";
 
-import { lastPart } from "./name";
+import { lastPart } from "../parts/name";
 
 export interface TreeNode {
   id: number;

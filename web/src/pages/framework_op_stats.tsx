@@ -1,5 +1,5 @@
 // Op stats: shares of self time on host and device, and one row for each op.
-import { LargestPie } from "../charts/pies";
+import { LargestPie } from "../charts/pie";
 import { DataTable, type Column } from "../charts/table";
 import type { FrameworkOpStatsResult, Pie } from "../data/made/types";
 import { ms, number } from "../format";

@@ -1,5 +1,5 @@
 // GPU kernels: which take the time, with what geometry, and whether they use Tensor Cores.
-import { LargestPie } from "../charts/pies";
+import { LargestPie } from "../charts/pie";
 import { DataTable, type Column } from "../charts/table";
 import { ms, number } from "../format";
 import { ToolPage } from "../parts/tool";
