@@ -71,6 +71,7 @@ _TRACE: Final = re.compile(
 )
 #: Names that begin with a dot are those of files that macOS adds to copied ones.
 _WORKER_TRACE: Final = re.compile(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
+_JSON: Final = re.compile(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = re.compile(
     r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
 )
@@ -130,6 +131,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
         results_only: Run directories that hold results but no trace.
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
             run of its own.
+        json_files: Other JSON files outside of run directories, which may be traces.
         refused: (Entry, why it could not be read).
         directories: Number of directories that were read.
     """
@@ -139,6 +141,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[tuple[Path, str], ...]
     directories: int
     worker_files: tuple[Path, ...] = ()
+    json_files: tuple[Path, ...] = ()
 
 
 def is_trace(name: str) -> bool:
@@ -339,6 +342,7 @@ def scan(logdir: Path) -> Scan:
     return Scan(
         runs=newest_first(runs),
         worker_files=tuple(walk.worker_files),
+        json_files=tuple(walk.json_files),
         results_only=tuple(results_only),
         refused=tuple(walk.refused),
         directories=len(walk.seen),
@@ -352,6 +356,7 @@ class _Walk:
         self.seen: set[tuple[int, int]] = set()
         self.refused: list[tuple[Path, str]] = []
         self.worker_files: list[Path] = []
+        self.json_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
         """Yield the children of each profile folder, and the prefix of their names."""
@@ -393,6 +398,8 @@ class _Walk:
                         kept.append(Path(entry.path))
                     elif is_worker_trace(entry.name):
                         self.worker_files.append(Path(entry.path))
+                    elif _JSON.match(entry.name) and entry.is_file():
+                        self.json_files.append(Path(entry.path))
         except OSError as error:
             self.refused.append((directory, str(error.strerror)))
         return folders, linked

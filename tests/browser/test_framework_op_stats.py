@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.support.sites.browser import Server
 from tests.support.sites.serve import put, running
 from tests.support.sites.view import View
@@ -14,22 +16,20 @@ from stepscope.serve.runs import cutting
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
 TOOL = "framework_op_stats"
 COLUMNS = [
     "rank",
-    "host_or_device",
-    "type",
+    "total_self_time_us",
+    "device_self_percent",
+    "host_self_percent",
     "name",
+    "type",
+    "host_or_device",
     "occurrences",
     "total_time_us",
     "avg_time_us",
-    "total_self_time_us",
     "avg_self_time_us",
-    "device_self_percent",
     "device_cumulative_percent",
-    "host_self_percent",
     "host_cumulative_percent",
 ]
 
@@ -55,6 +55,23 @@ def test_a_pie_says_names_and_shares(view: View, server: Server) -> None:
     assert shown == [[each["name"], f"{each['percent']:.1f} %"] for each in told]
     # A step's two matrix products take 200 of 340 µs on the device, copies included.
     assert shown[0] == ["MatMul", "58.8 %"]
+
+
+def test_shares_are_bars_until_a_pie_is_asked_for(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    chart = view.page.locator("figure.chart", has_text="On the device, by type")
+    bars = chart.locator("li.barred").evaluate_all(
+        """(all) => all.map((each) => [parseFloat(each.innerText.split("\\n")[1]),
+            parseFloat(each.style.getPropertyValue("--length"))])"""
+    )
+    largest = max(share for share, _ in bars)
+    for share, length in bars:
+        assert length == pytest.approx(100 * share / largest, abs=0.2)
+    assert chart.locator("svg").count() == 0
+    told = slices(view, "On the device, by type")
+    chart.get_by_role("button", name="As a pie").click()
+    assert chart.locator("svg path").count() == len(told)
+    assert slices(view, "On the device, by type") == told
 
 
 def test_a_run_on_the_cpu_says_why_it_has_no_device_pie(
@@ -143,8 +160,80 @@ def test_columns_can_be_chosen(view: View) -> None:
     shown = row.evaluate_all("(all) => all.map((each) => each.dataset.column)")
     assert shown == COLUMNS[1:]
     headings = view.page.locator("thead th").all_inner_texts()
-    assert headings[:2] == ["Host or device", "Type"]
-    assert row.all_inner_texts()[:2] == ["Device", "MatMul"]
+    assert headings[:2] == ["Total self time (µs)", "Device self (%)"]
+    assert row.all_inner_texts()[3:5] == ["model/dense/MatMul", "MatMul"]
+
+
+def test_order_filter_and_columns_are_part_of_the_link(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    view.page.get_by_role("button", name="Occurrences").click()
+    view.page.get_by_text("Columns", exact=True).click()
+    view.page.get_by_label("Rank", exact=True).uncheck()
+    view.page.get_by_label("Filter ops").fill("a;b,c~")
+    view.page.wait_for_url(re.compile("a%253Bb%252Cc%7E"))
+    view.page.get_by_label("Filter ops").fill("dense")
+    view.page.wait_for_url(re.compile("%3Bdense"))
+    view.settle()
+    rows = view.page.locator("main table").inner_text()
+    assert "model/dense/MatMul" in rows
+    view.page.reload()
+    view.settle()
+    assert view.page.get_by_label("Filter ops").input_value() == "dense"
+    assert view.page.locator("main table").inner_text() == rows
+    header = view.page.locator("th[aria-sort=descending]")
+    assert header.all_inner_texts() == ["Occurrences ▾"]
+    assert "Rank" not in rows
+
+
+def test_rows_are_one_stop_of_the_tab_key_and_have_names(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    rows = view.page.locator("main tbody tr")
+    stops = rows.evaluate_all("(all) => all.filter((row) => row.tabIndex === 0).length")
+    assert (stops, rows.count() > 2) == (1, True)
+    names = view.page.locator("td[data-column=name]").all_inner_texts()
+    labels = [row.get_attribute("aria-label") for row in rows.all()]
+    assert labels == names
+    rows.first.focus()
+    for key, reached in (("ArrowDown", 1), ("End", rows.count() - 1), ("Home", 0)):
+        view.page.keyboard.press(key)
+        focused = view.page.evaluate("document.activeElement.ariaLabel")
+        assert focused == names[reached]
+    view.page.keyboard.press("ArrowUp")
+    view.page.keyboard.press("Enter")
+    view.settle()
+    assert view.fragment["op"] == names[0]
+
+
+def test_copying_works_without_the_clipboard_of_safe_pages(view: View) -> None:
+    # Pages of plain http from another machine have none.
+    view.page.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard', {get: () => undefined});"
+    )
+    view.go("framework_op_stats", run="vector")
+    view.page.evaluate(
+        """document.addEventListener("copy", () => {
+            window.copied = document.activeElement.value; })"""
+    )
+    view.page.get_by_role("button", name="Copy").click()
+    rows = view.page.locator("main tbody tr").count()
+    said = view.page.get_by_role("status").filter(has_text="Copied")
+    assert said.inner_text() == f"Copied {rows} rows."
+    lines = view.page.evaluate("window.copied").split("\n")
+    assert lines[0].split("\t") == COLUMNS
+    assert len(lines) == rows + 1
+
+
+def test_bars_are_as_long_as_their_numbers(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    cells = view.page.locator("td[data-column=total_self_time_us]")
+    found = cells.evaluate_all(
+        """(all) => all.map((each) => [Number(each.title),
+            parseFloat(each.style.getPropertyValue("--length"))])"""
+    )
+    largest = max(time for time, _ in found)
+    assert [length for _, length in found] == [
+        pytest.approx(100 * time / largest, abs=0.01) for time, _ in found
+    ]
 
 
 def test_a_table_that_the_server_cut_says_so(

@@ -37,3 +37,18 @@ def test_a_training_run_says_why(view: View, server: Server) -> None:
     view.go("inference_profile", run="loop")
     why = server.show("loop", TOOL)["unavailable"]
     assert why["reason"] in view.page.locator(".absent").inner_text()
+
+
+def test_the_histogram_counts_every_request(view: View, server: Server) -> None:
+    view.go("inference_profile", run="requests")
+    told = server.show("requests", "inference_profile")["data"]
+    bins = view.page.locator(".histogram li")
+    counts = [int(one.get_attribute("data-count") or "nan") for one in bins.all()]
+    times = [row["latency_ms"] for row in told["requests"]]
+    low, high = told["latency_ms"]["min"], told["latency_ms"]["max"]
+    width = (high - low) / len(counts)
+    places = [min(int((time - low) / width), len(counts) - 1) for time in times]
+    assert counts == [places.count(place) for place in range(len(counts))]
+    assert sum(counts) == told["request_count"] == 120
+    marked = [at for at, one in enumerate(bins.all()) if "p50" in one.inner_text()]
+    assert marked == [int((told["latency_ms"]["p50"] - low) / width)]

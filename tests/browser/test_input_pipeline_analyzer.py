@@ -20,13 +20,13 @@ KINDS = (
     "unclassified",
 )
 OP_COLUMNS = [
+    "self_time_us",
+    "self_time_percent",
     "name",
+    "category",
     "count",
     "total_time_us",
     "total_time_percent",
-    "self_time_us",
-    "self_time_percent",
-    "category",
 ]
 
 
@@ -69,3 +69,26 @@ def test_waiting_against_working_has_two_parts(view: View, server: Server) -> No
     drawn = heights["input"] / heights["device_compute_32"]
     assert drawn == pytest.approx(ratio, abs=0.02)
     assert view.fragment["view"] == "waiting"
+
+
+def test_the_share_of_input_is_drawn_over_the_steps(view: View, server: Server) -> None:
+    view.go("input_pipeline_analyzer", run="keras")
+    steps = server.show("keras", TOOL)["data"]["steps"]
+    known = [one["input_percent_avg"] for one in steps if one["input_percent_avg"]]
+    path = view.page.locator("path.mean").get_attribute("d") or ""
+    points = [part.split() for part in path.removeprefix("M").split("L")]
+    assert len(points) == len(
+        [one for one in steps if one["input_percent_avg"] is not None]
+    )
+    heights = [float(y) for _, y in points]
+    # Higher on the screen is more.
+    assert heights.index(min(heights)) == [
+        one["input_percent_avg"] for one in steps
+    ].index(max(known))
+
+
+def test_the_page_says_where_other_numbers_come_from(view: View) -> None:
+    view.go("input_pipeline_analyzer", run="keras")
+    view.page.get_by_text("TensorFlow's own page says another share").click()
+    said = view.page.get_by_role("region", name="Summary").inner_text()
+    assert "A step lasts until the next one begins" in said

@@ -1,4 +1,4 @@
-"""Three widths, both themes: nothing wider than the page, nothing out of its panel."""
+"""Four widths, both themes: nothing wider than the page, nothing out of its panel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tests.support.sites.view import View
 
-WIDTHS = (1400, 1100, 760)
+WIDTHS = (1400, 1100, 760, 390)
 #: Boxes whose content sticks out; those that scroll by design may.
 STICKS_OUT = """() => [...document.querySelectorAll(
     'main, main .panel, main figure, main article, main .cards li, header, nav')]

@@ -43,7 +43,7 @@ def test_every_view_has_the_tool_s_rows(by: str, view: View, server: Server) -> 
     roots = [row["name"] for row in data[by] if row["parent"] is None]
     shown = [name for name in names(view) if name in roots]
     assert shown == roots
-    view.page.locator("main button[data-twin]").click()
+    view.page.locator("main button[data-twin]").first.click()
     view.settle()
     assert view.check_tables(data, TOOL) == {by: len(data[by])}
 
@@ -82,3 +82,51 @@ def test_ranges_of_the_program_and_one_closely(view: View, server: Server) -> No
     view.page.get_by_role("button", name="All annotations").click()
     view.settle()
     assert "op" not in view.fragment
+
+
+def test_scopes_are_nested_as_wide_as_their_cost(view: View, server: Server) -> None:
+    view.go("model_views", run="keras")
+    rows = server.show("keras", TOOL)["data"]["scope"]
+    total = {row["name"]: row["total_us"] for row in rows}
+    spans = view.page.locator(".icicle g[data-span]").evaluate_all(
+        """(all) => all.map((each) => [each.dataset.span,
+            each.querySelector('rect').width.baseVal.value])"""
+    )
+    assert len(spans) > 2
+    widest, widest_width = max(spans, key=lambda span: span[1])
+    for name, width in spans:
+        assert width == pytest.approx(
+            widest_width * total[name] / total[widest], rel=0.02
+        )
+    assert (
+        view.page.locator(".icicle g[data-span] title").first.text_content() or ""
+    ).startswith(f"{spans[0][0]}: ")
+
+
+def test_a_flame_graph_is_the_icicle_turned_over(view: View) -> None:
+    view.go("model_views", run="keras")
+
+    def rows() -> dict[str, float]:
+        found: dict[str, float] = view.page.evaluate(
+            """() => Object.fromEntries(
+                [...document.querySelectorAll('.icicle g[data-span]')].map((each) =>
+                    [each.dataset.span, each.querySelector('rect').y.baseVal.value]))"""
+        )
+        return found
+
+    before = rows()
+    view.page.get_by_role("button", name="As a flame graph").click()
+    after = rows()
+    deepest = max(before.values())
+    assert deepest > 0
+    assert after == {name: deepest - y for name, y in before.items()}
+
+
+def test_the_tree_says_the_last_part_of_a_scope(view: View) -> None:
+    view.go("model_views", run="keras")
+    shown = view.page.locator("[role=treegrid] tbody tr[aria-level='2'] th")
+    assert shown.count() > 0
+    for cell in shown.all():
+        whole = cell.get_attribute("title") or ""
+        assert "/" in whole
+        assert cell.inner_text().endswith(whole.rpartition("/")[2])

@@ -58,9 +58,10 @@ def test_all_promised_parts_are_there(view: View, server: Server) -> None:
     assert columns.get_by_role("listitem").count() == len(told["steps"]) == 8
     ops = page.locator("td[data-column=name]").all_inner_texts()
     assert ops == [op["name"] for op in told["top_ops"]]
-    advice = page.get_by_role("region", name="Recommendation for next steps")
-    headlines = advice.get_by_role("link").all_inner_texts()
-    assert len(headlines) == min(3, len(server.findings("vector")))
+    advice = page.get_by_role("list", name="Recommendation for next steps")
+    assert advice.get_by_role("link", name="Why, and how").count() > 0
+    checklist = page.get_by_role("region", name="Checklist")
+    assert checklist.locator(".stage").count() > 5
 
 
 def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None:
@@ -82,6 +83,61 @@ def test_heights_are_as_the_times(view: View) -> None:
     scale = heights["other"] / VECTOR["other"]
     for name, height in heights.items():
         assert height == pytest.approx(scale * VECTOR[name], abs=0.01)
+
+
+def test_mean_and_95th_percentile_are_drawn(view: View, server: Server) -> None:
+    view.go("overview_page", run="keras")
+    times = server.show("keras", "overview_page")["data"]["step_time_ms"]
+    levels = view.page.locator(".columns .level")
+    shown = {
+        level.get_attribute("data-level"): level.locator("text").text_content()
+        for level in levels.all()
+    }
+    assert shown == {
+        "mean": f"mean {times['mean']:.2f}",
+        "p95": f"p95 {times['p95']:.2f}",
+    }
+    assert "Time of a step (ms)" in str(
+        view.page.locator(".columns .axis").text_content()
+    )
+
+
+def test_a_step_is_chosen_for_all_pages(view: View) -> None:
+    view.go("overview_page", run="two_hosts")
+    view.page.get_by_role("listitem", name=re.compile("^step 104:")).first.click()
+    assert view.fragment["step"] == "104"
+    view.click("link", "Pod viewer")
+    assert "Step 104" in view.page.locator("figure h2").first.inner_text()
+    chosen = view.page.get_by_role("button", name="Step 104: back to all steps")
+    chosen.click()
+    view.settle()
+    assert "step" not in view.fragment
+    assert chosen.count() == 0
+
+
+def test_steps_of_several_hosts_stand_apart(view: View) -> None:
+    view.go("overview_page", run="two_hosts")
+    groups = view.page.locator(".columns .groups text").all_text_contents()
+    assert sorted(groups) == ["b", "vm"]
+
+
+def test_columns_are_one_stop_of_the_tab_key(view: View) -> None:
+    view.go("overview_page", run="vector")
+    columns = view.page.locator(".columns [role=listitem]")
+    stops = columns.evaluate_all("(all) => all.map((each) => each.tabIndex)")
+    assert stops == [0] + [-1] * (len(stops) - 1)
+    columns.first.focus()
+    view.page.keyboard.press("ArrowRight")
+    reached = view.page.evaluate("document.activeElement.ariaLabel")
+    assert reached == columns.nth(1).get_attribute("aria-label")
+
+
+@pytest.mark.profiles
+def test_one_step_is_no_chart(view: View) -> None:
+    view.go("overview_page", run="launch_bound")
+    figure = view.page.locator("figure", has_text="Step-time graph")
+    assert "One step was recorded, of 11.96 ms" in figure.inner_text()
+    assert figure.locator("svg").count() == 0
 
 
 def test_a_number_explains_itself(view: View) -> None:

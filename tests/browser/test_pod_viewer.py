@@ -32,7 +32,7 @@ def test_the_card_follows_the_pointer(view: View, server: Server) -> None:
     card = view.page.get_by_role("region", name="Breakdown of the worker")
     for worker in workers:
         column = view.page.get_by_role(
-            "listitem", name=re.compile(f"^worker {worker['host']},")
+            "listitem", name=re.compile(f"^worker {worker['host']}:")
         )
         column.focus()
         assert card.locator("h3").inner_text().startswith(worker["host"])
@@ -58,3 +58,24 @@ def test_the_slider_steps_over_real_step_numbers(view: View, server: Server) -> 
 def test_one_worker_is_told_that_it_is_alone(view: View) -> None:
     view.go("pod_viewer", run="vector")
     assert "One worker was recorded" in view.page.locator("main").inner_text()
+
+
+def test_the_headline_says_for_whom_the_others_waited(
+    view: View, server: Server
+) -> None:
+    view.go("pod_viewer", run="two_hosts")
+    slowest = server.show("two_hosts", TOOL)["data"]["slowest"]
+    summary = view.page.get_by_role("region", name="Summary").inner_text()
+    card = view.page.get_by_role("region", name="Breakdown of the worker")
+    assert slowest["waited_for_ms"] is None
+    assert summary.startswith(
+        f"{slowest['host']}, device {slowest['device']} is the slowest: its "
+    )
+    # The card of the slowest worker is open from the first.
+    assert card.locator("h3").inner_text().startswith(slowest["host"])
+
+
+def test_workers_have_labels_as_short_as_tells_them_apart(view: View) -> None:
+    view.go("pod_viewer", run="two_hosts", step="103")
+    labels = view.page.locator(".columns [role=listitem] text").all_text_contents()
+    assert sorted(labels) == ["b", "vm"]

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.sites.browser import COMMITTED, ROOT, Server, fill_run, serving
+from tests.conftest import DATA, ROOT
+from tests.support.sites.browser import COMMITTED, Server, fill_run, serving
 from tests.support.sites.view import View
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def test_another_run_is_a_step_that_back_undoes(view: View) -> None:
     view.page.go_back()
     view.settle()
     assert view.fragment["run"] == view.server.runs["vector"]
-    assert view.values()["breakdown_ms.input"][1] == "0.0700 ms"
+    assert view.values()["breakdown_ms.input"][1] == "0.070 ms"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,9 @@ def test_an_empty_folder_says_what_to_do(chromium: Any, tmp_path: Path) -> None:
         assert view.close() == []
 
 
-def test_a_file_that_cannot_be_read_is_named(chromium: Any, tmp_path: Path) -> None:
+def test_an_unreadable_run_is_named_and_is_not_the_first_page(
+    chromium: Any, tmp_path: Path
+) -> None:
     fill_run(tmp_path, "good", ROOT / COMMITTED["loop"])
     bad = fill_run(tmp_path, "bad", ROOT / COMMITTED["loop"], age=1)
     for path in bad.iterdir():
@@ -216,6 +219,12 @@ def test_a_file_that_cannot_be_read_is_named(chromium: Any, tmp_path: Path) -> N
     with serving(tmp_path) as address:
         view = View(chromium.new_context(), Server(address, tmp_path, {}))
         view.page.goto(address)
+        view.page.locator(".headline .verdict").wait_for()
+        assert view.picker("Run").locator("option:checked").inner_text() == "good"
+        view.page.get_by_role("button", name="Find a run").click()
+        row = view.page.locator("dialog tr[data-state=unreadable]")
+        assert "localhost.xplane.pb.gz" in row.inner_text()
+        row.get_by_role("button", name="bad").click()
         alert = view.page.get_by_role("alert").first
         alert.wait_for()
         assert "localhost.xplane.pb.gz" in alert.inner_text()
@@ -224,3 +233,92 @@ def test_a_file_that_cannot_be_read_is_named(chromium: Any, tmp_path: Path) -> N
         assert view.page.locator("article.finding").count() > 0
         view.expected("422")
         assert view.close() == []
+
+
+def test_runs_are_found_by_name_and_what_cannot_be_shown_is_listed(
+    chromium: Any, tmp_path: Path
+) -> None:
+    fill_run(tmp_path, "first", ROOT / COMMITTED["loop"])
+    fill_run(tmp_path, "second", ROOT / COMMITTED["jax"], age=1)
+    traces = DATA / "torch_cpu/no_schedule/trace.json.gz"
+    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose" / "mine.json.gz").write_bytes(traces.read_bytes())
+    chrome = '{"traceEvents": [{"ph": "X", "ts": 1, "dur": 1, "name": "a"}]}'
+    (tmp_path / "loose" / "other.json").write_text(chrome)
+    with serving(tmp_path) as address:
+        view = View(chromium.new_context(), Server(address, tmp_path, {}))
+        view.page.goto(f"{address}#page=overview_page")
+        view.settle()
+        view.page.get_by_role("button", name="Find a run").click()
+        dialog = view.page.get_by_role("dialog", name="Runs")
+        rows = dialog.locator("tbody tr")
+        names = rows.locator("th").all_inner_texts()
+        assert set(names) == {"first", "second", "loose/mine.json.gz"}
+        assert "other.json: a Chrome trace" in dialog.inner_text()
+        dialog.get_by_label("Search runs").fill("kineto mine")
+        assert rows.locator("th").all_inner_texts() == ["loose/mine.json.gz"]
+        assert "1 of 3 runs" in dialog.inner_text()
+        dialog.get_by_label("Search runs").fill("sec")
+        rows.get_by_role("button").click()
+        view.settle()
+        assert dialog.count() == 0
+        chosen = view.picker("Run").locator("option:checked")
+        assert chosen.inner_text() == "second"
+        assert view.fragment["page"] == "overview_page"
+        assert view.close() == []
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "value"),
+    [
+        ("overview_page", "hosts", "nobody"),
+        ("model_views", "step", "abc"),
+        ("framework_op_stats", "op", "no such op"),
+        ("tf_data_bottleneck_analysis", "rank", "zz"),
+        ("framework_op_stats", "tables", "rows;nothing;1;;"),
+    ],
+)
+def test_a_bad_part_of_a_link_is_left_out_with_a_notice(
+    page: str, name: str, value: str, view: View
+) -> None:
+    view.go(page, run="keras", **{name: value})
+    notice = view.page.locator(".notice", has_text="A part of this link")
+    notice.wait_for()
+    view.settle()
+    assert view.fragment == {"page": page, "run": view.server.runs["keras"]}
+    assert view.page.locator("main table").count() > 0
+    assert view.page.get_by_role("alert").count() == 0
+    view.page.locator("nav a", has_text="Findings").click()
+    view.settle()
+    assert notice.count() == 0
+    view.expected("400" if name != "hosts" else "40")
+
+
+def test_a_server_that_is_away_for_a_moment_costs_nothing(view: View) -> None:
+    view.go("overview_page", run="vector")
+    shown = view.values()
+    view.page.route("**/data/**", lambda route: route.abort())
+    away = view.page.locator(".notice", has_text="does not answer")
+    away.wait_for()
+    assert view.values() == shown
+    view.page.locator("nav a", has_text="Op stats").click()
+    view.page.unroute("**/data/**")
+    view.page.locator("td[data-column=name]").first.wait_for()
+    away.wait_for(state="detached")
+    assert view.page.get_by_role("alert").count() == 0
+    view.expected("ERR_FAILED")
+
+
+def test_pages_without_data_are_marked_with_the_reason(
+    view: View, server: Server
+) -> None:
+    view.go("findings", run="jax")
+    why = server.show("jax", "kernel_stats")["unavailable"]["reason"]
+    link = view.page.locator("nav a", has_text="Kernels")
+    assert link.get_attribute("title") == why
+    assert link.get_attribute("data-absent") is not None
+    full = view.page.locator("nav a", has_text="Op stats")
+    assert full.get_attribute("data-absent") is None
+    view.picker("Run").select_option("vector")
+    view.settle()
+    assert link.get_attribute("data-absent") is None

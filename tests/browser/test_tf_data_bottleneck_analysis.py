@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.sites.browser import Server
     from tests.support.sites.view import View
 
@@ -77,3 +79,18 @@ def test_a_program_without_tf_data_says_why(view: View, server: Server) -> None:
     said = view.page.locator(".absent").inner_text()
     assert why["reason"] in said
     assert why["remedy"] in said
+
+
+def test_the_graph_begins_at_the_bottleneck(window: Callable[..., View]) -> None:
+    view = window(width=760)
+    view.go("tf_data_bottleneck_analysis", run="sequential_map")
+    graph = view.page.locator(".graph")
+    inside = graph.evaluate(
+        """(graph) => {
+            const node =
+                graph.querySelector(".node.bottleneck").getBoundingClientRect();
+            const box = graph.getBoundingClientRect();
+            return [node.left - box.left, box.right - node.right];
+        }"""
+    )
+    assert min(inside) >= 0

@@ -8,7 +8,7 @@ import pytest
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.errors import BadInput, UnknownFormat
-from stepscope.formats.opening import open_hosts, read
+from stepscope.formats.opening import find, open_hosts, read
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -241,3 +241,40 @@ def test_the_two_real_workers_keep_the_names_of_their_files(
         "localhost_6010": 92_410,
     }
     assert all("host_name_collides" in kinds(traces, host) for host in traces)
+
+
+KINETO = b'{"schemaVersion": 1, "traceEvents": []}'
+CHROME = b'{"traceEvents": [{"ph": "X", "ts": 1, "dur": 1, "name": "a"}]}'
+
+
+def test_loose_traces_of_a_log_directory_are_runs_of_their_own(tmp_path: Path) -> None:
+    run = tmp_path / "plugins" / "profile" / "2025_01_01_00_00_00"
+    put(run / "vm.xplane.pb", recorded("old"))
+    # Beside a trace lie results of the same run, and no run of their own.
+    put(run / "vm.trace.json.gz", gzip.compress(KINETO))
+    put(tmp_path / "mine" / "first.json.gz", gzip.compress(KINETO))
+    put(tmp_path / "mine" / "second.json", KINETO)
+    put(tmp_path / "mine" / ".hidden.json", KINETO)
+    put(tmp_path / "mine" / "config.json", b'{"learning_rate": 1}')
+    put(tmp_path / "other.json", CHROME)
+    found = find(tmp_path)
+    assert {run.name for run in found.runs} == {
+        "2025_01_01_00_00_00",
+        "mine/first.json.gz",
+        "mine/second.json",
+    }
+    ((refused, why),) = found.refused
+    assert refused.name == "other.json"
+    assert "a Chrome trace" in why
+
+
+def test_a_loose_trace_is_found_where_there_is_no_other_run(tmp_path: Path) -> None:
+    put(tmp_path / "below" / "only.json", KINETO)
+    assert [run.name for run in find(tmp_path).runs] == ["below/only.json"]
+
+
+def test_a_loose_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
+    put(tmp_path / "below" / "only.json", b"{}")
+    assert find(tmp_path).runs == ()
+    put(tmp_path / "below" / "only.json", KINETO)
+    assert len(find(tmp_path).runs) == 1

@@ -111,7 +111,7 @@ def test_a_failed_computation_leaves_the_next_its_turn(
     assert site.get("data/findings").status == 200
 
 
-def test_an_unreadable_run_is_tried_once(
+def test_an_unreadable_run_is_tried_once_and_is_the_newest_no_more(
     logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(logdir, "r2", "vm", b"garbage", unix_s=OLD + 5)
@@ -123,8 +123,14 @@ def test_an_unreadable_run_is_tried_once(
         store, "open_found", lambda run: tried.append(run.name) or opened(run)
     )
     with running(logdir) as site:
-        assert [site.get("data/tool/ops").status for _ in range(5)] == [422] * 5
-    assert tried == ["r2"]
+        bad = site.get("data/runs").json["runs"][0]
+        assert (bad["name"], bad["state"], bad["reason"]) == ("r2", "ready", None)
+        asked = [f"data/tool/ops?run={bad['id']}"] * 3 + ["data/tool/ops"] * 2
+        assert [site.get(path).status for path in asked] == [422] * 3 + [200] * 2
+        bad = site.get("data/runs").json["runs"][0]
+        assert (bad["name"], bad["state"]) == ("r2", "unreadable")
+        assert "vm.xplane.pb" in bad["reason"]
+    assert tried == ["r2", "r1"]
 
 
 def test_answers_stay_below_their_bound(logdir: Path) -> None:

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
-import { byName, gib, heading, ms, number, percent, UNKNOWN, us } from "./format";
+import { byName, counted, decimals, heading, ms, number, percent, singular, size, UNKNOWN, us } from "./format";
 
 const GIB = 2 ** 30;
 
 describe("what was not measured", () => {
   it.each([
-    ["number", number], ["ms", ms], ["us", us], ["percent", percent], ["gib", gib],
+    ["number", number], ["ms", ms], ["us", us], ["percent", percent], ["size", size],
   ] as const)("is never a number: %s", (_, show) => {
     expect(show(null)).toBe(UNKNOWN);
     expect(show(undefined)).toBe(UNKNOWN);
@@ -31,9 +31,19 @@ describe("numbers", () => {
     }
   });
 
-  it("gives whole numbers the decimals of their column", () => {
-    expect(number(800, false)).toBe("800.0");
-    expect(number(0, false)).toBe("0");
+  it.each([
+    [800, 1, "800.0"], [0, 2, "0"], [0.0000076, 2, "<0.01"], [-0.0000076, 2, ">−0.01"], [25.02, 2, "25.02"],
+    [3, 0, "3"], [0.2, 0, "<1"],
+  ])("%d with the %d decimals of its column reads %s", (value, digits, text) =>
+    expect(number(value, digits)).toBe(text));
+
+  it("gives a column the decimals that its largest needs, at most three", () => {
+    expect([null, 0, 0.5, 25, 500, 5000].map(decimals)).toEqual([0, 0, 3, 2, 1, 0]);
+  });
+
+  it("counts in the singular and in the plural", () => {
+    expect([0, 1, 2].map((n) => counted(n, "step"))).toEqual(["0 steps", "1 step", "2 steps"]);
+    expect(["ops", "copies", "launches", "batch sizes"].map(singular)).toEqual(["op", "copy", "launch", "batch size"]);
   });
 
   it("carries its unit", () => {
@@ -50,9 +60,12 @@ describe("shares", () => {
 
 describe("sizes", () => {
   it.each([
-    [0, "0 GiB"], [1, "<0.001 GiB"], [-1, ">−0.001 GiB"], [GIB, "1.000 GiB"], [1.5 * GIB, "1.500 GiB"],
-    [-GIB / 4, "-0.250 GiB"],
-  ])("%d reads %s", (value, text) => expect(gib(value)).toBe(text));
+    [0, "0 B"], [1, "1 B"], [1536, "1.50 KiB"], [GIB, "1.00 GiB"], [-GIB / 4, "-256.0 MiB"], [15466496, "14.75 MiB"],
+  ])("%d reads %s", (value, text) => expect(size(value)).toBe(text));
+
+  it.each([
+    [0, "0 MiB"], [1, "<0.01 MiB"], [-1, ">−0.01 MiB"], [2 ** 19, "0.50 MiB"], [null, "–"],
+  ])("%d beside 15 MiB reads %s", (value, text) => expect(size(value, 15 * 2 ** 20)).toBe(text));
 });
 
 describe("a cell by the name of its column", () => {

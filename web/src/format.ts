@@ -1,8 +1,6 @@
 // Numbers on the screen: one unit in a column, whole numbers grouped, nothing rounded to zero.
 import type { Cell } from "./data/made/types";
 
-const GIB = 2 ** 30;
-
 /** What is shown where nothing was measured; never 0. */
 export const UNKNOWN = "–";
 
@@ -18,12 +16,32 @@ const FORMATS = [0, 1, 2, 3, 4].map(
     new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }),
 );
 
-/** A number; `whole` numbers without decimals, unless the others of their column have them. */
-export function number(value: number | null | undefined, whole = true): string {
-  if (value === null || value === undefined) return UNKNOWN;
-  const digits = whole && Number.isInteger(value) ? 0 : figures(value);
-  const shown = FORMATS[digits]!.format(value);
-  return Number(shown) === 0 && value !== 0 ? value.toPrecision(2) : shown;
+/** A number; with the decimals of its column, or with as many as it needs itself. */
+export function number(value: number | null | undefined, digits?: number): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN;
+  if (value === 0) return "0";
+  const own = digits ?? (Number.isInteger(value) ? 0 : figures(value));
+  const shown = FORMATS[own]!.format(value);
+  if (/[1-9]/.test(shown)) return shown;
+  // What exists never reads as zero.
+  if (digits === undefined) return value.toPrecision(2);
+  const least = FORMATS[own]!.format(10 ** -own);
+  return value > 0 ? `<${least}` : `>−${least}`;
+}
+
+/** The decimals with which the numbers of a column are shown. */
+export function decimals(largest: number | null): number {
+  return largest === null || largest === 0 ? 0 : Math.min(figures(largest), 3);
+}
+
+/** A number and what it counts: 1 step, 2 steps, no number where none is known. */
+export function counted(value: number | null, one: string, several = `${one}s`): string {
+  return `${number(value)} ${value === 1 ? one : several}`;
+}
+
+/** The singular of a plural: op, copy, launch. */
+export function singular(several: string): string {
+  return several.replace(/ies$/, "y").replace(/(ch|sh|x)es$/, "$1").replace(/s$/, "");
 }
 
 const withUnit = (unit: string) => (value: number | null | undefined) =>
@@ -39,25 +57,27 @@ export function percent(value: number | null | undefined): string {
   return `${value.toFixed(1)} %`;
 }
 
-export function gib(bytes: number | null | undefined): string {
-  if (bytes === null || bytes === undefined) return UNKNOWN;
-  if (bytes === 0) return "0 GiB";
-  // What exists never reads as zero.
-  if (Math.abs(bytes) < GIB / 1000) return bytes > 0 ? "<0.001 GiB" : ">−0.001 GiB";
-  return `${(bytes / GIB).toFixed(3)} GiB`;
+const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
+/** The unit in which sizes up to this many bytes are written. */
+export function sizeUnit(largest: number | null): [number, string] {
+  return SIZES.find(([bytes]) => Math.abs(largest ?? 0) >= bytes) ?? [1, "B"];
 }
 
-export function inGib(bytes: number): number {
-  return bytes / GIB;
+/** Bytes in the unit of the largest among those that they stand with. */
+export function size(bytes: number | null | undefined, largest: number | null = bytes ?? null): string {
+  if (bytes === null || bytes === undefined) return UNKNOWN;
+  const [one, unit] = sizeUnit(largest);
+  return `${number(bytes / one, one === 1 ? 0 : decimals((largest ?? 0) / one))} ${unit}`;
 }
 
 /** A value in the unit that its name ends with. */
-export function byName(name: string, value: Cell | undefined, whole = true): string {
+export function byName(name: string, value: Cell | undefined, digits?: number): string {
   if (value === null || value === undefined) return UNKNOWN;
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string") return value;
   if (name === "percent" || name.endsWith("_percent")) return percent(value);
-  return number(value, whole);
+  return number(value, digits);
 }
 
 const UNITS: [string, string][] = [

@@ -7,6 +7,5 @@ import "./style/shell.css";
 import "./style/parts.css";
 import "./style/charts.css";
 import "./style/trace.css";
-import "uplot/dist/uPlot.min.css";
 
 render(<App />, document.getElementById("app")!);

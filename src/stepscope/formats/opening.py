@@ -26,8 +26,10 @@ from stepscope.rundir import (
     Scan,
     changed_unix_s,
     host_name,
+    newest_first,
     run_of_file,
     scan,
+    shown_name,
 )
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
@@ -43,6 +45,10 @@ __all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
 _MOST_FILES: Final = 1024
 #: And so many kinds of them are named in the one line.
 _MOST_KINDS: Final = 3
+#: JSON of profilers that no reader reads: it is listed with the reason.
+_TRACES: Final = frozenset(
+    {"chrome_trace", "execution_trace", "memory_timeline", "speedscope"}
+)
 
 
 def read(path: str | os.PathLike[str]) -> TraceData:
@@ -102,12 +108,48 @@ def find(path: Path) -> Scan:
         changed=changed_unix_s,
         hosts_of=_hosts_of_workers,
     )
-    if runs:
-        return msgspec.structs.replace(found, runs=runs)
-    formats = _formats_of_files(path)
-    readable = _readable(formats)
-    loose = (_loose_run(path, formats, readable),) if readable else ()
-    return msgspec.structs.replace(found, runs=loose)
+    if not runs:
+        formats = _formats_of_files(path)
+        readable = _readable(formats)
+        if readable:
+            runs = (_loose_run(path, formats, readable),)
+            return msgspec.structs.replace(found, runs=runs)
+    loose, refused = _runs_of_json(found.json_files[:_MOST_FILES], path)
+    return msgspec.structs.replace(
+        found,
+        runs=newest_first((*runs, *loose)),
+        refused=(*found.refused, *refused),
+    )
+
+
+def _runs_of_json(
+    files: Sequence[Path], top: Path
+) -> tuple[list[Run], list[tuple[Path, str]]]:
+    """Return each file that is a trace as a run, and traces without a reader.
+
+    A run is named by the file's path below the top: nothing says which files belong
+    together.
+    """
+    runs, refused = [], []
+    for file in files:
+        with suppress(OSError):
+            status = file.stat()
+            format_ = _format_of(file, status.st_size, status.st_mtime_ns)
+            if _readable({file: format_}):
+                name = shown_name(file.relative_to(top))
+                runs.append(msgspec.structs.replace(run_of_file(file), name=name))
+            elif format_ in _TRACES:
+                entry = sniff.FOREIGN[format_]
+                refused.append((file, f"{entry.what}. {entry.way_out}"))
+    return runs, refused
+
+
+# A server looks at its log directory again and again.
+@lru_cache(maxsize=4096)
+def _format_of(file: Path, size: int, changed_ns: int) -> str:
+    """Return the format of a file; empty where it is of no known kind."""
+    del size, changed_ns  # part of the question: a file that changed is looked at again
+    return _formats_of([file]).get(file, "")
 
 
 def loose_run(remote: RemoteDirectory) -> Run | None:

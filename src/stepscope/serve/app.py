@@ -424,9 +424,17 @@ def _told(entry: Entry) -> Plain:
         "recorded_unix_ms": int(entry.run.unix_s * _SECONDS_TO_MS),
         "hosts": [host.host for host in entry.run.hosts],
         "bytes": entry.size_bytes,
+        "format": _format(entry),
         "state": entry.state,
+        "reason": entry.reason,
         "version": entry.version,
     }
+
+
+def _format(entry: Entry) -> str:
+    """Name the format of a run by its files' names."""
+    names = [path.name for host in entry.run.hosts for path in host.paths]
+    return "Kineto" if all(".json" in name for name in names) else "XSpace"
 
 
 def _described(tool: Tool) -> Plain:

@@ -1,6 +1,6 @@
 // A breakdown as labelled bars: category, bar, time and share.
 import { CATEGORIES, DETAILS } from "../data/made/categories";
-import { ms, percent } from "../format";
+import { decimals, number, percent, UNKNOWN } from "../format";
 import { Value } from "../parts/value";
 import { Hatches, paint, Swatch } from "./categories";
 
@@ -20,6 +20,9 @@ function detailsOf(category: string, details: Record<string, number>): [string, 
 }
 
 export function Breakdown({ field, parts, percents, details = {} }: Props) {
+  // One column of numbers: all have the decimals that the largest needs.
+  const digits = decimals(Math.max(...Object.values(parts), 0));
+  const ms = (value: number | undefined) => (value === undefined ? UNKNOWN : `${number(value, digits)} ms`);
   return (
     <div class="bars">
       <Hatches />

@@ -1,7 +1,9 @@
 // Stacked columns, one for each step or worker, in the categories' colours.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { TargetedKeyboardEvent } from "preact";
+import { useState } from "preact/hooks";
 
-import { number } from "../format";
+import { counted, decimals, number } from "../format";
+import { rounded, useRoom } from "./axis";
 import { Hatches, Legend, paint, present } from "./categories";
 
 export interface Stack {
@@ -9,6 +11,10 @@ export interface Stack {
   label: string;
   /** Category → height. */
   parts: Record<string, number>;
+  /** Columns of one group stand together, under its name; none where all are alike. */
+  group?: string;
+  /** What else is said of the column. */
+  remark?: string;
 }
 
 interface Props {
@@ -17,6 +23,8 @@ interface Props {
   unit: string;
   /** What a column is: "step". */
   each: string;
+  /** Levels to compare with, such as the mean. */
+  lines?: { label: string; value: number | null }[];
   chosen?: number | undefined;
   /** For charts one above the other: the largest height and number of columns of all. */
   ruler?: { most: number; count: number; legend: boolean };
@@ -24,83 +32,159 @@ interface Props {
   onChoose?: (index: number) => void;
 }
 
+/** A column as it is drawn: the worst of as many as share its place. */
+interface Drawn extends Stack {
+  index: number;
+  of: number;
+  total: number;
+}
+
 const HEIGHT = 220;
-const LEFT = 56;
+const LEFT = 62;
+const RIGHT = 76;
 const BOTTOM = 22;
-const TOP = 12;
-const NARROWEST = 260;
+const TOP = 22;
 const TICKS = 4;
-const WIDEST = 90;
-/** More columns than this could hardly be pointed at, and take long to draw. */
-const MOST = 200;
+const WIDEST = 60;
+/** Columns that are narrower can hardly be pointed at. */
+const LEAST_WIDTH = 3;
+/** A column that is so many times the median leaves the scale, and is marked. */
+const BEYOND = 4;
 
 export function Columns(props: Props) {
   const [place, room] = useRoom();
   return (
     <div class="columns" ref={place}>
-      {room !== null && <Drawn {...props} room={room} />}
+      {room !== null && <Picture {...props} room={room} />}
     </div>
   );
 }
 
-function Drawn(props: Props & { room: number }) {
-  const { stacks, unit, room, ruler } = props;
+function Picture(props: Props & { room: number }) {
+  const { unit, room, each, ruler, lines = [] } = props;
   const [under, point] = useState<number | null>(null);
-  const shown = stacks.slice(0, MOST);
-  const categories = present(shown.map((stack) => stack.parts));
-  const most = ruler?.most || Math.max(...shown.map((stack) => total(stack)), Number.MIN_VALUE);
-  const top = ceiling(most);
-  const width = Math.min((room - LEFT) / Math.max(ruler?.count ?? shown.length, 1), WIDEST);
-  const y = (value: number) => TOP + (HEIGHT - BOTTOM - TOP) * (1 - value / top);
+  const right = room - (lines.length > 0 ? RIGHT : 0);
+  const places = Math.floor((right - LEFT) / LEAST_WIDTH);
+  const shown = binned(props.stacks, places);
+  const own = scale(shown.map((column) => column.total));
+  const top = 1.04 * (ruler?.most ?? 0) || Math.max(own, 1.04 * (lines[0]?.value ?? 0));
+  const width = Math.min((right - LEFT) / Math.max(Math.min(ruler?.count ?? 0, places), shown.length, 1), WIDEST);
+  const y = (value: number) => TOP + (HEIGHT - BOTTOM - TOP) * (1 - Math.min(value / top, 1));
   const at = (index: number | null) => {
     point(index);
-    props.onPoint?.(index);
+    props.onPoint?.(index === null ? null : shown[index]!.index);
   };
+  const beyond = shown.filter((column) => column.total > top);
+  const pointed = under === null ? undefined : shown[under];
   return (
     <>
       <Hatches />
-      {ruler?.legend !== false && <Legend categories={categories} />}
-      <svg viewBox={`0 0 ${room} ${HEIGHT + 4}`} role="list" aria-label={`One column for each ${props.each}`}>
-        <Axis top={top} right={room} y={y} unit={unit} />
-        {shown.map((stack, index) => (
+      {ruler?.legend !== false && <Legend categories={present(shown.map((column) => column.parts))} />}
+      <svg viewBox={`0 0 ${room} ${HEIGHT + 4}`} role="list" aria-label={`One column for each ${each}`}>
+        <Axis top={top} right={right} y={y} title={`Time of a ${each} (${unit})`} />
+        {shown.map((column, index) => (
           <g
             key={index}
             role="listitem"
-            tabIndex={0}
-            class={index === props.chosen ? "column chosen" : "column"}
-            aria-label={`${props.each} ${stack.label}: ${spoken(stack, unit)}`}
+            tabindex={index === 0 ? 0 : -1}
+            class={column.index === props.chosen ? "column chosen" : "column"}
+            aria-label={spoken(column, each, unit)}
             onMouseEnter={() => at(index)}
             onFocus={() => at(index)}
-            onClick={() => props.onChoose?.(index)}
-            onKeyDown={(event) => event.key === "Enter" && props.onChoose?.(index)}
+            onClick={() => props.onChoose?.(column.index)}
+            onKeyDown={(event) => (event.key === "Enter" ? props.onChoose?.(column.index) : toNeighbour(event))}
           >
             <rect class="catch" x={LEFT + index * width} y={0} width={width} height={HEIGHT} />
-            {labelled(index, shown.length) && (
+            {column.total > top && (
+              <path class="beyond" d={`M${LEFT + (index + 0.5) * width} ${TOP - 9}l4 7h-8z`} />
+            )}
+            {labelled(index, shown, width) && (
               <text x={LEFT + (index + 0.5) * width} y={HEIGHT - 4} text-anchor="middle">
-                {stack.label}
+                {column.label}
               </text>
             )}
           </g>
         ))}
         <Parts stacks={shown} width={width} y={y} />
+        <Groups columns={shown} width={width} />
+        {lines.map(
+          ({ label, value }) =>
+            value !== null &&
+            value <= top && (
+              <g key={label} class="level" data-level={label}>
+                <line x1={LEFT} x2={right} y1={y(value)} y2={y(value)} />
+                <text x={right + 4} y={y(value) + (label === lines[0]!.label ? 12 : 0)}>
+                  {label} {number(value)}
+                </text>
+              </g>
+            ),
+        )}
       </svg>
       <p class="under" aria-live="off">
-        {under !== null && shown[under] && (
+        {pointed && (
           <>
-            <b>
-              {props.each} {shown[under].label}
-            </b>{" "}
-            {spoken(shown[under], unit)}
+            <b>{titled(pointed, each)}</b> {said(pointed, unit)}
           </>
         )}
-        {stacks.length > MOST && ` The first ${MOST} of ${stacks.length} are drawn; the table has all.`}
+      </p>
+      <p class="summary">
+        {beyond.length > 0 &&
+          `▲ beyond the scale: ${counted(beyond.length, each)}, up to ${number(Math.max(...beyond.map((one) => one.total)))} ${unit}. `}
+        {lines.map(({ label, value }) => value !== null && value > top && `${label} ${number(value)} ${unit}. `)}
+        {shown.length < props.stacks.length &&
+          `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the worst of its own.`}
       </p>
     </>
   );
 }
 
+/** At most so many columns: neighbours of one group share one, which shows the worst of them. */
+export function binned(stacks: Stack[], most: number): Drawn[] {
+  const groups = [...new Set(stacks.map((each) => each.group))];
+  const together = groups.flatMap((group) =>
+    stacks.map((stack, index) => ({ ...stack, index, of: 1, total: total(stack) })).filter((each) => each.group === group),
+  );
+  const room = Math.max(most - groups.length, 1);
+  const places = Math.min(room / together.length, 1);
+  const found: Drawn[] = [];
+  for (const [k, each] of together.entries()) {
+    const last = found[found.length - 1];
+    const moved = Math.floor(k * places) > Math.floor((k - 1) * places);
+    if (!last || moved || last.group !== each.group) found.push(each);
+    else found[found.length - 1] = { ...(each.total > last.total ? each : last), of: last.of + 1 };
+  }
+  return found;
+}
+
+/** The top of the axis: the tallest column, unless a few are many times the others. */
+export function scale(totals: number[]): number {
+  const sorted = [...totals].sort((a, b) => a - b);
+  const most = sorted[sorted.length - 1] || 1;
+  const middle = sorted[Math.floor(sorted.length / 2)] ?? most;
+  const within = sorted.filter((each) => each <= BEYOND * middle);
+  return 1.04 * (within[within.length - 1] || most);
+}
+
+/** Names of the groups above their columns, with a line where one begins. */
+function Groups({ columns, width }: { columns: Drawn[]; width: number }) {
+  const starts = columns.map((_, index) => index).filter((k) => columns[k]!.group !== columns[k - 1]?.group);
+  if (starts.length < 2) return null;
+  return (
+    <g class="groups">
+      {starts.map((k) => (
+        <g key={k}>
+          <line x1={LEFT + k * width} x2={LEFT + k * width} y1={0} y2={HEIGHT - BOTTOM} />
+          <text x={LEFT + k * width + 3} y={9}>
+            {columns[k]!.group}
+          </text>
+        </g>
+      ))}
+    </g>
+  );
+}
+
 interface PartsProps {
-  stacks: Stack[];
+  stacks: Drawn[];
   width: number;
   y: (value: number) => number;
 }
@@ -137,60 +221,61 @@ interface AxisProps {
   top: number;
   right: number;
   y: (value: number) => number;
-  unit: string;
+  title: string;
 }
 
-function Axis({ top, right, y, unit }: AxisProps) {
-  const ticks = Array.from({ length: TICKS + 1 }, (_, k) => (top * k) / TICKS);
+function Axis({ top, right, y, title }: AxisProps) {
+  const step = rounded(top / TICKS);
+  const ticks = Array.from({ length: Math.floor(top / step) + 1 }, (_, k) => k * step);
   return (
     <g class="axis" aria-hidden="true">
       {ticks.map((value) => (
         <g key={value}>
           <line x1={LEFT} x2={right} y1={y(value)} y2={y(value)} />
           <text x={LEFT - 6} y={y(value) + 4} text-anchor="end">
-            {number(value)}
-            {value === top ? ` ${unit}` : ""}
+            {number(value, decimals(top) && Math.max(0, -Math.floor(Math.log10(step))))}
           </text>
         </g>
       ))}
+      <text transform={`translate(11 ${(HEIGHT - BOTTOM + TOP) / 2}) rotate(-90)`} text-anchor="middle">
+        {title}
+      </text>
     </g>
   );
-}
-
-/**
- * The width that is there, so that text keeps its size on narrow screens; null until it is
- * known, for a chart takes long to draw and should be drawn once.
- */
-function useRoom() {
-  const place = useRef<HTMLDivElement>(null);
-  const [room, measure] = useState<number | null>(null);
-  useLayoutEffect(() => {
-    const look = () => measure(Math.max(place.current!.clientWidth, NARROWEST));
-    look();
-    const watch = new ResizeObserver(look);
-    watch.observe(place.current!);
-    return () => watch.disconnect();
-  }, []);
-  return [place, room] as const;
 }
 
 function total(stack: Stack): number {
   return Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
 }
 
-/** The next round number: 1, 2 or 5 times a power of ten. */
-function ceiling(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return power * ([1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10);
+/** Labels stand apart from each other by at least their own width. */
+function labelled(index: number, columns: Drawn[], width: number): boolean {
+  const widest = Math.max(...columns.map((each) => each.label.length));
+  return index % Math.ceil((7 * widest + 8) / width) === 0;
 }
 
-function labelled(index: number, count: number): boolean {
-  return index % Math.ceil(count / 20) === 0;
+function titled(column: Drawn, each: string): string {
+  return column.of > 1 ? `${each} ${column.label}, the worst of ${column.of}` : `${each} ${column.label}`;
 }
 
-function spoken(stack: Stack, unit: string): string {
-  return present([stack.parts])
-    .filter((each) => stack.parts[each.name]! > 0)
-    .map((each) => `${each.title} ${number(stack.parts[each.name])} ${unit}`)
-    .join(", ");
+function said(column: Drawn, unit: string): string {
+  const parts = present([column.parts])
+    .filter((each) => column.parts[each.name]! > 0)
+    .map((each) => `${each.title} ${number(column.parts[each.name])} ${unit}`);
+  return [column.group, `${number(column.total)} ${unit} in all`, ...parts, column.remark].filter(Boolean).join(", ");
+}
+
+function spoken(column: Drawn, each: string, unit: string): string {
+  return `${titled(column, each)}: ${said(column, unit)}`;
+}
+
+/** All columns are one stop of the Tab key. */
+function toNeighbour(event: TargetedKeyboardEvent<SVGGElement>): void {
+  const { previousElementSibling: before, nextElementSibling: after } = event.currentTarget;
+  const next = { ArrowLeft: before, ArrowRight: after }[event.key] as SVGElement | null | undefined;
+  if (next?.getAttribute("role") !== "listitem") return;
+  event.preventDefault();
+  event.currentTarget.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
 }

@@ -1,6 +1,7 @@
 // A directed graph, laid out by dagre; nodes are what the caller draws.
 import dagre from "@dagrejs/dagre";
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 
 export interface Node {
   id: string;
@@ -13,16 +14,24 @@ interface Props {
   label: string;
   nodes: Node[];
   edges: { from: string; to: string }[];
+  /** The node that is seen first, where not all fit. */
+  start?: string | undefined;
   onChoose?: (id: string) => void;
 }
 
 const WIDTH = 230;
 const HEIGHT = 118;
+const MARGIN = 8;
 
-export function Graph({ label, nodes, edges, onChoose }: Props) {
+export function Graph({ label, nodes, edges, start, onChoose }: Props) {
   const placed = layout(nodes, edges);
+  const place = useRef<HTMLDivElement>(null);
+  const first = nodes.find((node) => node.id === start);
+  useEffect(() => {
+    if (first) place.current!.scrollTo(placed.at(first.id).x - WIDTH / 2 - MARGIN, placed.at(first.id).y - HEIGHT);
+  }, [first?.id]);
   return (
-    <div class="graph" role="group" aria-label={label} tabIndex={0}>
+    <div ref={place} class="graph" role="group" aria-label={label} tabIndex={0}>
       <svg
         width={placed.width}
         height={placed.height}

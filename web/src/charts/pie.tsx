@@ -1,5 +1,8 @@
-// A pie of shares, with names and numbers beside it: no meaning by colour alone.
+// Shares as bars, or as a pie for those who want one: names and numbers stand beside both.
+import { signal } from "@preact/signals";
+
 import { number, percent } from "../format";
+import { Name } from "../parts/name";
 import { Chart, Twin } from "./twin";
 
 export interface Slice {
@@ -10,6 +13,9 @@ export interface Slice {
   rest?: boolean;
 }
 
+/** One choice for all charts of shares. */
+const round = signal(false);
+
 interface Props {
   title: string;
   slices: Slice[];
@@ -18,14 +24,22 @@ interface Props {
 }
 
 const RADIUS = 80;
+/** Shares of their own; all others are one. */
+const MOST = 10;
 /** Lightness steps of one hue: what has no category has no category's colour. */
 const SHADES = 10;
 
-export function Pie({ title, slices, unit, onChoose }: Props) {
+function Pie({ title, slices, unit, onChoose }: Props) {
   let turned = 0;
+  const largest = Math.max(...slices.map((each) => (each.rest ? 0 : each.percent)));
   return (
     <Chart
       title={title}
+      controls={
+        <button aria-pressed={round.value} onClick={() => (round.value = !round.value)}>
+          {round.value ? "As bars" : "As a pie"}
+        </button>
+      }
       table={
         <Twin
           caption={title}
@@ -35,7 +49,7 @@ export function Pie({ title, slices, unit, onChoose }: Props) {
       }
     >
       <div class="pie">
-        <svg viewBox={`${-RADIUS - 2} ${-RADIUS - 2} ${2 * RADIUS + 4} ${2 * RADIUS + 4}`} aria-hidden="true">
+        {round.value && <svg viewBox={`${-RADIUS - 2} ${-RADIUS - 2} ${2 * RADIUS + 4} ${2 * RADIUS + 4}`} aria-hidden="true">
           {slices.map((each, index) => {
             const from = turned;
             turned += each.percent / 100;
@@ -45,17 +59,24 @@ export function Pie({ title, slices, unit, onChoose }: Props) {
               </path>
             );
           })}
-        </svg>
+        </svg>}
         <ol class="slices">
           {slices.map((each, index) => (
-            <li key={index} title={each.label}>
-              <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />
+            <li
+              key={index}
+              title={each.label}
+              class={round.value || each.rest ? undefined : "barred"}
+              style={{ "--length": `${(100 * each.percent) / largest}%` }}
+            >
+              {round.value && <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />}
               {onChoose ? (
-                <button class="link name" onClick={() => onChoose(each.label)}>
-                  {each.label}
+                <button class="link what" onClick={() => onChoose(each.label)}>
+                  <Name text={each.label} />
                 </button>
               ) : (
-                <span class="name">{each.label}</span>
+                <span class="what">
+                  <Name text={each.label} />
+                </span>
               )}
               <span class="share">{percent(each.percent)}</span>
             </li>
@@ -82,4 +103,21 @@ function sector(from: number, to: number): string {
 function onCircle(turn: number): [number, number] {
   const angle = 2 * Math.PI * turn - Math.PI / 2;
   return [RADIUS * Math.cos(angle), RADIUS * Math.sin(angle)];
+}
+
+/** The largest shares, and the rest in one slice, so that the circle is whole. */
+export function LargestPie(props: {
+  title: string;
+  slices: Slice[];
+  unit: string;
+  onChoose?: (label: string) => void;
+}) {
+  const named = props.slices.slice(0, MOST);
+  const left = 100 - named.reduce((sum, each) => sum + each.percent, 0);
+  const valued = named.find((each) => each.percent > 0);
+  if (!valued) return null;
+  const whole = (100 * valued.value) / valued.percent;
+  // A rest that is not larger than this gets no slice.
+  const rest = left > 0.05 ? [{ label: "All others", value: (whole * left) / 100, percent: left, rest: true }] : [];
+  return <Pie {...props} slices={[...named, ...rest]} key={`${props.title} ${percent(left)}`} />;
 }

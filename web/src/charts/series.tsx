@@ -1,91 +1,160 @@
-// Dense series over time, drawn on a canvas by uPlot in the theme's colours.
-import { useEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
+// Levels over time, one on top of the other, with a cursor that the pointer and the arrows move.
+import type { TargetedKeyboardEvent, TargetedMouseEvent } from "preact";
+import { useState } from "preact/hooks";
 
-import { colour, painted } from "../state/theme";
+import { number } from "../format";
+import { ticks, useRoom } from "./axis";
 
-export interface Line {
+export interface Level {
   label: string;
   token: string;
-  values: (number | null)[];
-  scale: string;
-  /** Filled down to the line below it. */
-  filled?: boolean;
-  dashed?: boolean;
+  values: number[];
 }
 
 interface Props {
   label: string;
   times: number[];
-  lines: Line[];
-  axes: { scale: string; label: string; right?: boolean }[];
   timeLabel: string;
-  onPoint?: (index: number | null) => void;
+  /** Stacked, the lowest first. */
+  levels: Level[];
+  /** The top of the axis, in what the levels are given in. */
+  top: number;
+  unitLabel: string;
+  /** A share of 0 to 100, on an axis of its own. */
+  share?: { label: string; values: (number | null)[] } | undefined;
+  mark: { index: number; label: string } | null;
+  /** What is said of a moment. */
+  said: (index: number) => string;
   onChoose?: (index: number) => void;
 }
 
 const HEIGHT = 260;
+const LEFT = 62;
+const RIGHT = 52;
+const TOP = 18;
+const BOTTOM = 40;
 
 export function Series(props: Props) {
-  const place = useRef<HTMLDivElement>(null);
-  const asked = useRef(props);
-  asked.current = props;
-  useEffect(() => {
-    const box = place.current!;
-    const plot = new uPlot(
-      options(asked.current, box.clientWidth, () => asked.current),
-      [props.times, ...props.lines.map((each) => each.values)],
-      box,
-    );
-    const watch = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT }));
-    watch.observe(box);
-    return () => {
-      watch.disconnect();
-      plot.destroy();
-    };
-  }, [props.times, props.lines, painted.value]);
-  return <div ref={place} class="series" role="img" aria-label={props.label} />;
+  const [place, room] = useRoom();
+  return (
+    <div class="series columns" ref={place}>
+      {room !== null && props.times.length > 0 && <Picture {...props} room={room} />}
+    </div>
+  );
 }
 
-function options(props: Props, width: number, now: () => Props): uPlot.Options {
-  const ink = colour("ink");
-  const grid = { stroke: colour("line"), width: 1 };
-  return {
-    width,
-    height: HEIGHT,
-    scales: { x: { time: false } },
-    axes: [
-      { label: props.timeLabel, stroke: ink, grid },
-      ...props.axes.map((axis) => ({
-        scale: axis.scale,
-        label: axis.label,
-        side: axis.right ? (1 as const) : (3 as const),
-        stroke: ink,
-        grid: axis.right ? { show: false } : grid,
-        size: 64,
-      })),
-    ],
-    series: [
-      { label: props.timeLabel },
-      ...props.lines.map((line) => ({
-        label: line.label,
-        scale: line.scale,
-        stroke: colour(line.token),
-        width: 1,
-        paths: uPlot.paths.stepped!({ align: 1 }),
-        points: { show: false },
-        ...(line.filled && { fill: colour(line.token) }),
-        ...(line.dashed && { dash: [6, 4] }),
-      })),
-    ],
-    hooks: {
-      setCursor: [(plot) => now().onPoint?.(plot.cursor.idx ?? null)],
-      ready: [
-        (plot) =>
-          plot.over.addEventListener("click", () => {
-            if (typeof plot.cursor.idx === "number") now().onChoose?.(plot.cursor.idx);
-          }),
-      ],
-    },
+function Picture(props: Props & { room: number }) {
+  const { times, levels, top, share, mark, room } = props;
+  const [at, point] = useState<number | null>(null);
+  const last = times.length - 1;
+  const right = room - (share ? RIGHT : 12);
+  const [first, span] = [times[0]!, times[last]! - times[0]! || 1];
+  const x = (index: number) => LEFT + ((right - LEFT) * (times[index]! - first)) / span;
+  const y = (part: number) => TOP + (HEIGHT - BOTTOM - TOP) * (1 - Math.min(part, 1));
+  const nearest = (event: TargetedMouseEvent<SVGSVGElement>) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const time = first + (span * (((event.clientX - box.left) * room) / box.width - LEFT)) / (right - LEFT);
+    return times.reduce((best, each, k) => (Math.abs(each - time) < Math.abs(times[best]! - time) ? k : best), 0);
   };
+  const move = (event: TargetedKeyboardEvent<SVGSVGElement>) => {
+    const now = at ?? mark?.index ?? 0;
+    const to = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: last, PageDown: now + 10, PageUp: now - 10 }[event.key];
+    if (event.key === "Enter" && at !== null) props.onChoose?.(at);
+    if (to === undefined) return;
+    event.preventDefault();
+    point(Math.min(Math.max(to, 0), last));
+  };
+  return (
+    <>
+      <svg
+        viewBox={`0 0 ${room} ${HEIGHT}`}
+        role="slider"
+        tabindex={0}
+        aria-label={props.label}
+        aria-valuemin={0}
+        aria-valuemax={last}
+        aria-valuenow={at ?? mark?.index ?? 0}
+        aria-valuetext={props.said(at ?? mark?.index ?? 0)}
+        onMouseMove={(event) => point(nearest(event))}
+        onClick={(event) => props.onChoose?.(nearest(event))}
+        onKeyDown={move}
+      >
+        <g class="axis" aria-hidden="true">
+          {ticks(0, top, 4).map((value) => (
+            <g key={value}>
+              <line x1={LEFT} x2={right} y1={y(value / top)} y2={y(value / top)} />
+              <text x={LEFT - 6} y={y(value / top) + 4} text-anchor="end">
+                {number(value)}
+              </text>
+            </g>
+          ))}
+          {ticks(first, first + span, (right - LEFT) / 110).map((value) => (
+            <text key={value} x={LEFT + ((right - LEFT) * (value - first)) / span} y={HEIGHT - 22} text-anchor="middle">
+              {Number(value.toPrecision(7)).toLocaleString("en", { maximumFractionDigits: 6 })}
+            </text>
+          ))}
+          <text x={(LEFT + right) / 2} y={HEIGHT - 4} text-anchor="middle">
+            {props.timeLabel}
+          </text>
+          <text transform={`translate(11 ${HEIGHT / 2}) rotate(-90)`} text-anchor="middle">
+            {props.unitLabel}
+          </text>
+          {share && (
+            <>
+              {[0, 50, 100].map((value) => (
+                <text key={value} x={right + 6} y={y(value / 100) + 4}>
+                  {value} %
+                </text>
+              ))}
+              <text transform={`translate(${room - 6} ${HEIGHT / 2}) rotate(-90)`} text-anchor="middle">
+                {share.label}
+              </text>
+            </>
+          )}
+        </g>
+        {stacked(levels).map(({ label, token, low, high }) => (
+          <path
+            key={label}
+            class={`fill-${token}`}
+            data-level={label}
+            d={`${outline(high, x, (value) => y(value / top))}${outline(low, x, (value) => y(value / top), true)}z`}
+          />
+        ))}
+        {share && <path class="share" d={outline(share.values.map((each) => each ?? 0), x, (value) => y(value / 100))} />}
+        {mark && <Mark x={x(mark.index)} label={mark.label} toLeft={x(mark.index) > (LEFT + right) / 2} />}
+        {at !== null && <line class="cursor" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />}
+      </svg>
+      <p class="under" aria-live="off">
+        {at !== null && props.said(at)}
+      </p>
+    </>
+  );
+}
+
+function Mark({ x, label, toLeft }: { x: number; label: string; toLeft: boolean }) {
+  return (
+    <g class="level">
+      <line x1={x} x2={x} y1={TOP - 6} y2={HEIGHT - BOTTOM} />
+      <text x={toLeft ? x - 4 : x + 4} y={TOP - 7} text-anchor={toLeft ? "end" : "start"}>
+        {label}
+      </text>
+    </g>
+  );
+}
+
+/** Where each level begins and ends, on top of those before it. */
+export function stacked(levels: Level[]): { label: string; token: string; low: number[]; high: number[] }[] {
+  let below: number[] = (levels[0]?.values ?? []).map(() => 0);
+  return levels.map(({ label, token, values }) => {
+    const low = below;
+    below = low.map((value, k) => value + (values[k] ?? 0));
+    return { label, token, low, high: below };
+  });
+}
+
+/** A line in steps: a value holds until the next one. */
+function outline(values: number[], x: (index: number) => number, y: (value: number) => number, back = false): string {
+  const points = values.map((value, k) => [x(k), y(value), x(Math.min(k + 1, values.length - 1))] as const);
+  if (!back) return points.map(([from, level, to], k) => `${k === 0 ? "M" : "L"}${from} ${level}H${to}`).join("");
+  return points.reverse().map(([from, level, to]) => `L${to} ${level}H${from}`).join("");
 }

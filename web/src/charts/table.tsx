@@ -1,20 +1,25 @@
 // A table of a tool, sorted, filtered and cut by the server; the page shows what comes back.
+import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
+import { address, useAnswer, type Options, type TableAnswer, type TableColumn } from "../data/client";
 import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
-import { byName, heading, number, UNKNOWN } from "../format";
+import { byName, decimals, heading, number, singular, UNKNOWN } from "../format";
 import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
 import { reasonFor } from "../parts/value";
+import { arrange, arranged, type Arranged } from "../state/tables";
+import { Name } from "../parts/name";
 
 export interface Column {
   name: string;
   /** Its heading; made from the name when absent. */
   title?: string;
   /** Another way to show its cells than by the unit in the name. */
-  show?: (value: Cell) => string;
+  show?: (value: Cell, largest: number | null) => string;
+  /** Drawn behind the number, against the largest of the column or 100 %. */
+  bar?: boolean;
 }
 
 interface Props {
@@ -42,12 +47,17 @@ export function DataTable(props: Props) {
 }
 
 function Asked(props: Props) {
-  const [sort, setSort] = useState({ by: props.sort, descending: props.descending ?? false });
-  const [filter, setFilter] = useState("");
+  const key = props.table ?? "";
+  const first: Arranged = { sort: props.sort ?? "", descending: props.descending ?? false, filter: "", columns: null };
+  const kept = arranged(key) ?? first;
+  const [filter, setFilter] = useState(kept.filter);
   const [limit, setLimit] = useState(PAGE_ROWS);
   const q = useSettled(filter, 200);
+  useEffect(() => {
+    if (q !== kept.filter) arrange(key, { ...kept, filter: q });
+  }, [q]);
   const asked = { ...props.options, table: props.table, q };
-  const order = { sort: sort.by, descending: sort.by ? sort.descending : undefined };
+  const order = { sort: kept.sort, descending: kept.sort ? kept.descending : undefined };
   const answer = useAnswer<TableAnswer>(
     address(`table/${props.tool}`, { ...asked, ...order, limit }),
   );
@@ -67,14 +77,12 @@ function Asked(props: Props) {
           <Filled
             {...props}
             value={value}
-            sort={sort}
+            kept={kept}
             filter={filter}
             onFilter={setFilter}
             onMore={() => setLimit(limit + 10 * PAGE_ROWS)}
             csv={address(`csv/${props.tool}`, { ...asked, ...order })}
-            onSort={(by) =>
-              setSort({ by, descending: sort.by === by ? !sort.descending : !isText(value, by) })
-            }
+            onArrange={(part) => arrange(key, { ...kept, ...part })}
           />
         )
       }
@@ -84,27 +92,35 @@ function Asked(props: Props) {
 
 interface Shown extends Omit<Props, "sort"> {
   value: TableAnswer;
-  sort: { by: string | undefined; descending: boolean };
+  kept: Arranged;
   filter: string;
   csv: string;
   onFilter: (text: string) => void;
-  onSort: (by: string) => void;
+  onArrange: (part: Partial<Arranged>) => void;
   onMore: () => void;
+}
+
+/** Columns that a table shows where its rows differ in them. */
+const PLACES = ["host", "device"];
+
+/** Whether a column is left out until it is asked for: one place for all rows, or no number in any. */
+function saysNothing({ name, type, same, largest }: TableColumn): boolean {
+  return same && (PLACES.includes(name) || (isNumber(type) && largest === null));
 }
 
 function Filled(props: Shown) {
   const { value } = props;
-  const [picked, pick] = useState<string[] | null>(null);
   const known = new Map((props.columns ?? []).map((each) => [each.name, each]));
-  const first = props.columns?.map((each) => each.name) ?? value.columns.map((each) => each.name);
-  const names = (picked ?? first).filter((name) => value.columns.some((c) => c.name === name));
+  const idle = new Set(value.columns.filter(saysNothing).map((each) => each.name));
+  const first = (props.columns ?? value.columns).map((each) => each.name).filter((name) => props.columns || !idle.has(name));
+  const names = (props.kept.columns ?? first).filter((name) => value.columns.some((c) => c.name === name));
   const columns = names.map((name) => known.get(name) ?? { name });
   return (
     <section class="table" role="group" aria-label={props.caption}>
-      <Tools {...props} names={names} pick={pick} />
+      <Tools {...props} names={names} />
       <div class="scroll" tabIndex={0} role="group" aria-label={`${props.caption}, scrolls`}>
         <table aria-rowcount={value.matching}>
-          <caption>{counted(value, props.caption)}</caption>
+          <caption>{rowCount(value, props.caption)}</caption>
           <thead>
             <tr>
               {columns.map((column) => (
@@ -112,9 +128,9 @@ function Filled(props: Shown) {
               ))}
             </tr>
           </thead>
-          <tbody>
+          <tbody onKeyDown={toNeighbour}>
             {value.rows.map((row, index) => (
-              <Line {...props} key={index} row={row} columns={columns} />
+              <Line {...props} key={index} row={row} columns={columns} reached={index === 0} />
             ))}
           </tbody>
         </table>
@@ -122,6 +138,19 @@ function Filled(props: Shown) {
       <Rest value={value} onMore={props.onMore} />
     </section>
   );
+}
+
+/** All rows are one stop of the Tab key; arrows go from row to row. */
+function toNeighbour(event: TargetedKeyboardEvent<HTMLTableSectionElement>): void {
+  const rows = [...event.currentTarget.rows];
+  const at = rows.indexOf(event.target as HTMLTableRowElement);
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+  const next = at < 0 || to === undefined ? undefined : rows[to];
+  if (!next) return;
+  event.preventDefault();
+  rows[at]!.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
 }
 
 /** What the rows shown leave out, and how to see it. */
@@ -137,8 +166,10 @@ function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
   return null;
 }
 
-function Tools(props: Shown & { names: string[]; pick: (names: string[]) => void }) {
-  const { value, names, pick } = props;
+function Tools(props: Shown & { names: string[] }) {
+  const { value, names } = props;
+  const [copied, say] = useState("");
+  const pick = (columns: string[]) => props.onArrange({ columns });
   return (
     <div class="tools">
       <input
@@ -166,17 +197,19 @@ function Tools(props: Shown & { names: string[]; pick: (names: string[]) => void
           ))}
         </fieldset>
       </details>
-      <button onClick={() => void copy(value, names)}>Copy</button>
+      <button onClick={async () => say(await copy(value, names))}>Copy</button>
       <a class="button" href={props.csv} download>
         Export as CSV
       </a>
+      <span role="status">{copied}</span>
     </div>
   );
 }
 
-function Heading({ column, sort, tool, table, value, onSort }: Shown & { column: Column }) {
-  const sorted = sort.by === column.name;
-  const type = value.columns.find((each) => each.name === column.name)?.type;
+function Heading({ column, kept, tool, table, value, onArrange }: Shown & { column: Column }) {
+  const sorted = kept.sort === column.name;
+  const { type } = value.columns.find((each) => each.name === column.name)!;
+  const descending = sorted ? !kept.descending : type !== "text";
   const [pointed, point] = useState(false);
   const path = table ? `${table}.${column.name}` : column.name;
   const about = useDefinition(tool, pointed ? path : null);
@@ -185,65 +218,94 @@ function Heading({ column, sort, tool, table, value, onSort }: Shown & { column:
       scope="col"
       onPointerEnter={() => point(true)}
       onFocusIn={() => point(true)}
-      class={type === "integer" || type === "number" ? "number" : undefined}
-      aria-sort={sorted ? (sort.descending ? "descending" : "ascending") : "none"}
+      class={isNumber(type) ? "number" : undefined}
+      aria-sort={sorted ? (kept.descending ? "descending" : "ascending") : "none"}
       title={about}
     >
-      <button onClick={() => onSort(column.name)}>
+      <button onClick={() => onArrange({ sort: column.name, descending })}>
         {column.title ?? heading(column.name)}
-        <span aria-hidden="true">{sorted ? (sort.descending ? " ▾" : " ▴") : ""}</span>
+        <span aria-hidden="true">{sorted ? (kept.descending ? " ▾" : " ▴") : ""}</span>
       </button>
     </th>
   );
 }
 
-function Line({ row, columns, value, onChoose, table }: Shown & { row: Cell[]; columns: Column[] }) {
+const isNumber = (type: string) => type === "integer" || type === "number";
+
+function Line(props: Shown & { row: Cell[]; columns: Column[]; reached: boolean }) {
+  const { row, columns, value, onChoose, reached } = props;
   const place = new Map(value.columns.map((each, index) => [each.name, index]));
   const cells = Object.fromEntries(value.columns.map(({ name }, k) => [name, row[k] ?? null]));
   const choose = onChoose && (() => onChoose(cells));
+  const named = columns.find((each) => value.columns[place.get(each.name)!]!.type === "text");
   return (
     <tr
       class={choose && "choosable"}
       onClick={choose}
-      tabIndex={choose ? 0 : undefined}
+      tabIndex={choose ? (reached ? 0 : -1) : undefined}
+      aria-label={choose && named ? String(cells[named.name] ?? "") : undefined}
       onKeyDown={(event) => event.key === "Enter" && choose?.()}
     >
-      {columns.map((column) => {
-        const index = place.get(column.name)!;
-        const cell = row[index] ?? null;
-        const type = value.columns[index]!.type;
-        const text = column.show && cell !== null ? column.show(cell) : byName(column.name, cell, type !== "number");
-        const why =
-          text === UNKNOWN ? reasonFor(`${table ?? value.table}.${column.name}`, value.missing) : null;
-        return (
-          <td
-            key={column.name}
-            class={type === "integer" || type === "number" ? "number" : undefined}
-            data-column={column.name}
-            title={why ? `${why.reason} ${why.remedy}` : cell === null ? undefined : String(cell)}
-          >
-            {text}
-          </td>
-        );
-      })}
+      {columns.map((column) => (
+        <OneCell {...props} key={column.name} column={column} index={place.get(column.name)!} />
+      ))}
     </tr>
   );
 }
 
-function counted(value: TableAnswer, caption: string): string {
-  const all = value.total.toLocaleString("en");
-  if (value.matching === value.total) return `${all} ${caption}`;
-  return `${value.matching.toLocaleString("en")} of ${all} ${caption}`;
+function OneCell({ value, table, row, column, index }: Shown & { row: Cell[]; column: Column; index: number }) {
+  const cell = row[index] ?? null;
+  const { type, largest } = value.columns[index]!;
+  const text = shown(column, cell, type, largest);
+  const why = text === UNKNOWN ? reasonFor(`${table ?? value.table}.${column.name}`, value.missing) : null;
+  const whole = column.name.endsWith("percent") ? 100 : largest;
+  const bar = (column.bar ?? column.name.endsWith("percent")) && typeof cell === "number" && whole;
+  return (
+    <td
+      class={isNumber(type) ? (bar ? "number barred" : "number") : undefined}
+      data-column={column.name}
+      title={why ? `${why.reason} ${why.remedy}` : cell === null ? undefined : String(cell)}
+      style={bar ? { "--length": `${Math.min((100 * Number(cell)) / whole, 100)}%` } : undefined}
+    >
+      {type === "text" ? <Name text={text} /> : text}
+    </td>
+  );
 }
 
-function isText(value: TableAnswer, name: string): boolean {
-  return value.columns.find((each) => each.name === name)?.type === "text";
+/** The numbers of a column have the decimals that its largest needs. */
+function shown(column: Column, cell: Cell, type: string, largest: number | null): string {
+  if (column.show && cell !== null) return column.show(cell, largest);
+  return byName(column.name, cell, type === "number" ? decimals(largest) : 0);
 }
 
-async function copy(value: TableAnswer, names: string[]): Promise<void> {
+function rowCount(value: TableAnswer, caption: string): string {
+  const what = value.total === 1 ? singular(caption) : caption;
+  if (value.matching === value.total) return `${number(value.total)} ${what}`;
+  return `${number(value.matching)} of ${number(value.total)} ${what}`;
+}
+
+/** Copy the rows that are shown; what came of it, in words. */
+async function copy(value: TableAnswer, names: string[]): Promise<string> {
   const places = names.map((name) => value.columns.findIndex((each) => each.name === name));
   const lines = value.rows.map((row) => places.map((k) => row[k] ?? "").join("\t"));
-  await navigator.clipboard.writeText([names.join("\t"), ...lines].join("\n"));
+  const text = [names.join("\t"), ...lines].join("\n");
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Only pages of https and of this machine have a clipboard.
+    if (!copyBySelection(text)) return "The browser refused to copy: use Export as CSV.";
+  }
+  return `Copied ${number(lines.length)} ${lines.length === 1 ? "row" : "rows"}.`;
+}
+
+function copyBySelection(text: string): boolean {
+  const held = document.createElement("textarea");
+  held.value = text;
+  document.body.append(held);
+  held.select();
+  const done = document.execCommand("copy");
+  held.remove();
+  return done;
 }
 
 /** A value that has not changed for a while. */

@@ -1,6 +1,8 @@
 // A table whose rows unfold into their parts, as a tree grid.
 import { useMemo, useState } from "preact/hooks";
 
+import { lastPart } from "../parts/name";
+
 export interface TreeNode {
   id: number;
   parent: number | null;
@@ -67,9 +69,11 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
                   <span class="leaf" />
                 )}{" "}
                 {onChoose ? (
-                  <button class="link" onClick={() => onChoose(node.name)}>
-                    {node.name}
+                  <button class="link" aria-label={node.name} onClick={() => onChoose(node.name)}>
+                    {level > 0 ? lastPart(node.name) : node.name}
                   </button>
+                ) : level > 0 ? (
+                  lastPart(node.name)
                 ) : (
                   node.name
                 )}

@@ -10,10 +10,18 @@ export interface ToolAnswer<T> extends Envelope {
   data: T | null;
   cut: Cut[];
 }
+export interface TableColumn {
+  name: string;
+  type: "text" | "integer" | "number" | "boolean";
+  /** The largest number, sign aside; null where there is none. */
+  largest: number | null;
+  /** Whether all rows have the same value. */
+  same: boolean;
+}
 export interface TableAnswer {
   tables: string[];
   table: string;
-  columns: { name: string; type: "text" | "integer" | "number" | "boolean" }[];
+  columns: TableColumn[];
   total: number;
   matching: number;
   offset: number;
@@ -91,14 +99,17 @@ async function refusal(answer: Response): Promise<Refusal> {
 
 const RETRY_MS = 1500;
 
-/** Ask, and ask again while the run is being written or the server computes for others. */
+/** What passes: the run is being written, the server computes for others or starts again. */
+const PASSING = ["writing", "busy", "offline"];
+
+/** Ask, and ask again while what is in the way may pass. */
 async function patiently<T>(question: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (;;) {
     try {
       return await question();
     } catch (error) {
       const code = error instanceof Refusal ? error.code : "";
-      if (signal.aborted || (code !== "writing" && code !== "busy")) throw error;
+      if (signal.aborted || !PASSING.includes(code)) throw error;
       await new Promise((done) => setTimeout(done, RETRY_MS));
     }
   }

@@ -1,5 +1,5 @@
 // Findings as the server gives them: the record, and the words for it.
-import type { Action, CheckedStage, Doubt, Finding, Headline, Profile } from "./made/types";
+import type { Action, CheckedStage, Doubt, Finding, Headline, Profile, Unavailable } from "./made/types";
 
 /** A range of the timeline, and where else it can be looked at. */
 export interface Place {
@@ -17,7 +17,11 @@ export interface Place {
 
 export interface ToldFinding extends Finding {
   words: {
+    /** Pass or not, and a fail by its severity. */
+    status: string;
     headline: string;
+    /** How to know what the check cannot tell. */
+    remedy: string | null;
     reasons: string | null;
     /** The largest named parts of the effect. */
     names: string | null;
@@ -27,6 +31,9 @@ export interface ToldFinding extends Finding {
     owners: string[];
     gain: string | null;
     standing: string | null;
+    threshold: string | null;
+    /** Name, value, and what it was computed from. */
+    numbers: [string, string, string][];
     evidence: Place[];
     /** Tools that show the numbers that the rule rests on. */
     pages: string[];
@@ -41,24 +48,31 @@ export interface ToldStage extends CheckedStage {
   fails: boolean;
 }
 
+export interface Verdict {
+  finding: string;
+  label: string;
+  text: string;
+  promise: string;
+  /** The change, to copy; empty where there is none. */
+  code: string;
+  place: Place | null;
+  pages: string[];
+}
+
 export interface FindingsAnswer {
   profile: Profile;
   quality: Doubt[];
   frameworks: string[];
   headline: Headline;
-  /** Ids of those to look at first. */
-  first: string[];
+  /** What to do, the most valuable first. */
+  verdict: Verdict[];
   /** The stages that have checks, in the order of the guides. */
   stages: ToldStage[];
   findings: ToldFinding[];
+  /** Tool → why it has nothing to show of this run. */
+  absent: Record<string, Unavailable>;
 }
 
-export const STATUS_WORDS: Record<Finding["status"], string> = {
-  fail: "Fail",
-  pass: "Pass",
-  cannot_tell: "Cannot tell",
-  not_applicable: "Not applicable",
-};
 export const STATUS_SIGNS: Record<Finding["status"], string> = {
   fail: "✗",
   pass: "✓",

@@ -11,7 +11,11 @@ export interface Run {
   recorded_unix_ms: number | null;
   hosts: string[];
   bytes: number;
-  state: "ready" | "writing";
+  /** What its files are: "XSpace" or "Kineto". */
+  format: string;
+  state: "ready" | "writing" | "unreadable";
+  /** Why it is unreadable. */
+  reason: string | null;
   version: string;
 }
 export interface Runs {
@@ -30,8 +34,17 @@ const POLL_MS = 3000;
 
 export const runs = signal<Runs | null>(null);
 export const lost = signal<Refusal | null>(null);
-/** A notice that the reader can close. */
+/** A notice that the reader can close; it goes away by itself. */
 export const notice = signal<string | null>(null);
+/** Tools that have nothing to show of the run, and why, as far as that is known. */
+export const absent = signal<Record<string, Unavailable>>({});
+
+const NOTICE_MS = 30_000;
+let closing: ReturnType<typeof setTimeout> | undefined;
+effect(() => {
+  clearTimeout(closing);
+  if (notice.value) closing = setTimeout(() => (notice.value = null), NOTICE_MS);
+});
 
 let known = "";
 

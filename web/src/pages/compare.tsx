@@ -220,8 +220,8 @@ function Line({ of, most, title }: { of: Change; most: number; title: string }) 
         {category && <Swatch category={category} />} {title}
         {(of.side ?? of.scope) && <small> {of.side ?? of.scope}</small>}
       </th>
-      <Cell exact={of.base_ms}>{number(of.base_ms, false)}</Cell>
-      <Cell exact={of.new_ms}>{number(of.new_ms, false)}</Cell>
+      <Cell exact={of.base_ms}>{number(of.base_ms)}</Cell>
+      <Cell exact={of.new_ms}>{number(of.new_ms)}</Cell>
       <Cell exact={of.change_ms}>{signed(of.change_ms)}</Cell>
       <Cell exact={of.share_percent}>{of.kind === "same" ? UNKNOWN : share(of.share_percent)}</Cell>
       <td>
@@ -249,7 +249,7 @@ function Cell({ exact, children }: { exact: number | null; children: ComponentCh
 
 function signed(value: number): string {
   if (value === 0) return "0";
-  return `${value > 0 ? "+" : "−"}${number(Math.abs(value), false)}`;
+  return `${value > 0 ? "+" : "−"}${number(Math.abs(value))}`;
 }
 
 /** A share with its sign; what works against the change has a minus. */

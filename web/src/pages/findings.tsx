@@ -1,73 +1,64 @@
 // The checklist: every rule's verdict, what it costs, what to change and how to refute it.
+import { useEffect, useRef } from "preact/hooks";
+
 import { address, useAnswer } from "../data/client";
-import {
-  STATUS_SIGNS,
-  STATUS_WORDS,
-  type FindingsAnswer,
-  type Place,
-  type ToldFinding,
-  type ToldStage,
-} from "../data/findings";
+import { STATUS_SIGNS, type FindingsAnswer, type ToldFinding, type ToldStage } from "../data/findings";
 import type { Action } from "../data/made/types";
-import { ms, number, percent } from "../format";
-import { Headline } from "../parts/headline";
+import { percent } from "../format";
 import { Show } from "../parts/unavailable";
-import { change, join, link, state } from "../state/url";
-import { hasPage, titleOf } from "./titles";
+import { change, state } from "../state/url";
+import { Headline, PageLinks, PlaceLinks } from "./headline";
+import { hasPage } from "./titles";
 
 export function Findings() {
   const answer = useAnswer<FindingsAnswer>(address("findings"));
   return (
-    <Show answer={answer}>
-      {({ findings, stages }) => (
-        <>
-          <Headline answer={answer} />
-          <Order />
-          {state.value.sort === "cost"
-            ? <Cards findings={costliest(findings)} />
-            : stages.map((each) => <Stage key={each.stage} stage={each} findings={findings} />)}
-        </>
-      )}
-    </Show>
+    <>
+      <Headline answer={answer} />
+      <Show answer={answer}>
+        {(told) => (
+          <>
+            <Order />
+            {state.value.sort === "cost" ? <Cards findings={costliest(told.findings)} /> : <Checklist of={told} />}
+          </>
+        )}
+      </Show>
+    </>
   );
+}
+
+/** All checks in the order of the guides, a line for each stage. */
+export function Checklist({ of }: { of: FindingsAnswer }) {
+  return <>{of.stages.map((each) => <Stage key={each.stage} stage={each} findings={of.findings} />)}</>;
 }
 
 function costliest(findings: ToldFinding[]): ToldFinding[] {
   return [...findings].sort((a, b) => (b.ms_per_step ?? -1) - (a.ms_per_step ?? -1));
 }
 
-/** A stage of the guides: what fails or is not known in full, the rest folded to one line. */
+/** A stage of the guides in one line; unfolded, what fails or is not known comes first. */
 function Stage({ stage, findings }: { stage: ToldStage; findings: ToldFinding[] }) {
   const mine = findings.filter(({ id }) => stage.findings.includes(id));
   const open = mine.filter(({ status }) => status === "fail" || status === "cannot_tell");
   const settled = mine.filter((each) => !open.includes(each));
   const worst = gravest(stage);
   const noted = worst === "fail" && !stage.fails;
-  const title = (
-    <h2>
-      <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[worst]}</span> {stage.line}
-    </h2>
-  );
-  const attributes = { "data-stage": stage.stage, "data-worst": noted ? "note" : worst };
-  if (open.length === 0) {
-    return (
-      <details class="stage" {...attributes}>
-        <summary>{title}</summary>
-        <Cards findings={settled} />
-      </details>
-    );
-  }
+  const wanted = stage.findings.includes(state.value.rule ?? "");
   return (
-    <section class="stage" {...attributes}>
-      {title}
+    <details class="stage" data-stage={stage.stage} data-worst={noted ? "note" : worst} open={wanted}>
+      <summary>
+        <h2>
+          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[worst]}</span> {stage.line}
+        </h2>
+      </summary>
       <Cards findings={open} />
       {settled.length > 0 && (
-        <details class="settled">
+        <details class="settled" open={open.length === 0 || settled.some(({ id }) => id === state.value.rule)}>
           <summary>{settled.map(({ id, status }) => `${STATUS_SIGNS[status]} ${id}`).join(" · ")}</summary>
           <Cards findings={settled} />
         </details>
       )}
-    </section>
+    </details>
   );
 }
 
@@ -106,12 +97,16 @@ function Order() {
 function Card({ finding }: { finding: ToldFinding }) {
   const { words } = finding;
   const noted = finding.status === "fail" && finding.severity === "info";
+  const place = useRef<HTMLElement>(null);
+  const wanted = state.value.rule === finding.id;
+  useEffect(() => {
+    if (wanted) place.current?.scrollIntoView({ block: "center" });
+  }, [wanted]);
   return (
-    <article class="finding" data-status={noted ? "note" : finding.status} data-id={finding.id}>
+    <article ref={place} class="finding" data-status={noted ? "note" : finding.status} data-id={finding.id}>
       <header>
         <span class="status">
-          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[finding.status]}</span>{" "}
-          {noted ? "Note" : STATUS_WORDS[finding.status]}
+          <span aria-hidden="true">{noted ? "•" : STATUS_SIGNS[finding.status]}</span> {words.status}
         </span>
         <h3>{words.headline}</h3>
         <span class="grow" />
@@ -119,22 +114,17 @@ function Card({ finding }: { finding: ToldFinding }) {
           <code>{finding.id}</code>
         </small>
       </header>
-      {finding.unavailable && (
-        <p>
-          {finding.unavailable.reason} <em>{finding.unavailable.remedy}</em>
-        </p>
-      )}
+      {words.remedy && <p>To know: {words.remedy}</p>}
       {words.gain && (
         <p class="verdict">
           Gain: {words.gain}
           {finding.explained_by && `, promised by ${finding.explained_by}`}
         </p>
       )}
-      {finding.status === "fail" && <Effect finding={finding} />}
-      {words.standing && <p>Basis: {words.standing}</p>}
       <Actions actions={words.actions} />
+      {finding.status === "fail" && <Effect finding={finding} />}
       <Links finding={finding} />
-      <Basis finding={finding} />
+      {finding.status !== "not_applicable" && <Basis finding={finding} />}
     </article>
   );
 }
@@ -149,6 +139,7 @@ function Effect({ finding }: { finding: ToldFinding }) {
     ["Pattern", words.pattern && words.headline.includes(words.pattern) ? null : words.pattern],
     ["Why", words.reasons],
     ["By name", words.names],
+    ["Basis", words.standing],
   ];
   return (
     <dl class="facts effect">
@@ -177,83 +168,43 @@ function Actions({ actions }: { actions: Action[] }) {
 
 /** Ways to the evidence: ranges by step and op, and the pages with the numbers. */
 function Links({ finding }: { finding: ToldFinding }) {
-  const places = finding.words.pages.filter(hasPage);
-  const ranges = finding.words.evidence;
-  if (places.length === 0 && ranges.length === 0) return null;
+  const { evidence, pages } = finding.words;
   return (
     <>
-      {ranges.length > 0 && (
+      {evidence.length > 0 && (
         <>
           <h4>Where to see it</h4>
           <ul class="evidence">
-            {ranges.map((each) => (
-              <Range key={each.text} place={each} />
+            {evidence.map((each) => (
+              <li key={each.text}>
+                {each.text}
+                <PlaceLinks place={each} />
+              </li>
             ))}
           </ul>
         </>
       )}
-      {places.length > 0 && (
+      {pages.some(hasPage) && (
         <p>
-          Evidence:{" "}
-          {places.map((page, index) => (
-            <span key={page}>
-              {index > 0 && " · "}
-              <a href={link({ page })}>{titleOf(page)}</a>
-            </span>
-          ))}
+          Evidence
+          <PageLinks pages={pages} />
         </p>
       )}
     </>
   );
 }
 
-/** The timeline at a range, with its best span chosen, or all of it. */
-function inTrace({ host, track, item, start_ps, dur_ps }: Place): string {
-  const sel = track === null || item === null ? `area:${start_ps}:${start_ps + dur_ps}` : `${track}:${item}`;
-  const room = Math.round(dur_ps / 4);
-  return link({ page: "trace_viewer", host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) });
-}
-
-/** A range of the timeline, with links to it, to its step and its op. */
-function Range({ place }: { place: Place }) {
-  const { text, host, op, step } = place;
-  return (
-    <li>
-      {text}
-      {" · "}
-      <a href={inTrace(place)}>in Trace</a>
-      {step !== null && (
-        <>
-          {" · "}
-          <a href={link({ page: "pod_viewer", step: String(step) })}>step {step}</a>
-        </>
-      )}
-      {op !== null && (
-        <>
-          {" · "}
-          <a href={link({ page: "framework_op_stats", op, hosts: join([host]) })}>op {op}</a>
-        </>
-      )}
-    </li>
-  );
-}
-
 function Basis({ finding }: { finding: ToldFinding }) {
+  const { numbers, threshold } = finding.words;
   return (
     <details>
       <summary>Numbers, inputs and what would refute it</summary>
       <dl class="facts">
-        <Fact name="Cost per step" value={ms(finding.ms_per_step)} />
-        <Fact name="Confidence" value={percent(100 * finding.confidence)} />
-        <Fact name="Steps hit, of those judged" value={`${number(finding.steps_hit)} of ${number(finding.steps_clean)}`} />
-        {finding.threshold &&
-          Object.entries(finding.threshold).map(([name, value]) => (
-            <Fact key={name} name={`Threshold: ${name.replaceAll("_", " ")}`} value={String(value)} />
-          ))}
-        {finding.facts.map((each) => (
-          <Fact key={each.name} name={each.name.replaceAll("_", " ")} value={`${number(each.value)} ${each.unit === "count" ? "" : each.unit}`} />
+        {numbers.map(([name, value, from]) => (
+          <Fact key={name} name={name} value={from ? `${value} (${from})` : value} />
         ))}
       </dl>
+      {threshold && <p>Threshold: {threshold}</p>}
       {finding.confirm && <p>To confirm: {finding.confirm}</p>}
       {finding.refute && <p>What would refute it: {finding.refute}</p>}
       <p>

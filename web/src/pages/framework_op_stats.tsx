@@ -1,5 +1,5 @@
 // Op stats: shares of self time on host and device, and one row for each op.
-import { LargestPie } from "../charts/pies";
+import { LargestPie } from "../charts/pie";
 import { DataTable, type Column } from "../charts/table";
 import type { FrameworkOpStatsResult, Pie } from "../data/made/types";
 import { ms, number } from "../format";
@@ -9,10 +9,13 @@ import { change, state } from "../state/url";
 import { OpDetail } from "./op_detail";
 
 const COLUMNS: Column[] = [
-  "rank", "host_or_device", "type", "name", "occurrences", "total_time_us", "avg_time_us",
-  "total_self_time_us", "avg_self_time_us", "device_self_percent", "device_cumulative_percent",
-  "host_self_percent", "host_cumulative_percent",
-].map((name) => ({ name }));
+  { name: "rank" },
+  { name: "total_self_time_us", bar: true },
+  ...[
+    "device_self_percent", "host_self_percent", "name", "type", "host_or_device", "occurrences", "total_time_us",
+    "avg_time_us", "avg_self_time_us", "device_cumulative_percent", "host_cumulative_percent",
+  ].map((name) => ({ name })),
+];
 
 const PIES: [keyof FrameworkOpStatsResult["pies"], string][] = [
   ["host_by_type", "On the host, by type"],

@@ -1,5 +1,6 @@
 // Inference: how long requests took, by batch size, and what the slow ones waited for.
 import { DataTable } from "../charts/table";
+import { Chart, Twin } from "../charts/twin";
 import type { InferenceProfileResult, Latency } from "../data/made/types";
 import { heading, ms, number } from "../format";
 import { ToolPage } from "../parts/tool";
@@ -38,9 +39,20 @@ export function InferenceProfile() {
             </li>
           </ul>
           <Slow data={data} />
+          <Histogram data={data} />
           <section class="panel">
             <h2>By batch size</h2>
-            <DataTable tool="inference_profile" table="by_batch_size" caption="batch sizes" />
+            <DataTable
+              tool="inference_profile"
+              table="by_batch_size"
+              caption="batch sizes"
+              columns={[
+                { name: "batch_size" },
+                { name: "requests" },
+                ...["p50", "p90", "p95", "p99", "max", "mean"].map((name) => ({ name: `latency_ms.${name}`, bar: true })),
+                { name: "per_item_ms" },
+              ]}
+            />
           </section>
           <section class="panel">
             <h2>Every request</h2>
@@ -49,6 +61,41 @@ export function InferenceProfile() {
         </>
       )}
     </ToolPage>
+  );
+}
+
+const BINS = 20;
+
+/** How many requests took how long, with the percentiles that the tool gives. */
+function Histogram({ data }: { data: InferenceProfileResult }) {
+  const { min, max, p50, p95, p99 } = data.latency_ms;
+  const times = data.requests.map((row) => Number(row.latency_ms));
+  if (times.length < 2 || max <= min) return null;
+  const width = (max - min) / BINS;
+  const counts = Array.from({ length: BINS }, () => 0);
+  for (const time of times) counts[Math.min(Math.floor((time - min) / width), BINS - 1)]! += 1;
+  const rows = counts.map((count, k) => [`${number(min + k * width)} to ${ms(min + (k + 1) * width)}`, count] as [string, number]);
+  const most = Math.max(...counts);
+  return (
+    <Chart
+      title="Latencies"
+      summary={`Half of the requests take up to ${ms(p50)}, 95 % up to ${ms(p95)}, 99 % up to ${ms(p99)}.${times.length < data.request_count ? ` The first ${times.length} requests are drawn.` : ""}`}
+      table={<Twin caption="Requests by latency" head={["Latency", "Requests"]} rows={rows} />}
+    >
+      <ol class="slices histogram">
+        {rows.map(([label, count], k) => (
+          <li key={label} class="barred" style={{ "--length": `${(100 * count) / most}%` }} data-count={count}>
+            <span class="what">{label}</span>
+            <span>
+              {[p50, p95, p99].flatMap((value, at) =>
+                Math.min(Math.floor((value - min) / width), BINS - 1) === k ? [["p50", "p95", "p99"][at]] : [],
+              ).join(" ")}
+            </span>
+            <span class="share">{number(count)}</span>
+          </li>
+        ))}
+      </ol>
+    </Chart>
   );
 }
 

@@ -1,5 +1,5 @@
 // GPU kernels: which take the time, with what geometry, and whether they use Tensor Cores.
-import { LargestPie } from "../charts/pies";
+import { LargestPie } from "../charts/pie";
 import { DataTable, type Column } from "../charts/table";
 import { ms, number } from "../format";
 import { ToolPage } from "../parts/tool";
@@ -8,7 +8,14 @@ import { change, link, state } from "../state/url";
 
 const COLUMNS: Column[] = [
   { name: "rank" },
+  { name: "total_us", bar: true },
+  { name: "device_time_percent" },
   { name: "kernel_name" },
+  { name: "op_name", title: "Op that launched it" },
+  { name: "occurrences" },
+  { name: "avg_us" },
+  { name: "min_us" },
+  { name: "max_us" },
   { name: "registers", title: "Registers per thread" },
   { name: "shared_memory_bytes" },
   { name: "block_dim", title: "Block dimension" },
@@ -17,13 +24,9 @@ const COLUMNS: Column[] = [
   { name: "occupancy_limiter" },
   { name: "tensor_core_eligible", title: "Op eligible for Tensor Cores" },
   { name: "uses_tensor_core", title: "Kernel uses Tensor Cores" },
-  { name: "op_name", title: "Op that launched it" },
-  { name: "occurrences" },
-  { name: "total_us" },
-  { name: "avg_us" },
-  { name: "min_us" },
-  { name: "max_us" },
 ];
+
+const PAIR_COLUMNS: Column[] = [...COLUMNS.slice(0, 8), { name: "launch_shapes" }, ...COLUMNS.slice(-2)];
 
 const TABLES: Record<string, string> = { rows: "by kernel, op and geometry", by_pair: "by kernel and op" };
 
@@ -69,7 +72,7 @@ export function KernelStats() {
             tool="kernel_stats"
             table={table}
             caption="kernels"
-            {...(table === "rows" && { columns: COLUMNS })}
+            columns={table === "rows" ? COLUMNS : PAIR_COLUMNS}
             onChoose={(row) => {
               if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
             }}

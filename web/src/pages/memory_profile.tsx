@@ -1,11 +1,9 @@
 // Memory: what each allocator held over time, its peak, and what was alive at the peak.
-import { useMemo, useState } from "preact/hooks";
-
-import { Series, type Line } from "../charts/series";
+import { Series, type Level } from "../charts/series";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { Memory, MemoryProfileResult, Row } from "../data/made/types";
-import { gib, inGib, ms, number, percent } from "../format";
+import type { Cell, Memory, MemoryProfileResult, Row } from "../data/made/types";
+import { ms, number, percent, size, sizeUnit } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, state } from "../state/url";
@@ -53,9 +51,9 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
           caption="ops"
           options={options}
           columns={[
+            { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
+            { name: "requested_bytes", title: "Requested size", show: inColumn },
             { name: "op_name" },
-            { name: "allocation_bytes", title: "Allocation size (GiB)", show: (cell) => gib(Number(cell)) },
-            { name: "requested_bytes", title: "Requested size (GiB)", show: (cell) => gib(Number(cell)) },
             { name: "occurrences" },
             { name: "region_type" },
             { name: "data_type" },
@@ -67,6 +65,8 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
   );
 }
 
+const inColumn = (cell: Cell, largest: number | null) => size(Number(cell), largest);
+
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
   const { peak } = memory;
@@ -75,18 +75,18 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
       <ul class="cards">
         <Card field={`${of}.allocations`} title="#Allocation" exact={memory.allocations} shown={number(memory.allocations)} />
         <Card field={`${of}.deallocations`} title="#Deallocation" exact={memory.deallocations} shown={number(memory.deallocations)} />
-        <Card field={`${of}.capacity_bytes`} title="Memory capacity" exact={memory.capacity_bytes} shown={gib(memory.capacity_bytes)} />
+        <Card field={`${of}.capacity_bytes`} title="Memory capacity" exact={memory.capacity_bytes} shown={size(memory.capacity_bytes)} />
         <Card
           field={`${of}.peak_heap_lifetime_bytes`}
           title="Peak heap usage (lifetime)"
           exact={memory.peak_heap_lifetime_bytes}
-          shown={gib(memory.peak_heap_lifetime_bytes)}
+          shown={size(memory.peak_heap_lifetime_bytes)}
         />
         <Card
           field={`${of}.peak.memory_in_use_bytes`}
           title="Peak memory usage"
           exact={peak?.memory_in_use_bytes ?? null}
-          shown={gib(peak?.memory_in_use_bytes)}
+          shown={size(peak?.memory_in_use_bytes)}
         />
       </ul>
       <section class="panel" aria-label="Peak memory usage">
@@ -94,9 +94,9 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
         <table class="twin">
           <tbody>
             <Line title="Timestamp" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
-            <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={gib(peak?.stack_bytes)} />
-            <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={gib(peak?.heap_bytes)} />
-            <Line title="Free memory" field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={gib(peak?.free_bytes)} />
+            <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes)} />
+            <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes)} />
+            <Line title="Free memory" field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
             <Line
               title="Fragmentation (lower is better)"
               field={`${of}.peak.fragmentation`}
@@ -137,15 +137,45 @@ function Line({ field, title, exact, shown }: Shown) {
   );
 }
 
+/** Below this share of the capacity, what is used has a scale of its own. */
+const SMALL = 0.5;
+const SCALES = { used: "what is used", capacity: "the whole memory" };
+
 function Timeline({ id, memory }: { id: string; memory: Memory }) {
   const rows = memory.timeline;
-  const [under, point] = useState<number | null>(null);
-  const { times, lines } = useMemo(() => series(rows), [rows]);
-  const row = under === null ? undefined : rows[under];
+  const used = rows.map((row) => (cell(row, "stack_bytes") ?? 0) + (cell(row, "heap_bytes") ?? 0));
+  const most = Math.max(...used, memory.peak?.memory_in_use_bytes ?? 0, 1);
+  const capacity = memory.capacity_bytes;
+  const small = capacity === null || most < SMALL * capacity;
+  const whole = capacity !== null && (state.value.view ?? (small ? "used" : "capacity")) === "capacity";
+  const [one, unit] = sizeUnit(whole ? capacity : most);
+  const level = (label: string, name: string): Level => ({
+    label,
+    token: label.toLowerCase(),
+    values: rows.map((row) => (cell(row, name) ?? 0) / one),
+  });
+  const levels = [level("Stack", "stack_bytes"), level("Heap", "heap_bytes"), ...(whole ? [level("Free", "free_bytes")] : [])];
+  const fromPeak = (row: Row | undefined) => Math.abs((cell(row ?? {}, "time_ms") ?? 0) - (memory.peak?.time_ms ?? 0));
+  const peakAt = rows.reduce((best, row, k) => (fromPeak(row) < fromPeak(rows[best]) ? k : best), 0);
+  const shares = rows.map((row) => cell(row, "fragmentation"));
   return (
     <Chart
       title="Memory over time"
-      summary="Stack, heap and free memory on top of each other; the dashed line is fragmentation. Click for what was alive at that moment."
+      summary={`Stack and heap on top of each other${whole ? ", and what is free" : ""}; the dashed line is fragmentation. Click, or press Enter, for what was alive at that moment.`}
+      controls={
+        capacity !== null && (
+          <label>
+            Scale of{" "}
+            <select value={whole ? "capacity" : "used"} onChange={(event) => change({ view: event.currentTarget.value })}>
+              {Object.entries(SCALES).map(([name, title]) => (
+                <option key={name} value={name}>
+                  {title}
+                </option>
+              ))}
+            </select>
+          </label>
+        )
+      }
       table={
         <DataTable
           tool="memory_profile"
@@ -154,21 +184,32 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
         />
       }
     >
+      <ul class="legend">
+        {levels.map(({ label, token }) => (
+          <li key={label}>
+            <svg class="swatch" viewBox="0 0 12 12" aria-hidden="true">
+              <rect width="12" height="12" class={`fill-${token}`} />
+            </svg>{" "}
+            {label}
+          </li>
+        ))}
+      </ul>
       <Series
         label={`Memory of ${id} over time`}
-        times={times}
-        lines={lines}
+        times={rows.map((row) => cell(row, "time_ms") ?? 0)}
+        levels={levels}
+        top={(1.04 * (whole ? capacity : most)) / one}
         timeLabel="Time (ms)"
-        axes={[
-          { scale: "gib", label: "GiB" },
-          { scale: "share", label: "Fragmentation (%)", right: true },
-        ]}
-        onPoint={point}
+        unitLabel={`Memory (${unit})`}
+        share={
+          shares.some((each) => each !== null)
+            ? { label: "Fragmentation", values: shares.map((each) => (each === null ? null : 100 * each)) }
+            : undefined
+        }
+        mark={memory.peak === null ? null : { index: peakAt, label: `peak ${size(memory.peak.memory_in_use_bytes)}` }}
+        said={(index) => (rows[index] ? hover(rows[index]) : "")}
         onChoose={(index) => change({ mem: id, at: String(rows[index]?.time_ms ?? "") }, { push: true })}
       />
-      <p class="under" aria-live="off">
-        {row && hover(row)}
-      </p>
     </Chart>
   );
 }
@@ -178,38 +219,18 @@ function cell(row: Row, name: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
-/** Stacked from the top, since each filled line covers what lies below it. */
-function series(rows: Row[]): { times: number[]; lines: Line[] } {
-  const stack = rows.map((row) => inGib(cell(row, "stack_bytes") ?? 0));
-  const heap = rows.map((row, k) => (stack[k] ?? 0) + inGib(cell(row, "heap_bytes") ?? 0));
-  const knowsFree = rows.some((row) => cell(row, "free_bytes") !== null);
-  const free = rows.map((row, k) => {
-    const bytes = cell(row, "free_bytes");
-    return bytes === null ? null : (heap[k] ?? 0) + inGib(bytes);
-  });
-  const share = rows.map((row) => {
-    const value = cell(row, "fragmentation");
-    return value === null ? null : 100 * value;
-  });
-  const lines: Line[] = [
-    ...(knowsFree ? [{ label: "Free", token: "free", values: free, scale: "gib", filled: true }] : []),
-    { label: "Heap", token: "heap", values: heap, scale: "gib", filled: true },
-    { label: "Stack", token: "stack", values: stack, scale: "gib", filled: true },
-    { label: "Fragmentation (%)", token: "ink", values: share, scale: "share", dashed: true },
-  ];
-  return { times: rows.map((row) => cell(row, "time_ms") ?? 0), lines };
-}
-
+/** What happened at a moment, and what each kind of memory held by itself. */
 function hover(row: Row): string {
-  const size = (name: string) => gib(cell(row, name));
-  const text = (name: string) => (row[name] === null || row[name] === undefined ? "–" : String(row[name]));
+  const bytes = (name: string) => size(cell(row, name));
+  const share = cell(row, "fragmentation");
+  const told: [string, unknown][] = [
+    ["op", row.op_name], ["step", row.step_id], ["region", row.region_type], ["type", row.data_type], ["shape", row.tensor_shape],
+  ];
   return [
-    `${ms(cell(row, "time_ms"))}: ${text("event")} of ${size("allocation_bytes")} (requested ${size("requested_bytes")})`,
-    `op ${text("op_name")}`,
-    `step ${text("step_id")}`,
-    `region ${text("region_type")}`,
-    `${text("data_type")} ${text("tensor_shape")}`,
-    `in use ${size("memory_in_use_bytes")}`,
-    `fragmentation ${percent(cell(row, "fragmentation") === null ? null : 100 * cell(row, "fragmentation")!)}`,
+    `${ms(cell(row, "time_ms"))}: ${row.event} of ${bytes("allocation_bytes")} (requested ${bytes("requested_bytes")})`,
+    ...told.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => `${name} ${value}`),
+    `in use ${bytes("memory_in_use_bytes")}: stack ${bytes("stack_bytes")}, heap ${bytes("heap_bytes")}`,
+    `free ${bytes("free_bytes")}`,
+    `fragmentation ${percent(share === null ? null : 100 * share)}`,
   ].join(" · ");
 }

@@ -1,11 +1,12 @@
 // Model views: cost by name scope, graph, op type, source line or the program's own ranges.
 import { useEffect, useState } from "preact/hooks";
 
+import { Icicle } from "../charts/icicle";
 import { Tree, type TreeNode } from "../charts/tree";
 import { DataTable } from "../charts/table";
-import { Chart } from "../charts/twin";
+import { Chart, Twin } from "../charts/twin";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
-import { heading, ms, number, percent } from "../format";
+import { heading, ms, number, percent, size, us } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -122,7 +123,47 @@ function Filled(props: { data: ModelViewsResult; view: View; options: Record<str
           {...(choose && { onChoose: choose })}
         />
       </Chart>
+      {NESTED.includes(view) && <Nested rows={data[view]} onChoose={choose} />}
     </>
+  );
+}
+
+/** Views in which the parts of a node add up to it. */
+const NESTED: View[] = ["scope", "graph"];
+const MEASURES: Record<string, [string, (value: number) => string]> = {
+  total_us: ["time", us],
+  allocated_bytes: ["memory", size],
+  flops: ["float operations", (value) => `${number(value)} FLOPs`],
+};
+
+function Nested({ rows, onChoose }: { rows: Row[]; onChoose: ((name: string) => void) | undefined }) {
+  const known = Object.keys(MEASURES).filter((name) => rows.some((row) => Number(row[name]) > 0));
+  const by = known.find((name) => name === state.value.by) ?? known[0];
+  if (by === undefined || rows.length < 2) return null;
+  const [title, written] = MEASURES[by]!;
+  const spans = rows.map((row) => ({
+    id: Number(row.id),
+    parent: row.parent === null ? null : Number(row.parent),
+    name: String(row.name),
+    value: Number(row[by] ?? 0),
+    text: written(Number(row[by] ?? 0)),
+  }));
+  return (
+    <Chart
+      title="Nested by scope"
+      summary={`As wide as the ${title} of each scope with all that is in it.`}
+      controls={
+        <Pick
+          label="Width"
+          value={by}
+          of={Object.fromEntries(known.map((name) => [name, MEASURES[name]![0]]))}
+          onPick={(name) => change({ by: name })}
+        />
+      }
+      table={<Twin caption={`${title} by scope`} head={["Scope", title]} rows={spans.map((each) => [each.name, each.text])} />}
+    >
+      <Icicle label={`Scopes by ${title}`} spans={spans} onChoose={onChoose} />
+    </Chart>
   );
 }
 

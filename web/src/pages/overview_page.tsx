@@ -1,20 +1,21 @@
 // Overview: where the step went, step by step, the top ops, and what the program ran on.
 import { Account } from "../charts/account";
 import { Breakdown } from "../charts/bars";
-import { Columns } from "../charts/columns";
+import { StepGraph } from "../charts/steps";
 import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import { address, useAnswer, type Answer } from "../data/client";
-import { STATUS_WORDS, type FindingsAnswer } from "../data/findings";
-import type { OverviewPageResult } from "../data/made/types";
+import type { FindingsAnswer } from "../data/findings";
+import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
-import { byName, gib, heading, ms, number, percent } from "../format";
-import { Headline } from "../parts/headline";
+import { byName, counted, heading, ms, percent, size } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { reasonFor, Value } from "../parts/value";
 import { join, link } from "../state/url";
+import { Checklist } from "./findings";
+import { Headline } from "./headline";
 
 export function OverviewPage() {
   const findings = useAnswer<FindingsAnswer>(address("findings"));
@@ -29,20 +30,31 @@ export function OverviewPage() {
 function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
   return (
     <ToolPage tool="overview_page" what="the step-time breakdown, the steps and the top operations">
-      {(data) => (
+      {(data, { cut }) => (
         <>
           {data.step_time_ms.mean === null && data.by_host.length > 1 && <Apart data={data} />}
           <Cards data={data} />
           <div class="side-by-side">
-            <Summary data={data} />
-            <Recommendations answer={findings} />
+            {Object.keys(data.breakdown_ms).length > 0 && <Summary data={data} />}
+            <section class="panel" aria-label="Checklist">
+              <h2>Checklist</h2>
+              <Show answer={findings}>{(told) => <Checklist of={told} />}</Show>
+            </section>
           </div>
+          <Steps data={data} all={cut.find((each) => each.table === "steps")?.rows} />
           {data.account.length > 0 && <Account entries={data.account} />}
-          <Steps data={data} />
           <TopOps data={data} />
           <div class="side-by-side">
             <Environment data={data} />
             <Placement data={data} />
+            <section class="panel">
+              <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
+            </section>
+            {data.device_step_time_ms && (
+              <section class="panel">
+                <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
+              </section>
+            )}
           </div>
         </>
       )}
@@ -116,6 +128,13 @@ function Cards({ data }: { data: OverviewPageResult }) {
   );
 }
 
+const PRECISIONS = [
+  ["16bit", "in 16 bits"],
+  ["32bit", "in 32 bits"],
+  ["tf32", "of these as TF32"],
+  ["64bit", "and in 64 bits"],
+] as const;
+
 function Summary({ data }: { data: OverviewPageResult }) {
   const { precision } = data;
   return (
@@ -123,8 +142,8 @@ function Summary({ data }: { data: OverviewPageResult }) {
       <h2>Step-time breakdown</h2>
       {data.step_count > 0 && (
         <p>
-          Of {number(data.step_count)} {data.window === "steps" ? "steps" : "windows"}; the parts
-          add up to the average.
+          Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to the
+          average.
         </p>
       )}
       <Breakdown
@@ -134,81 +153,45 @@ function Summary({ data }: { data: OverviewPageResult }) {
       />
       <h3>Device compute precision</h3>
       <p>
-        <Value field="precision.compute_16bit_percent" title="16-bit" exact={precision?.compute_16bit_percent ?? null}>
-          {percent(precision?.compute_16bit_percent)}
-        </Value>{" "}
-        in 16 bits,{" "}
-        <Value field="precision.compute_32bit_percent" title="32-bit" exact={precision?.compute_32bit_percent ?? null}>
-          {percent(precision?.compute_32bit_percent)}
-        </Value>{" "}
-        in 32 bits, of which{" "}
-        <Value field="precision.compute_tf32_percent" title="TF32" exact={precision?.compute_tf32_percent ?? null}>
-          {percent(precision?.compute_tf32_percent)}
-        </Value>{" "}
-        as TF32 and{" "}
-        <Value field="precision.compute_64bit_percent" title="64-bit" exact={precision?.compute_64bit_percent ?? null}>
-          {percent(precision?.compute_64bit_percent)}
-        </Value>{" "}
-        in 64 bits
+        {precision ? (
+          PRECISIONS.map(([bits, words], index) => (
+            <span key={bits}>
+              {index > 0 && ", "}
+              <Value field={`precision.compute_${bits}_percent`} title={words} exact={precision[`compute_${bits}_percent`]}>
+                {percent(precision[`compute_${bits}_percent`])}
+              </Value>{" "}
+              {words}
+            </span>
+          ))
+        ) : (
+          <Value field="precision" title="Device compute precision">
+            –
+          </Value>
+        )}
       </p>
     </section>
   );
 }
 
-function Recommendations({ answer }: { answer: Answer<FindingsAnswer> }) {
-  return (
-    <section class="panel" aria-label="Recommendation for next steps">
-      <h2>Recommendation for next steps</h2>
-      <Show answer={answer}>
-        {({ findings, first }) => (
-          <ul>
-            {first.map((id) => findings.find((each) => each.id === id)!).map((each) => (
-              <li key={each.id}>
-                <b>{STATUS_WORDS[each.status]}:</b>{" "}
-                <a href={link({ page: "findings" })}>{each.words.headline}</a>
-                {each.words.gain && ` Gain: ${each.words.gain}.`}
-                {each.words.actions[0] && <p>{each.words.actions[0].text}</p>}
-              </li>
-            ))}
-          </ul>
-        )}
-      </Show>
-    </section>
-  );
-}
-
-function Steps({ data }: { data: OverviewPageResult }) {
+function Steps({ data, all }: { data: OverviewPageResult; all: number | undefined }) {
   const found = data.step_detection;
   const how = found.source
     ? `Steps: ${SOURCES[found.source] ?? found.source}, timed on the ${found.anchor}, confidence ${percent(100 * (found.confidence ?? 0))}.`
     : "No steps were found; the whole recording is one window.";
   return (
-    <>
       <Chart
         title="Step-time graph"
         summary={how}
         table={<DataTable tool="overview_page" table="steps" caption="steps" />}
       >
-        <Columns
-          unit="ms"
+        <StepGraph
+          steps={data.steps}
+          all={all}
+          times={data.step_time_ms}
           each={data.window === "steps" ? "step" : "window"}
-          stacks={data.steps.map((each) => ({
-            label: String(each.step ?? each.name ?? ""),
-            parts: each.breakdown_ms,
-          }))}
+          parts={(step) => step.breakdown_ms}
         />
       </Chart>
-      <div class="side-by-side">
-        <section class="panel">
-          <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
-        </section>
-        {data.device_step_time_ms && (
-          <section class="panel">
-            <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
-          </section>
-        )}
-      </div>
-    </>
   );
 }
 
@@ -223,10 +206,10 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         caption="operations"
         columns={[
           { name: "rank" },
+          { name: "self_time_us", bar: true },
+          { name: "self_time_percent" },
           { name: "name", title: "Operation" },
           { name: "category" },
-          { name: "self_time_us" },
-          { name: "self_time_percent" },
           { name: "cumulative_percent" },
           { name: "occurrences" },
           { name: "tensor_core_eligible" },
@@ -249,22 +232,34 @@ function Environment({ data }: { data: OverviewPageResult }) {
           <Line title="Device type" field="environment.device_type" value={of.device_type} />
           <Line title="Devices" field="environment.device_count" value={of.device_count} />
           <Line title="Devices used" field="environment.used_device_count" value={of.used_device_count} />
-          {of.devices.map((each) => (
-            <tr key={`${each.host} ${each.device}`}>
+          {kinds(of.devices).map(([kind, devices]) => (
+            <tr key={kind}>
               <th scope="row">
-                {each.host}, device {each.device}
+                {devices.length} × {kind}
               </th>
-              <td>
-                {[each.type, gib(each.memory_bytes), each.compute_capability && `compute capability ${each.compute_capability}`]
-                  .filter((part) => part && part !== "–")
-                  .join(", ")}
-              </td>
+              <td>{used(devices)}</td>
             </tr>
           ))}
         </tbody>
       </table>
     </section>
   );
+}
+
+/** Devices of one kind are one line. */
+function kinds(devices: DeviceEntry[]): [string, DeviceEntry[]][] {
+  const found = new Map<string, DeviceEntry[]>();
+  for (const each of devices) {
+    const capability = each.compute_capability && `compute capability ${each.compute_capability}`;
+    const kind = [each.type ?? "device", each.memory_bytes && size(each.memory_bytes), capability].filter(Boolean).join(", ");
+    found.set(kind, [...(found.get(kind) ?? []), each]);
+  }
+  return [...found];
+}
+
+function used(devices: DeviceEntry[]): string {
+  const worked = devices.filter((each) => each.used).length;
+  return worked === devices.length ? "" : `${worked} with recorded work`;
 }
 
 function Placement({ data }: { data: OverviewPageResult }) {

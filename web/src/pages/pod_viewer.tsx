@@ -6,7 +6,7 @@ import { categoryTitle } from "../charts/categories";
 import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
+import type { PodStep, PodViewerResult, SlowestWorker, Worker, WorkerName } from "../data/made/types";
 import { ms, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -41,11 +41,8 @@ function Summary({ data }: { data: PodViewerResult }) {
       {data.workers.length === 1 && (
         <p>One worker was recorded; the overview shows all that there is to see of it.</p>
       )}
-      <p class="verdict">
-        {slowest
-          ? `${named(slowest)} is the slowest in ${slowest.steps} of ${slowest.of_steps} steps${because(slowest.cause)}.`
-          : "No worker is named as the slowest."}
-      </p>
+      <p class="verdict">{slowest ? headline(slowest) : "No worker is named as the slowest."}</p>
+      {slowest && <p>{because(slowest)}</p>}
       <p>
         {data.in_lock_step ? "The hosts take part in the same steps." : "The hosts do not take part in the same steps."}{" "}
         Imbalance{" "}
@@ -62,9 +59,28 @@ function Summary({ data }: { data: PodViewerResult }) {
   );
 }
 
-function because(cause: string | null): string {
-  if (cause === null) return "";
-  return cause === "late_start" ? ", because it starts late" : `, by ${categoryTitle(cause).toLowerCase()}`;
+function headline(slowest: SlowestWorker): string {
+  const who = named(slowest);
+  if (slowest.waited_for_ms !== null) return `The others waited ${ms(slowest.waited_for_ms)} for ${who}, added up over their collectives.`;
+  return `${who} is the slowest: ${slowest.by === "device_work" ? "its device works longest" : "its steps take longest"}.`;
+}
+
+/** In how many steps it is the slowest, and what it does there that the others do not. */
+function because({ steps, of_steps, cause, excess_ms }: SlowestWorker): string {
+  const where = of_steps === 1 ? "It is the slowest worker of the one step." : `It is the slowest worker in ${steps} of ${of_steps} steps.`;
+  if (cause === null) return where;
+  const more = ms(excess_ms[cause] ?? null);
+  if (cause === "late_start")
+    return `${where} It begins its steps ${more} later than the median of the others: the delay arises before the step.`;
+  return `${where} It spends ${more} a step more on ${categoryTitle(cause).toLowerCase()} than the median of the others.`;
+}
+
+/** As short as tells the workers apart: by host, by device, or by both. */
+function labels(workers: Worker[]): string[] {
+  const hosts = new Set(workers.map((each) => each.host));
+  if (hosts.size === workers.length) return workers.map((each) => each.host);
+  if (hosts.size === 1) return workers.map((each) => `${each.device ?? each.host}`);
+  return workers.map((each) => `${each.host}:${each.device}`);
 }
 
 function OneStep({ data }: { data: PodViewerResult }) {
@@ -76,7 +92,9 @@ function OneStep({ data }: { data: PodViewerResult }) {
   if (!step) return null;
   const byTime = state.value.by === "time";
   const workers = byTime ? [...step.workers].sort((a, b) => b.total_ms - a.total_ms) : step.workers;
-  const shown = workers[under ?? 0] ?? workers[0];
+  const slow = step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : -1;
+  const shown = workers[under ?? Math.max(slow, 0)] ?? workers[0];
+  const short = labels(workers);
   return (
     <Chart
       title={`Step ${step.step ?? step.name}`}
@@ -110,13 +128,13 @@ function OneStep({ data }: { data: PodViewerResult }) {
     >
       <div class="pod">
         <Card worker={shown} />
-        <Columns
+        {workers.length > 1 && <Columns
           unit="ms"
           each="worker"
           onPoint={point}
-          chosen={step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : undefined}
-          stacks={workers.map((each) => ({ label: named(each), parts: each.breakdown_ms }))}
-        />
+          chosen={slow < 0 ? undefined : slow}
+          stacks={workers.map((each, k) => ({ label: short[k]!, parts: each.breakdown_ms }))}
+        />}
       </div>
     </Chart>
   );

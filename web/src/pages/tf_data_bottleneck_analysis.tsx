@@ -117,6 +117,7 @@ function Stages({ graph }: { graph: Graph }) {
         kind: node.bottleneck ? "bottleneck" : node.critical ? "critical" : "plain",
         body: <Stage node={node} />,
       }))}
+      start={graph.nodes.find((node) => node.bottleneck)?.id}
       edges={graph.edges.map((each) => ({ from: each.producer, to: each.consumer }))}
       onChoose={(id) => open({ title: byId.get(id)!.type, body: <Details node={byId.get(id)!} /> })}
     />

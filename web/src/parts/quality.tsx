@@ -1,20 +1,33 @@
 import type { Doubt } from "../data/made/types";
+import { counted } from "../format";
+
+/** More hosts of one remark than these are counted. */
+const FEW = 3;
+
+/** What is said of several hosts is said once: message → hosts. */
+function together(doubts: Doubt[]): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const { message, remedy, host } of doubts) {
+    const text = remedy ? `${message} ${remedy}` : message;
+    found.set(text, [...(found.get(text) ?? []), ...(host ? [host] : [])]);
+  }
+  return found;
+}
 
 /** What the capture lost, in one line that unfolds. */
 export function Quality({ doubts }: { doubts: Doubt[] }) {
   if (doubts.length === 0) return null;
-  const worst = doubts.filter((each) => each.severity !== "info").length;
-  const text = worst
-    ? `${worst} ${worst === 1 ? "doubt" : "doubts"} about this recording`
-    : `${doubts.length} ${doubts.length === 1 ? "remark" : "remarks"} on this recording`;
+  const told = together(doubts);
+  const worst = together(doubts.filter((each) => each.severity !== "info")).size;
+  const text = worst ? `${counted(worst, "doubt")} about this recording` : `${counted(told.size, "remark")} on this recording`;
   return (
     <details class={worst ? "quality serious" : "quality"}>
       <summary>{text}</summary>
       <ul>
-        {doubts.map((each, index) => (
-          <li key={index}>
-            {each.host && <b>{each.host}: </b>}
-            {each.message} {each.remedy && <em>{each.remedy}</em>}
+        {[...told].map(([message, hosts]) => (
+          <li key={message}>
+            {hosts.length > 0 && <b>{hosts.length > FEW ? `${hosts.length} hosts` : hosts.join(", ")}: </b>}
+            {message}
           </li>
         ))}
       </ul>

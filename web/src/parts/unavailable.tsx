@@ -4,7 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 
 import type { Answer, Refusal } from "../data/client";
 import type { Missing, Unavailable } from "../data/made/types";
-import { work } from "../data/runs";
+import { notice, work } from "../data/runs";
+import { reset, state } from "../state/url";
 
 export function Absent({ what, why }: { what: string; why: Unavailable }) {
   return (
@@ -80,13 +81,25 @@ export function Waiting() {
   );
 }
 
+/** Codes of a link's bad parts: they are left out with a notice. */
+const FORGIVEN = ["bad_parameter", "unknown_host"];
+/** Parts of a link that are no parameters of a page. */
+const KEPT = ["page", "run"];
+
 /** An answer in all its states. */
 export function Show<T>(props: {
   answer: Answer<T>;
   children: (value: T) => ComponentChildren;
 }) {
   const { answer } = props;
-  if (answer.state === "waiting") return <Waiting />;
+  const error = answer.state === "refused" ? answer.error : undefined;
+  const bad = error && FORGIVEN.includes(error.code) && Object.keys(state.value).some((name) => !KEPT.includes(name));
+  useEffect(() => {
+    if (!bad) return;
+    notice.value = `A part of this link fits nothing here and is left out: ${error.message}.`;
+    reset({ hosts: error.code !== "unknown_host" });
+  }, [error]);
+  if (answer.state === "waiting" || bad) return <Waiting />;
   if (answer.state === "refused") return <Refused error={answer.error} />;
   return <>{props.children(answer.value)}</>;
 }

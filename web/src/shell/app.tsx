@@ -2,16 +2,17 @@ import { useEffect } from "preact/hooks";
 
 import { address, useAnswer } from "../data/client";
 import type { Doubt, Profile } from "../data/made/types";
-import { chosen, lost, notice, refresh, runs } from "../data/runs";
+import { absent, chosen, lost, notice, refresh, runs } from "../data/runs";
 import { PAGES } from "../pages";
 import { Quality } from "../parts/quality";
 import { Absent, Refused } from "../parts/unavailable";
-import { page } from "../state/url";
+import { hosts, page } from "../state/url";
 import { Bar } from "./bar";
 import { Drawer } from "./drawer";
 import { Guarded } from "./guarded";
 import { Help, useKeys } from "./keys";
 import { Nav } from "./nav";
+import { Unshown } from "./runs";
 
 export function App() {
   useEffect(() => void refresh(), []);
@@ -19,7 +20,7 @@ export function App() {
   const shown = PAGES.find((each) => each.name === page.value) ?? PAGES[0]!;
   useEffect(() => {
     document.title = `${shown.title} · stepscope`;
-    if (shown.name !== page.value) notice.value = `There is no page "${page.value}" here.`;
+    notice.value = shown.name === page.value ? null : `There is no page "${page.value}" here.`;
   }, [shown, page.value]);
   return (
     <>
@@ -33,6 +34,11 @@ export function App() {
           {notice.value && (
             <p class="notice" role="status">
               {notice.value} <button onClick={() => (notice.value = null)}>Close</button>
+            </p>
+          )}
+          {lost.value && runs.value && (
+            <p class="notice" role="status">
+              {lost.value.message} This page goes on by itself as soon as it answers.
             </p>
           )}
           <Content page={shown} />
@@ -50,8 +56,7 @@ function toContent(event: Event): void {
 }
 
 function Content({ page }: { page: (typeof PAGES)[number] }) {
-  if (lost.value) return <Refused error={lost.value} />;
-  if (!runs.value) return null;
+  if (!runs.value) return lost.value && <Refused error={lost.value} />;
   if (runs.value.empty) return <Absent what="the newest run" why={runs.value.empty} />;
   const run = chosen();
   if (!run) return <Refusals />;
@@ -62,6 +67,13 @@ function Content({ page }: { page: (typeof PAGES)[number] }) {
 function Run({ page }: { page: (typeof PAGES)[number] }) {
   const answer = useAnswer<{ profile: Profile; quality: Doubt[] }>(address("profile"));
   const View = page.view;
+  useEffect(() => {
+    absent.value = {};
+  }, [hosts.value.join()]);
+  // A run that turns out to be unreadable is not the one that is shown first.
+  useEffect(() => {
+    if (answer.state === "refused") void refresh();
+  }, [answer.state]);
   return (
     <>
       {answer.state === "ready" && <Quality doubts={answer.value.quality} />}
@@ -77,13 +89,7 @@ function Refusals() {
   return (
     <section class="panel">
       <h2>No run can be read</h2>
-      <ul>
-        {runs.value?.refused.map((each) => (
-          <li key={each.name}>
-            <b>{each.name}</b>: {each.reason}
-          </li>
-        ))}
-      </ul>
+      <Unshown />
     </section>
   );
 }

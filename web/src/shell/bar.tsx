@@ -1,7 +1,8 @@
 import { base, chosen, runs, type Run } from "../data/runs";
-import { change, hosts, join } from "../state/url";
+import { change, hosts, join, state } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
 import { help } from "./keys";
+import { RunList } from "./runs";
 
 export function Bar() {
   return (
@@ -9,7 +10,13 @@ export function Bar() {
       <strong class="brand">stepscope</strong>
       <RunPicker />
       <BasePicker />
+      <RunList />
       <HostPicker />
+      {state.value.step && (
+        <button aria-label={`Step ${state.value.step}: back to all steps`} onClick={() => change({ step: "" }, { push: true })}>
+          Step {state.value.step} ✕
+        </button>
+      )}
       <span class="grow" />
       <label>
         Theme{" "}
@@ -79,7 +86,7 @@ function BasePicker() {
 }
 
 function titleOf(run: Run): string {
-  return run.state === "writing" ? `${run.name} (being written)` : run.name;
+  return run.state === "ready" ? run.name : `${run.name} (${run.state === "writing" ? "being written" : "cannot be read"})`;
 }
 
 const ALL = "";

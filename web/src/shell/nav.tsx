@@ -1,4 +1,5 @@
 import { PAGES } from "../pages";
+import { absent } from "../data/runs";
 import { link, page } from "../state/url";
 
 const GROUPS = ["Summary", "Time", "Memory", "Cluster"] as const;
@@ -15,6 +16,8 @@ export function Nav() {
                 <a
                   href={link({ page: each.name })}
                   aria-current={each.name === page.value ? "page" : undefined}
+                  data-absent={absent.value[each.name] ? "" : undefined}
+                  title={absent.value[each.name]?.reason}
                 >
                   {each.title}
                 </a>

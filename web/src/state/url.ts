@@ -6,7 +6,7 @@ import { SHORT_NAMES } from "../data/made/tools";
 /** What a fragment may hold; any other name is ignored. */
 const NAMES = [
   "page", "run", "base", "hosts", "op", "scope", "view", "sort", "descending", "q", "idle", "mem",
-  "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at",
+  "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at", "rule", "tables",
   "t0", "t1", "sel", "tool", "marks", "folded", "pinned", "hidden", "order",
 ] as const;
 export type Name = (typeof NAMES)[number];
@@ -41,10 +41,17 @@ export function fragment(of: State): string {
   return `#${parts}`;
 }
 
-/** Go elsewhere: the runs and hosts stay, what belongs to one page does not. */
+/** Go elsewhere: runs, hosts and step stay, what belongs to one page does not. */
 export function link(to: State): string {
-  const { run, base, hosts } = state.value;
-  return fragment({ ...(run && { run }), ...(base && { base }), ...(hosts && { hosts }), ...to });
+  const { run, base, hosts, step } = state.value;
+  return fragment({ ...(run && { run }), ...(base && { base }), ...(hosts && { hosts }), ...(step && { step }), ...to });
+}
+
+/** Leave out all but the page, the run and, if they are known, the hosts. */
+export function reset({ hosts }: { hosts: boolean }): void {
+  const kept = hosts ? ["page", "run", "hosts"] : ["page", "run"];
+  const gone = Object.keys(state.value).filter((name) => !kept.includes(name));
+  change(Object.fromEntries(gone.map((name) => [name, ""])));
 }
 
 /** Change part of the state; `push` makes it a step that Back undoes. */
@@ -65,7 +72,7 @@ export function split(text: string | undefined): string[] {
   return text ? text.split(",").map(decoded) : [];
 }
 
-function decoded(text: string): string {
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -13,6 +13,7 @@ from stepscope.report.words.findings import (
     limit_words,
     names,
     number_words,
+    numbers,
     pattern,
     reasons,
     standing,
@@ -104,14 +105,7 @@ def _promised(finding: Finding) -> str | None:
 
 
 def _numbers(finding: Finding) -> Iterator[Part]:
-    rows = []
-    if finding.value is not None:
-        rows.append(("value", number_words(finding.value, finding.unit), ""))
-    if finding.ms_per_step is not None:
-        rows.append(("effect of a step", number_words(finding.ms_per_step, "ms"), ""))
-    for fact in finding.facts:
-        value = "–" if fact.value is None else number_words(fact.value, fact.unit)
-        rows.append((fact.name.replace("_", " "), value, fact.note or ""))
+    rows = numbers(finding)
     if rows:
         yield Heading("The numbers of the finding")
         yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))

@@ -63,7 +63,11 @@ def _context(document: Document) -> Iterator[Part]:
 
 
 def _valuable(document: Document) -> Iterator[Part]:
-    told = most_valuable(document)
+    told = most_valuable(
+        document.findings,
+        first=document.headline.finding,
+        frameworks=document.frameworks,
+    )
     if told:
         yield Heading("Most valuable")
         yield Bullets(tuple(one.text for one in told), numbered=True)

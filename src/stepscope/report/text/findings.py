@@ -39,8 +39,6 @@ _STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
     "pass": ("✓", "good"),
     "not_applicable": ("–", "dim"),
 }
-#: What is said before each of the most valuable findings.
-_ORDER: Final = ("First", "Then", "After that")
 
 
 def verdict(document: Document, width: int) -> list[Line]:
@@ -49,10 +47,13 @@ def verdict(document: Document, width: int) -> list[Line]:
     context = hardware_words(document)
     if context is not None:
         lines += wrapped(context, width, indent=0, role="dim")
-    told = most_valuable(document)
-    for one, label in zip(told, _ORDER, strict=False):
-        first = "Do first" if one.told else label
-        lines += wrapped(f"{first}: {one.text}", width, indent=0)
+    told = most_valuable(
+        document.findings,
+        first=document.headline.finding,
+        frameworks=document.frameworks,
+    )
+    for one in told:
+        lines += wrapped(f"{one.label}: {one.text}", width, indent=0)
     return lines if told else lines + _unsure(document, width)
 
 

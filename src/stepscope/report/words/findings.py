@@ -29,13 +29,17 @@ __all__ = [
     "limit_words",
     "names",
     "number_words",
+    "numbers",
     "part_words",
     "pattern",
     "reasons",
     "standing",
+    "status_words",
+    "threshold_words",
 ]
 
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
+_SEVERITY_WORDS: Final = {"critical": "Critical", "warn": "Warning", "info": "Note"}
 #: Fewer steps show no pattern.
 _SEVERAL: Final = 3
 
@@ -67,19 +71,43 @@ def limit_words(limit: Threshold) -> str:
     return _LIMITS[limit.unit](limit.value)
 
 
-def by_urgency(
-    findings: Sequence[Finding], *, first: str | None = None
-) -> list[Finding]:
-    """Order findings as a person wants to read them, each kind in the guides' order.
+def status_words(finding: Finding) -> str:
+    """Write a verdict in one word or two; a fail is called by its severity."""
+    if finding.status == "fail":
+        return _SEVERITY_WORDS[finding.severity]
+    return finding.status.capitalize().replace("_", " ")
 
-    Args:
-        findings: The findings in any order.
-        first: Id of the finding that the headline is about; null for none.
-    """
+
+def threshold_words(finding: Finding) -> str | None:
+    """Write what the value was compared with, and what reaching it means."""
+    limit = finding.threshold
+    if limit is None:
+        return None
+    return f"{limit_words(limit)} ({limit.meaning}; source: {limit.source})"
+
+
+def numbers(finding: Finding) -> list[tuple[str, str, str]]:
+    """Return the numbers of a finding that are known: name, value, what it is from."""
+    told = [
+        ("value", finding.value, finding.unit, ""),
+        ("effect of a step", finding.ms_per_step, "ms", ""),
+        *(
+            (fact.name.replace("_", " "), fact.value, fact.unit, fact.note or "")
+            for fact in finding.facts
+        ),
+    ]
+    return [
+        (name, number_words(value, unit), note)
+        for name, value, unit, note in told
+        if value is not None
+    ]
+
+
+def by_urgency(findings: Sequence[Finding]) -> list[Finding]:
+    """Order findings as a person wants to read them, each kind in the guides' order."""
     return sorted(
         findings,
         key=lambda one: (
-            one.id != first,
             STATUSES.index(one.status),
             _SEVERITIES[one.severity],
             one.stage,

@@ -8,13 +8,14 @@ from stepscope.advice.headline import by_cost
 from stepscope.report.words.findings import fitting_actions, gain, lead_sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from stepscope.advice.finding import Finding
-    from stepscope.report.document import Document
 
 __all__ = ["Valuable", "most_valuable"]
 
-#: Findings that are worth the first look.
-_MOST: Final = 3
+#: What is said before each of the findings that are worth the first look.
+_ORDER: Final = ("First", "Then", "After that")
 
 
 class Valuable(NamedTuple):
@@ -22,34 +23,58 @@ class Valuable(NamedTuple):
 
     Attributes:
         finding: Id of the finding.
-        text: What was found, what to do, and what that may save.
-        told: Whether the headline says already what was found, so that `text` does not.
+        label: "Do first" where the headline says already what was found; else the
+            place in the order.
+        found: What was found; empty where the headline says it.
+        action: What to do; empty where no change is known.
+        promise: What that may save; empty where it is not known.
+        code: The change as a line of code or as variables of the environment; empty
+            where there is none.
     """
 
     finding: str
-    text: str
-    told: bool
+    label: str
+    found: str
+    action: str
+    promise: str
+    code: str
+
+    @property
+    def text(self) -> str:
+        """Return what was found, what to do, and what that may save."""
+        return " ".join(
+            part for part in (self.found, self.action, self.promise) if part
+        )
 
 
-def most_valuable(document: Document) -> tuple[Valuable, ...]:
+def most_valuable(
+    findings: Sequence[Finding], *, first: str | None, frameworks: Collection[str]
+) -> tuple[Valuable, ...]:
     """Return at most three failing findings, the one that may save most first.
 
-    The finding of the headline is the first of them.
+    Args:
+        findings: All findings.
+        first: Id of the finding of the headline, which comes first; null for none.
+        frameworks: Frameworks seen in the profile.
     """
-    ranked = by_cost(document.findings)
-    first = document.headline.finding
-    ranked.sort(key=lambda one: one.id != first)
-    return tuple(_valuable(one, document) for one in ranked[:_MOST])
+    ranked = sorted(by_cost(findings), key=lambda one: one.id != first)
+    return tuple(
+        _valuable(one, label, told=one.id == first, frameworks=frameworks)
+        for one, label in zip(ranked, _ORDER, strict=False)
+    )
 
 
-def _valuable(finding: Finding, document: Document) -> Valuable:
-    told = finding.id == document.headline.finding
-    actions = fitting_actions(finding, document.frameworks)
+def _valuable(
+    finding: Finding, label: str, *, told: bool, frameworks: Collection[str]
+) -> Valuable:
+    actions = fitting_actions(finding, frameworks)
+    action = actions[0].text if actions else ""
     promise = gain(finding)
-    parts = [
-        "" if told else lead_sentence(finding),
-        actions[0].text if actions else "",
-        f"It may save {promise}." if promise else "",
-    ]
-    text = " ".join(part for part in parts if part)
-    return Valuable(finding.id, text or lead_sentence(finding), told)
+    return Valuable(
+        finding=finding.id,
+        label="Do first" if told else label,
+        found="" if told and (action or promise) else lead_sentence(finding),
+        action=action,
+        promise=f"It may save {promise}." if promise else "",
+        code=(actions[0].code or actions[0].env or "") if actions else "",
+    )

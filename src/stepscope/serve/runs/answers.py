@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.checklist import checklist
-from stepscope.advice.registry import RULES
 from stepscope.advice.signals.vocabulary import seen
-from stepscope.analysis.ops.names import op_names
-from stepscope.analysis.steps.located import step_at
-from stepscope.analysis.timeline.located import spot_of
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
-from stepscope.report.compose import LIMITS, compose, judge
+from stepscope.report.compose import LIMITS, compose
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
 from stepscope.report.table_view import arranged
 from stepscope.report.tables import choose, name_of_main, tables
-from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checklist import stage_line
-from stepscope.report.words.names import OWNER_WORDS
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
+from stepscope.serve.runs.judged import told_findings
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from stepscope.advice.finding import Evidence, Finding
-    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.results.tool import Tool
     from stepscope.report.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
@@ -55,10 +47,13 @@ SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Largest number of bytes of text in a table that is given whole.
 _MOST_CSV_BYTES: Final = 2**29
-#: Rule → tools that show the numbers it rests on.
-_PAGES: Final = {rule.item.id: rule.item.pages for rule in RULES}
-#: Findings that an overview begins with.
-_MOST_FIRST: Final = 3
+#: Tools that many profiles hold nothing for; they are quick where findings are known.
+_NOT_EVERYWHERE: Final = (
+    "kernel_stats",
+    "memory_profile",
+    "tf_data_bottleneck_analysis",
+    "inference_profile",
+)
 #: Characters in a line of a page of text, as on a terminal.
 _TEXT_WIDTH: Final = 100
 
@@ -113,7 +108,7 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
         {
             **_about(asked, name, result),
             "tables": names,
-            "columns": [{"name": one.name, "type": _type(one.dtype)} for one in chosen],
+            "columns": [_column(one) for one in chosen],
             "total": whole,
             "matching": chosen.height,
             "rows": [plain(list(row)) for row in part.iter_rows()],
@@ -177,36 +172,13 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write what is said first, and every finding as a record and in words."""
     view = opened.view(hosts)
     opened.working.stage("Findings")
-    judged = judge(view.profile)
-    frameworks = seen(view.profile)
-    places = _Places(view.profile)
-    told: list[Plain] = [
-        {**_record(one), "words": _words(one, frameworks, places)}
-        for one in judged.findings
-    ]
-    stages: list[Plain] = [
-        {
-            **_record(one),
-            "line": stage_line(one, judged.findings),
-            "fails": one.fails,
-        }
-        for one in checklist(judged.findings)
-    ]
-    return _json(
-        {
-            **_circumstances(view),
-            "frameworks": plain(frameworks),
-            "headline": plain(judged.headline),
-            "first": [
-                one.id
-                for one in finding_words.by_urgency(
-                    judged.findings, first=judged.headline.finding
-                )[:_MOST_FIRST]
-            ],
-            "stages": stages,
-            "findings": told,
-        }
-    )
+    told = told_findings(view.profile)
+    absent = {
+        name: plain(found)
+        for name in _NOT_EVERYWHERE
+        if isinstance(found := opened.result(name, hosts, {}), Unavailable)
+    }
+    return _json({**_circumstances(view), **told, "absent": absent})
 
 
 def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
@@ -222,53 +194,6 @@ def _circumstances(view: View) -> dict[str, Plain]:
         "schema": SCHEMA,
         "profile": plain(view.described),
         "quality": plain(view.doubts),
-    }
-
-
-def _record(one: msgspec.Struct) -> dict[str, Plain]:
-    return {name: plain(getattr(one, name)) for name in one.__struct_fields__}
-
-
-class _Places:
-    """Where on other pages the evidence of findings can be looked at."""
-
-    def __init__(self, profile: ProfileWithTools) -> None:
-        self._profile = profile
-        self._ops = op_names(profile)
-
-    def of(self, one: Evidence) -> dict[str, Plain]:
-        """Return a range in words, its op and step, and where it is on the timeline."""
-        spot = spot_of(
-            self._profile,
-            one.host,
-            device=one.device,
-            track=one.track,
-            start_ps=one.start_ps,
-            end_ps=one.end_ps,
-            names=one.ops,
-        )
-        return {
-            "text": finding_words.evidence_words(one),
-            "op": next((name for name in one.ops if name in self._ops), None),
-            "step": step_at(self._profile, one.host, one.start_ps),
-            "host": one.host,
-            **_record(spot),
-        }
-
-
-def _words(finding: Finding, frameworks: tuple[str, ...], places: _Places) -> Plain:
-    failed = finding.status == "fail"
-    return {
-        "headline": finding_words.headline(finding),
-        "reasons": finding_words.reasons(finding) if failed else None,
-        "names": finding_words.names(finding) if failed else None,
-        "pattern": finding_words.pattern(finding),
-        "owners": [OWNER_WORDS[owner] for owner in finding.owners],
-        "gain": finding_words.gain(finding) if failed else None,
-        "standing": finding_words.standing(finding) if failed else None,
-        "evidence": [places.of(one) for one in finding.evidence],
-        "pages": list(_PAGES[finding.id]),
-        "actions": plain(finding_words.fitting_actions(finding, frameworks)),
     }
 
 
@@ -305,6 +230,22 @@ def _about(
         "offset": asked.offset,
         "unavailable": plain(absent),
         "missing": plain(getattr(result, "missing", ())),
+    }
+
+
+def _column(one: pl.Series) -> dict[str, Plain]:
+    """Describe a column by what decides how all its cells are shown."""
+    kind = _type(one.dtype)
+    largest = None
+    if kind in ("integer", "number"):
+        low, high = one.min(), one.max()
+        known = [abs(end) for end in (low, high) if isinstance(end, int | float)]
+        largest = max((end for end in known if math.isfinite(end)), default=None)
+    return {
+        "name": one.name,
+        "type": kind,
+        "largest": largest,
+        "same": one.n_unique() <= 1,
     }
 
 

@@ -53,14 +53,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         run: The run with its files.
         version: A text that changes whenever a file of the run changes.
         size_bytes: Size of all files together.
-        state: "writing" while the files may still grow.
+        state: "writing" while the files may still grow; "unreadable" after they could
+            not be read.
+        reason: Why the run is unreadable; None where it is not.
     """
 
     id: str
     run: Run
     version: str
     size_bytes: int
-    state: Literal["ready", "writing"]
+    state: Literal["ready", "writing", "unreadable"]
+    reason: str | None = None
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,9 +140,9 @@ class Store:
         #: Number of requests that wait for a computation or are being computed.
         self._requests = 0
         self._no_request = threading.Condition()
-        #: The last profile that could not be read, so that it is not read again for
-        #: each request.
-        self._unreadable: tuple[str, BadInput] | None = None
+        #: Run → (version that could not be read, why), so that it is not read again for
+        #: each request, and is not the first that is shown.
+        self._unreadable: dict[str, tuple[str, BadInput]] = {}
         self._working = Working()
         self._looking = threading.Lock()
         self._listing: Listing | None = None
@@ -333,6 +336,7 @@ class Store:
         """Drop everything that was computed, and close the open profile."""
         self._answers.clear()
         with self._turn():
+            self._unreadable.clear()
             self._close()
 
     @contextmanager
@@ -364,15 +368,17 @@ class Store:
         key = _opened_key(entry)
         if self._opened is not None and self._opened[0] == key:
             return self._opened[1]
-        if self._unreadable is not None and self._unreadable[0] == key:
-            raise self._unreadable[1]
+        version, error = self._unreadable.get(entry.id, ("", None))
+        if error is not None and version == entry.version:
+            raise error
         # The old profile is closed first, so that two are never in memory.
         self._close()
         self._working.stage("Reading")
         try:
             opened = Opened(self._read(entry), self._working)
-        except BadInput as error:
-            self._unreadable = (key, error)
+        except BadInput as failure:
+            self._unreadable[entry.id] = (entry.version, failure)
+            self._look_after_s = 0.0
             raise
         with self._progress:
             self._opened = (key, opened)
@@ -405,7 +411,6 @@ class Store:
         if self._opened is not None:
             self._opened = None
             gc.collect()
-        self._unreadable = None
 
     def _look(self) -> Listing:
         try:
@@ -427,13 +432,17 @@ class Store:
             if since[0] != version:
                 since = (version, time.monotonic())
             seen[run_id] = since
+            unread, why = self._unreadable.get(run_id, ("", None))
+            failed = why is not None and unread == version
+            quiet = self._is_quiet(stamp, since[1])
             entries.append(
                 Entry(
                     id=run_id,
                     run=run,
                     version=version,
                     size_bytes=stamp.size_bytes,
-                    state="ready" if self._is_quiet(stamp, since[1]) else "writing",
+                    state="unreadable" if failed else "ready" if quiet else "writing",
+                    reason=str(why) if failed else None,
                 )
             )
         self._seen = seen
@@ -460,8 +469,11 @@ def _newest(listing: Listing) -> Entry:
     for entry in listing.entries:
         if entry.state == "ready":
             return entry
+    for entry in listing.entries:
+        if entry.state == "writing":
+            raise _writing(entry)
     if listing.entries:
-        raise _writing(listing.entries[0])
+        raise BadInput(listing.entries[0].reason or "")
     raise Refused(
         404,
         "no_runs",

@@ -1,0 +1,124 @@
+"""The findings of a profile as the page and clients get them: records and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.checklist import checklist
+from stepscope.advice.registry import RULES
+from stepscope.advice.signals.vocabulary import seen
+from stepscope.analysis.ops.names import op_names
+from stepscope.analysis.steps.located import step_at
+from stepscope.analysis.timeline.located import spot_of
+from stepscope.report.compose import judge
+from stepscope.report.plain import plain
+from stepscope.report.words import findings as finding_words
+from stepscope.report.words.checklist import stage_line
+from stepscope.report.words.names import OWNER_WORDS
+from stepscope.report.words.valuable import most_valuable
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from stepscope.advice.finding import Evidence, Finding
+    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.report.plain import Plain
+    from stepscope.report.words.valuable import Valuable
+
+__all__ = ["told_findings"]
+
+#: Rule → tools that show the numbers it rests on.
+_PAGES: Final = {rule.item.id: rule.item.pages for rule in RULES}
+
+
+def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
+    """Return what is said first, what to do, the checklist, and every finding."""
+    judged = judge(profile)
+    frameworks = seen(profile)
+    places = _Places(profile)
+    by_id = {one.id: one for one in judged.findings}
+    valuable = most_valuable(
+        judged.findings, first=judged.headline.finding, frameworks=frameworks
+    )
+    return {
+        "frameworks": plain(frameworks),
+        "headline": plain(judged.headline),
+        "verdict": [_verdict(one, by_id[one.finding], places) for one in valuable],
+        "stages": [
+            {
+                **_record(one),
+                "line": stage_line(one, judged.findings),
+                "fails": one.fails,
+            }
+            for one in checklist(judged.findings)
+        ],
+        "findings": [
+            {**_record(one), "words": _words(one, frameworks, places)}
+            for one in judged.findings
+        ],
+    }
+
+
+def _record(one: msgspec.Struct) -> dict[str, Plain]:
+    return {name: plain(getattr(one, name)) for name in one.__struct_fields__}
+
+
+class _Places:
+    """Where on other pages the evidence of findings can be looked at."""
+
+    def __init__(self, profile: ProfileWithTools) -> None:
+        self._profile = profile
+        self._ops = op_names(profile)
+
+    def of(self, one: Evidence) -> dict[str, Plain]:
+        """Return a range in words, its op and step, and where it is on the timeline."""
+        spot = spot_of(
+            self._profile,
+            one.host,
+            device=one.device,
+            track=one.track,
+            start_ps=one.start_ps,
+            end_ps=one.end_ps,
+            names=one.ops,
+        )
+        return {
+            "text": finding_words.evidence_words(one),
+            "op": next((name for name in one.ops if name in self._ops), None),
+            "step": step_at(self._profile, one.host, one.start_ps),
+            "host": one.host,
+            **_record(spot),
+        }
+
+
+def _verdict(one: Valuable, finding: Finding, places: _Places) -> dict[str, Plain]:
+    return {
+        "finding": one.finding,
+        "label": one.label,
+        "text": " ".join(part for part in (one.found, one.action) if part),
+        "promise": one.promise,
+        "code": one.code,
+        "place": places.of(finding.evidence[0]) if finding.evidence else None,
+        "pages": list(_PAGES[one.finding]),
+    }
+
+
+def _words(finding: Finding, frameworks: tuple[str, ...], places: _Places) -> Plain:
+    failed = finding.status == "fail"
+    why = finding.unavailable
+    return {
+        "status": finding_words.status_words(finding),
+        "headline": finding_words.headline(finding),
+        # What does not apply asks for nothing.
+        "remedy": why.remedy if why and finding.status == "cannot_tell" else None,
+        "reasons": finding_words.reasons(finding) if failed else None,
+        "names": finding_words.names(finding) if failed else None,
+        "pattern": finding_words.pattern(finding),
+        "owners": [OWNER_WORDS[owner] for owner in finding.owners],
+        "gain": finding_words.gain(finding) if failed else None,
+        "standing": finding_words.standing(finding) if failed else None,
+        "threshold": finding_words.threshold_words(finding),
+        "numbers": [list(one) for one in finding_words.numbers(finding)],
+        "evidence": [places.of(one) for one in finding.evidence],
+        "pages": list(_PAGES[finding.id]),
+        "actions": plain(finding_words.fitting_actions(finding, frameworks)),
+    }

@@ -1,0 +1,50 @@
+// Step time by step: every step that was recorded, and which of them are unusual.
+import type { Statistics, Step } from "../data/made/types";
+import { counted, ms } from "../format";
+import { change, state } from "../state/url";
+import { Columns } from "./columns";
+
+type Shown = Pick<Step, "step" | "name" | "host" | "flags" | "duration_ms">;
+
+interface Props<T extends Shown> {
+  steps: T[];
+  /** How many there are, where the answer has fewer. */
+  all?: number | undefined;
+  times: Statistics;
+  each?: string;
+  parts: (step: T) => Record<string, number>;
+}
+
+export function StepGraph<T extends Shown>({ steps, all, times, each = "step", parts }: Props<T>) {
+  if (steps.length < 2) {
+    const [only] = steps;
+    return <p>{only ? `One ${each} was recorded, of ${ms(only.duration_ms)}: it has no course to draw.` : `No ${each} was found.`}</p>;
+  }
+  const hosts = new Set(steps.map((step) => step.host));
+  const chosen = steps.findIndex((step) => nameOf(step) === state.value.step);
+  return (
+    <>
+      <Columns
+        unit="ms"
+        each={each}
+        chosen={chosen < 0 ? undefined : chosen}
+        lines={[
+          { label: "mean", value: times.mean },
+          { label: "p95", value: times.p95 },
+        ]}
+        onChoose={(index) => change({ step: index === chosen ? "" : nameOf(steps[index]!) }, { push: true })}
+        stacks={steps.map((step) => ({
+          label: nameOf(step),
+          parts: parts(step),
+          ...(hosts.size > 1 && { group: step.host }),
+          ...(step.flags.length > 0 && { remark: `set apart: ${step.flags.join(", ").replaceAll("_", " ")}` }),
+        }))}
+      />
+      {all !== undefined && <p>These are the first {steps.length} of {counted(all, each)}; the table has all.</p>}
+    </>
+  );
+}
+
+function nameOf(step: Shown): string {
+  return String(step.step ?? step.name ?? "");
+}

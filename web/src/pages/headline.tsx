@@ -1,0 +1,88 @@
+// What is said first of a profile, and what to do about it.
+import { useEffect } from "preact/hooks";
+
+import type { Answer } from "../data/client";
+import type { FindingsAnswer, Place } from "../data/findings";
+import { absent } from "../data/runs";
+import { Show } from "../parts/unavailable";
+import { join, link, page } from "../state/url";
+import { hasPage, titleOf } from "./titles";
+
+export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
+  useEffect(() => {
+    if (answer.state === "ready") absent.value = answer.value.absent;
+  }, [answer]);
+  return (
+    <Show answer={answer}>
+      {({ headline, verdict }) => (
+        <section class="headline" aria-label="Headline">
+          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>
+            {headline.text}
+          </p>
+          {verdict.length > 0 && (
+            <ol class="first" aria-label="Recommendation for next steps">
+              {verdict.map((each) => (
+                <li key={each.finding} data-finding={each.finding}>
+                  <b>{each.label}:</b> {each.text} {each.code && <code>{each.code}</code>}{" "}
+                  {each.promise && <strong>{each.promise}</strong>}
+                  <small>
+                    {" "}
+                    <a href={link({ page: "findings", rule: each.finding })}>Why, and how</a>
+                    {each.place && <PlaceLinks place={each.place} />}
+                    <PageLinks pages={each.pages} />
+                  </small>
+                </li>
+              ))}
+            </ol>
+          )}
+        </section>
+      )}
+    </Show>
+  );
+}
+
+/** The timeline at a range, with its best span chosen, or all of it. */
+function inTrace({ host, track, item, start_ps, dur_ps }: Place): string {
+  const sel = track === null || item === null ? `area:${start_ps}:${start_ps + dur_ps}` : `${track}:${item}`;
+  const room = Math.round(dur_ps / 4);
+  return link({ page: "trace_viewer", host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) });
+}
+
+/** Ways from a range to the timeline, its step and its op. */
+export function PlaceLinks({ place }: { place: Place }) {
+  const { host, op, step } = place;
+  return (
+    <>
+      {" · "}
+      <a href={inTrace(place)}>in Trace</a>
+      {step !== null && (
+        <>
+          {" · "}
+          <a href={link({ page: "pod_viewer", step: String(step) })}>step {step}</a>
+        </>
+      )}
+      {op !== null && (
+        <>
+          {" · "}
+          <a href={link({ page: "framework_op_stats", op, hosts: join([host]) })}>op {op}</a>
+        </>
+      )}
+    </>
+  );
+}
+
+/** Ways to the pages with a finding's numbers, but for the page that is shown. */
+export function PageLinks({ pages }: { pages: string[] }) {
+  return (
+    <>
+      {pages
+        .filter((each) => hasPage(each) && each !== page.value)
+        .map((each) => (
+          <span key={each}>
+            {" · "}
+            <a href={link({ page: each })}>{titleOf(each)}</a>
+          </span>
+        ))}
+    </>
+  );
+}

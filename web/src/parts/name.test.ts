@@ -1,0 +1,17 @@
+import { describe, expect, it } from "vitest";
+
+import { parted } from "./name";
+
+describe("a name that is cut", () => {
+  it.each([
+    ["model/dense/MatMul", "model/dense/MatMul"],
+    ["gradient_tape/model_1/conv1_conv/Conv2D/Conv2DBackpropFilter", "conv1_conv/Conv2D/Conv2DBackpropFilter"],
+    ["Iterator::Root::Prefetch::ParallelMapV2::Zip[0]::FlatMap", "Prefetch::ParallelMapV2::Zip[0]::FlatMap"],
+    ["volta_scudnn_128x64_stridedB_splitK_interior_nn_v1", "interior_nn_v1"],
+    [`a/${"n".repeat(50)}`, "n".repeat(14)],
+  ])("%s keeps its end %s", (text, tail) => {
+    const [head, kept] = parted(text);
+    expect(kept).toBe(tail);
+    expect(head + kept).toBe(text);
+  });
+});
