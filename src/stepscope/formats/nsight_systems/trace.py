@@ -122,7 +122,5 @@ def _geometries(activity: Activity) -> pl.DataFrame | Unavailable:
     return _or_absent(activity.geometries, _NO_GEOMETRIES)
 
 
-def _or_absent(
-    frame: pl.DataFrame, absent: Unavailable
-) -> pl.DataFrame | Unavailable:
+def _or_absent(frame: pl.DataFrame, absent: Unavailable) -> pl.DataFrame | Unavailable:
     return absent if frame.is_empty() else frame

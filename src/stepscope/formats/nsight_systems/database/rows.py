@@ -163,7 +163,7 @@ def _batches(
     if not columns:
         return
     listed = ", ".join(
-        f"CASE typeof(\"{name}\") WHEN '{_sql_type(dtype)}' THEN \"{name}\" END"
+        f'CASE typeof("{name}") WHEN \'{_sql_type(dtype)}\' THEN "{name}" END'
         for name, dtype in columns.items()
     )
     # An index may be damaged, or compute what its author wrote.
@@ -211,7 +211,9 @@ def _strings(
             found.update(
                 (number, text)
                 for number, text in rows
-                if number in wanted and isinstance(number, int) and text is not None
+                if isinstance(number, int)
+                and isinstance(text, str)
+                and number in wanted
             )
     except sqlite3.Error as error:
         damaged[STRINGS] = str(error)

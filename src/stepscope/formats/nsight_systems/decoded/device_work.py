@@ -175,7 +175,7 @@ def _copies(
     frame = frame.with_columns(peer=between.fill_null(value=False))
     keys = ["copyKind", "srcKind", "dstKind", "peer"]
     distinct = frame.select(keys).unique(maintain_order=True)
-    found = [_copy(*row) for row in distinct.iter_rows()]
+    found = [_copy(*row, peer=peer) for *row, peer in distinct.iter_rows()]
     table = distinct.with_columns(
         name=pl.Series([names.number(name) for name, _ in found], dtype=pl.Int32),
         directed=pl.Series([kind is not None for _, kind in found], dtype=pl.Boolean),
@@ -188,7 +188,7 @@ def _copies(
 
 
 def _copy(
-    number: int | None, source: int | None, destination: int | None, peer: bool
+    number: int | None, source: int | None, destination: int | None, *, peer: bool
 ) -> tuple[str, str | None]:
     """Return the name of a copy, in Kineto's words, and its kind if it is known."""
     from_, to = (_MEMORY.get(-1 if it is None else it) for it in (source, destination))

@@ -68,11 +68,12 @@ def thread_of(column: str) -> pl.Expr:
 
 def machine_of(ids: pl.Series) -> pl.Series:
     """Return the machine of global ids."""
-    return ids // 2 ** (2 * _BITS)
+    found: pl.Series = ids // 2 ** (2 * _BITS)
+    return found
 
 
 def timed(frame: pl.DataFrame, what: str, refused: Counter[str]) -> pl.DataFrame:
-    """Return the rows with a start and an end after it, with `dur`; count the others."""
+    """Return the rows with a start and no earlier end, with `dur`; count the others."""
     whole = pl.col("start").is_not_null() & pl.col("end").is_not_null()
     # Compared before they are subtracted: a difference could overflow.
     right = frame.filter(whole & (pl.col("end") >= pl.col("start")))

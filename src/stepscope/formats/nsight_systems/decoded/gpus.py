@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
 
 __all__ = ["Gpus", "find_gpus"]
+
+
+#: Real machines have a few devices; a larger ordinal is damage.
+_MOST_DEVICES: Final = 2**16
 
 
 class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
@@ -54,18 +58,22 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         export: The file.
         work: What ran on devices, with `process` and the process's ordinal.
     """
-    rows = export.frame("TARGET_INFO_GPU").iter_rows(named=True)
-    by_id, listed = {}, {}
-    for row in rows:
+    by_id: dict[int | None, int] = {}
+    listed: dict[int, dict[str, Any]] = {}
+    for row in export.frame("TARGET_INFO_GPU").iter_rows(named=True):
         # Of an adapter that CUDA cannot use, or a file of 2020, not all are known. The
         # orders of `id` and of the ordinals differ.
         number = next(
             (row[it] for it in ("cuDevice", "deviceId", "id") if row[it] is not None),
             None,
         )
-        if number is not None and 0 <= number < 2**16 and number not in listed:
-            listed[number] = row
-            by_id[row["id"]] = number
+        if number is None or not 0 <= number < _MOST_DEVICES:
+            continue
+        # Where each process sees one GPU, all of them are its number 0: what they have
+        # in common is known.
+        before = listed.get(number, row)
+        listed[number] = {it: row[it] if row[it] == before[it] else None for it in row}
+        by_id[row["id"]] = number
     used = work.select("process", "device").unique().drop_nulls()
     counts = used["device"].value_counts().filter(pl.col("count") > 1)
     shared = frozenset(counts["device"].to_list())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -21,6 +20,8 @@ from stepscope.formats.nsight_systems.decoded.names import Names
 from stepscope.formats.nsight_systems.decoded.timeline import build_timeline
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -93,9 +94,7 @@ class Recording:
             self.refused["weeks away from the others"] += self.timeline.far
         self.tracks = self._tracks()
 
-    def rows_of(
-        self, origin: Origin
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def rows_of(self, origin: Origin) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return places of one sort's events in the order of `events`, and rows."""
         return self.timeline.rows[origin]
 
@@ -121,13 +120,15 @@ class Recording:
                 place = (key["device"], key["id"])
                 owners.setdefault(place, set()).add(key["process"])
         return [
-            self._on_device(key, len(owners.get((key["device"], key["id"]), ())) > 1)
+            self._on_device(
+                key, of_several=len(owners.get((key["device"], key["id"]), ())) > 1
+            )
             if key["device"] is not None
             else self._on_host(key, shown)
             for key in keys
         ]
 
-    def _on_device(self, key: dict[str, Any], of_several: bool) -> Track:
+    def _on_device(self, key: dict[str, Any], *, of_several: bool) -> Track:
         stream, process = key["id"], key["process"]
         name = f"stream {stream}"
         if of_several:
@@ -145,9 +146,7 @@ class Recording:
             id=stream,
         )
 
-    def _on_host(
-        self, key: dict[str, Any], shown: dict[tuple[int, int], str]
-    ) -> Track:
+    def _on_host(self, key: dict[str, Any], shown: dict[tuple[int, int], str]) -> Track:
         process, thread, section = key["process"], key["id"], key["section"]
         own = process == self.main_process or section == 4
         kind = {3: "asynchronous", 4: "overhead"}.get(section, "thread")

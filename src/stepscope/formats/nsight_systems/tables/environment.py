@@ -10,8 +10,8 @@ from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.trace.reading.texts import shortened
-from stepscope.units import PS_PER_NS
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
@@ -47,14 +47,12 @@ def environment(recording: Recording) -> pl.DataFrame:
     hull = recording.timeline.hull(
         [row for row, it in enumerate(recording.tracks) if it.kind != "overhead"]
     )
-    processes = {it.process for it in recording.tracks if it.kind == "thread"}
     given = {
         "file": shown_name(recording.export.path),
         "format": FORMAT,
         "file_bytes": recording.export.path.stat().st_size,
         "start_unix_ns": _in_64_bits(start),
         "stop_unix_ns": _in_64_bits(stop),
-        "processes": len(processes) or None,
         "grouped": False,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],

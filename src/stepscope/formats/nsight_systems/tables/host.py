@@ -60,4 +60,4 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
         long_name=names.gather(calls["type"]),
         id=pl.lit(None, pl.Int64),
         parent_id=pl.lit(None, pl.Int64),
-    ).cast(dict(ITERATORS.dtypes()))
+    ).select(pl.col(name).cast(dtype) for name, dtype in ITERATORS.dtypes().items())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
 from stepscope.formats.nsight_systems.database.declared import PRIVATE
+from stepscope.formats.nsight_systems.tables.clocks import late_devices
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import launch_and_copy_notes
 from stepscope.trace.reading.texts import shortened
@@ -25,6 +27,8 @@ _EXAMPLES: Final = 3
 _LONGEST_EXAMPLE: Final = 160
 #: A message of Nsight Systems from this severity on is a warning or an error.
 _WARNING: Final = 2
+#: Calls that put exactly one kernel on a device.
+_LAUNCH: Final = re.compile(r"(?:cuda|cu)Launch(?:Cooperative)?Kernel(?:Ex\w*)?\Z")
 #: Names of rows about an export that a script changed begin so.
 _DERIVED: Final = "DERIVED_"
 
@@ -38,9 +42,11 @@ def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
         *_changed(recording),
         *_messages(recording),
         *_graphs(recording),
+        *_without_work(recording),
         *_devices(recording),
         *_overhead(recording),
         *_clock(recording),
+        *late_devices(recording),
         *launch_and_copy_notes(activity.refused, recording.undirected),
         *_private(recording),
     )
@@ -123,6 +129,28 @@ def _graphs(recording: Recording) -> Iterator[QualityNote]:
             message=f"{graphs:,} launches of CUDA graphs were recorded as a whole, "
             "without their kernels: their time on the device is in no sum.",
             remedy="Record with `nsys profile --cuda-graph-trace=node`.",
+        )
+
+
+def _without_work(recording: Recording) -> Iterator[QualityNote]:
+    """Count launches of kernels whose kernel is not there; graphs have many or none."""
+    texts = recording.names.texts()
+    launching = [at for at, text in enumerate(texts) if _LAUNCH.match(text)]
+    calls = recording.host.calls.filter(
+        pl.col("name").is_in(launching) & pl.col("correlation").is_not_null()
+    )
+    key = ["process", "correlation"]
+    alone = calls.join(recording.work.select(key), on=key, how="anti").height
+    if alone and recording.work.height:
+        yield QualityNote(
+            kind="work_missing",
+            severity="warning",
+            count=alone,
+            scope="device_activity",
+            message=f"{alone:,} of {calls.height:,} launches of kernels have no kernel "
+            "in the database: the device was idle for less time than it seems.",
+            remedy="Wait for the device before the recorded window ends, and end it "
+            "some seconds later.",
         )
 
 
