@@ -10,7 +10,15 @@ import polars as pl
 if TYPE_CHECKING:
     from collections import Counter
 
-__all__ = ["EVENT_COLUMNS", "Origin", "Said", "process_of", "thread_of", "timed"]
+__all__ = [
+    "EVENT_COLUMNS",
+    "Origin",
+    "Said",
+    "machine_of",
+    "process_of",
+    "thread_of",
+    "timed",
+]
 
 
 class Origin(IntEnum):

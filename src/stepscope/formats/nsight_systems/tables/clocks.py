@@ -61,6 +61,6 @@ def late_devices(recording: Recording) -> Iterator[QualityNote]:
             message=f"In {len(contradicting):,} of {len(late):,} waits for a stream "
             f"its work ends after the wait, by up to {lateness}: the device's times "
             "run late, and what it seems to wait for is not known.",
-            remedy="Record again, with a newer release of Nsight Systems; times within "
+            remedy="Record again, with the newest Nsight Systems; times within "
             "the device, and within the host, are right.",
         )

@@ -163,7 +163,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
             scope=f"/device:GPU:{device}",
             message=f"Several processes used a device that they call {device}; the "
             "database does not say whether it is one, and it is shown as one.",
-            remedy="Export the report again with a newer release of Nsight Systems.",
+            remedy="Export the report again with the newest Nsight Systems.",
         )
     listed = len(recording.gpus.listed)
     used = {it.device for it in recording.tracks if it.device is not None}
