@@ -23,6 +23,7 @@ from tests.support.traces.nsight import (
 
 from stepscope.errors import BadInput
 from stepscope.formats import nsight_systems
+from stepscope.formats.nsight_systems.database import rows
 from stepscope.formats.opening import open_hosts, read
 from stepscope.rundir import run_of_file
 
@@ -113,8 +114,8 @@ def test_a_database_without_a_timeline_says_so(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_column_it_needs_is_absent(tmp_path: Path) -> None:
-    rows = {**SMALL, RUNTIME: [{"start": 1, "end": 2, "correlationId": 1}]}
-    trace = read_file(write(tmp_path / "a.sqlite", rows))
+    given = {**SMALL, RUNTIME: [{"start": 1, "end": 2, "correlationId": 1}]}
+    trace = read_file(write(tmp_path / "a.sqlite", given))
     assert not isinstance(trace.table("launches"), type(frame(trace, "events")))
     assert len(frame(trace, "events")) == 2
 
@@ -134,6 +135,29 @@ def test_a_cut_database_gives_its_readable_part_or_one_line(
         return
     check_all(found)
     assert "damaged_file" in {note.kind for note in found.quality_notes()}
+
+
+def test_a_cut_packing_gives_its_readable_part_or_one_line(tmp_path: Path) -> None:
+    kernels = [kernel("gemm", at, at + 1, at) for at in range(2_000)]
+    path = write(tmp_path / "a.sqlite", {KERNEL: kernels})
+    packed = gzip.compress(path.read_bytes(), mtime=0)
+    path.write_bytes(packed[: len(packed) * 2 // 3])
+    found = outcome(path)
+    if isinstance(found, str):
+        assert "\n" not in found
+        return
+    assert 0 < len(frame(found, "device_activity")) < 2_000
+    assert "damaged_file" in {note.kind for note in found.quality_notes()}
+
+
+def test_pages_that_repeat_for_ever_end_with_the_room_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_ROW_BYTES", 2**40)
+    trace = read_file(write(tmp_path / "a.sqlite", SMALL))
+    (note, *_) = trace.quality_notes()
+    assert note.kind == "damaged_file"
+    assert "more rows than the file has room" in note.message
 
 
 @pytest.mark.parametrize("at", range(100, 20_000, 997))
@@ -158,11 +182,11 @@ FOREVER = (
 
 
 def test_a_view_in_place_of_a_table_is_never_run(tmp_path: Path) -> None:
-    rows = {NVTX: SMALL[NVTX]}
+    given = {NVTX: SMALL[NVTX]}
     columns = ", ".join(f"x AS {it}" for it in SMALL[KERNEL][0])
     path = write(
         tmp_path / "a.sqlite",
-        rows,
+        given,
         f'CREATE VIEW "{KERNEL}" AS SELECT {columns} FROM ({FOREVER})',  # noqa: S608
         f"CREATE TRIGGER t INSTEAD OF INSERT ON {KERNEL} BEGIN {FOREVER}; END",
     )
@@ -190,12 +214,12 @@ def test_text_that_is_not_utf_8_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_others_would_not_pass_on_is_named_and_not_read(tmp_path: Path) -> None:
-    rows = {
+    given = {
         **SMALL,
         "TARGET_INFO_SYSTEM_ENV": [{"name": "Hostname", "value": "s3cret"}],
         "META_DATA_CAPTURE": [{"name": "ENV", "value": "KEY=s3cret"}],
     }
-    trace = read_file(write(tmp_path / "a.sqlite", rows))
+    trace = read_file(write(tmp_path / "a.sqlite", given))
     (note,) = [it for it in trace.quality_notes() if it.kind == "private_contents"]
     assert "TARGET_INFO_SYSTEM_ENV" in note.message
     tables = [trace.table(name) for name in ("environment", "event_types", "quality")]

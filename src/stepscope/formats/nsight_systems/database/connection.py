@@ -53,11 +53,18 @@ def opened(path: Path, limit_bytes: int) -> Iterator[sqlite3.Connection]:
     except (OSError, sqlite3.Error) as error:
         raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
     with closing(found) as connection:
-        connection.text_factory = _text
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+        _restrict(connection, path)
+        yield connection
+
+
+def _restrict(connection: sqlite3.Connection, path: Path) -> None:
+    connection.text_factory = _text
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+    try:
         for setting in ("query_only = ON", "trusted_schema = OFF", "mmap_size = 0"):
             connection.execute(f"PRAGMA {setting}")
-        yield connection
+    except sqlite3.Error as error:
+        raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
 
 
 def _in_place(path: Path) -> sqlite3.Connection:
@@ -83,7 +90,19 @@ def _unpacked(path: Path, limit_bytes: int) -> sqlite3.Connection:
         end = _WRITE_VERSION.stop
         content = content[: _WRITE_VERSION.start] + _WITHOUT_LOG + content[end:]
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    connection.deserialize(content)
+    # SQLite before 3.36 can be built without it.
+    if not hasattr(connection, "deserialize"):
+        connection.close()
+        raise BadInput.at(
+            path,
+            "is packed, and the SQLite of this Python cannot read from memory",
+            "Unpack it with gunzip, and open the result.",
+        )
+    try:
+        connection.deserialize(content)
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -23,6 +23,8 @@ __all__ = ["Export", "read_export"]
 
 #: Rows that are held as Python objects at a time.
 _ROWS: Final = 2**16
+#: The least that a row takes: its place, its length, its number and its header.
+_ROW_BYTES: Final = 6
 #: Without one of these, a database has no timeline.
 _TIMELINE: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -79,7 +81,10 @@ def read_export(path: Path, limit_bytes: int) -> Export:
             if table in tables
             and (frame := _frame(connection, table, wanted, damaged)) is not None
         }
-        if not any(it in frames and it not in damaged for it in _TIMELINE):
+        whole = frames.keys() - damaged.keys()
+        if not any(
+            it in whole or frames[it].height for it in _TIMELINE if it in frames
+        ):
             raise _without_timeline(path, damaged)
         # Of the threads' names only those of threads with events are looked up.
         strings = _strings(connection, frames, damaged) if STRINGS in tables else {}
@@ -168,6 +173,7 @@ def _batches(
     )
     # An index may be damaged, or compute what its author wrote.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - declared names
+    room = _most_rows(connection)
     while True:
         rows: list[tuple[int | str | None, ...]] = []
         try:
@@ -178,6 +184,16 @@ def _batches(
                 yield rows
         if not rows:
             return
+        room -= len(rows)
+        if room < 0:
+            raise sqlite3.DataError("it seems to have more rows than the file has room")
+
+
+def _most_rows(connection: sqlite3.Connection) -> int:
+    """Return how many rows fit into the file: pages may be listed again and again."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int(pages * size // _ROW_BYTES)
 
 
 def _sql_type(dtype: pl.DataType) -> str:
