@@ -152,6 +152,9 @@ ROOMS = {
         "kineto.tables": (
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
+        "nsight_systems.database": "",
+        "nsight_systems.decoded": "nsight_systems.database",
+        "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",
         "xplane.decoded": "",
         "xplane.tables": "hlo lost torch_allocations xplane.decoded",
     },

@@ -208,8 +208,8 @@ def test_results_without_a_trace_are_named_as_such(tmp_path: Path) -> None:
 
 
 def test_one_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
-    path = put(tmp_path / "report.sqlite", b"SQLite format 3\0StringIds")
-    with pytest.raises(UnknownFormat, match="an Nsight Systems database"):
+    path = put(tmp_path / "report.sqlite", b"SQLite format 3\0" + b"\0" * 90)
+    with pytest.raises(UnknownFormat, match="an SQLite database of another program"):
         read(path)
 
 

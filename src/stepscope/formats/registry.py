@@ -45,8 +45,10 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 
 _XPLANE: Final = "stepscope.formats.xplane"
 _KINETO: Final = "stepscope.formats.kineto"
+_NSIGHT_SYSTEMS: Final = "stepscope.formats.nsight_systems"
 
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
     Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
+    Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
 )

@@ -81,7 +81,8 @@ FOREIGN: Final = {
         "an Nsight Compute table (CSV), which has no reader yet", f"{_XSPACE_WAY}."
     ),
     "nsys_stats_csv": Foreign(
-        "a table of `nsys stats`: totals without a timeline", f"{_XSPACE_WAY}."
+        "a table of `nsys stats`: totals without a timeline",
+        "Give the database of the same report: `nsys export --type sqlite REPORT`.",
     ),
     "memory_snapshot": Foreign(
         "a PyTorch memory snapshot (pickle), which has no reader yet",
@@ -94,14 +95,10 @@ FOREIGN: Final = {
         "a pprof profile (JAX's device memory profile is one), which has no reader yet",
         "`pprof -http : FILE` shows it.",
     ),
-    "nsight_systems": Foreign(
-        "an Nsight Systems database (SQLite), which has no reader yet",
-        "Nsight Systems opens it.",
-    ),
     "sqlite": Foreign("an SQLite database of another program", f"{_XSPACE_WAY}."),
     "nsys_rep": Foreign(
         "an Nsight Systems report, which only Nsight Systems can open",
-        "`nsys export --type sqlite FILE` writes a database.",
+        "Write a database, which can be read: `nsys export --type sqlite FILE`.",
     ),
     "ncu_rep": Foreign(
         "an Nsight Compute report, which only Nsight Compute can open",

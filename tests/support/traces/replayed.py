@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.replay.claims import Edit
+    from stepscope.trace.model import TraceData
 
 US = 1_000_000
 
@@ -30,10 +31,19 @@ class Program:
     def __init__(self, lines: Sequence[blueprint.Line]) -> None:
         on_device = any(line[0].startswith("gpu:") for line in lines)
         devices = {0: blueprint.A100} if on_device else None
-        self.profile: ProfileData = blueprint.profile(
-            blueprint.trace(list(lines), devices=devices)
-        )
-        self.device = 0 if on_device else None
+        trace = blueprint.trace(list(lines), devices=devices)
+        self._of(blueprint.profile(trace), device=0 if on_device else None)
+
+    @classmethod
+    def recorded(cls, trace: TraceData) -> Program:
+        """The program of a recording, whose work is on device 0."""
+        program = cls.__new__(cls)
+        program._of(blueprint.profile(trace.named("vm")), device=0)
+        return program
+
+    def _of(self, profile: ProfileData, *, device: int | None) -> None:
+        self.profile = profile
+        self.device = device
         graph = self.profile.derived("vm", step_graph)
         check = self.profile.derived("vm", replay_check)
         assert isinstance(graph, Graph), graph

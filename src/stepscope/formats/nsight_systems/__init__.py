@@ -1,0 +1,5 @@
+"""Nsight Systems databases (the SQLite export of a report): plain or gzip."""
+
+from stepscope.formats.nsight_systems.trace import read
+
+__all__ = ["read"]

@@ -1,0 +1,110 @@
+"""Open a database for reading alone: nothing is written, and no file is left beside it.
+
+A database is data of others. Only plain tables are read: a view, a generated column or
+a virtual table would make SQLite compute what its author wrote.
+
+Definition: docs/formats/nsight_systems.md#how-a-database-is-opened.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from stepscope.errors import BadInput
+from stepscope.xspace.reading.source import open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["EXPORT_AGAIN", "opened"]
+
+EXPORT_AGAIN: Final = (
+    "Copy the whole file again, or write it again from the report with "
+    "`nsys export --type sqlite REPORT`."
+)
+_GZIP: Final = b"\x1f\x8b"
+#: Where the header says how the database is written: 2 for a log beside the file.
+_WRITE_VERSION: Final = slice(18, 20)
+_WITHOUT_LOG: Final = b"\x01\x01"
+#: Files beside a database that hold what is not in it yet.
+_UNFINISHED: Final = ("-wal", "-journal")
+#: No text or row of an export is longer; SQLite refuses to read one.
+_LONGEST_BYTES: Final = 2**27
+
+
+@contextmanager
+def opened(path: Path, limit_bytes: int) -> Iterator[sqlite3.Connection]:
+    """Open a database, packed or not, until the block ends.
+
+    Args:
+        path: The file.
+        limit_bytes: Largest content of a packed file.
+
+    Raises:
+        BadInput: It cannot be opened, or another program has not finished writing it.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP)) == _GZIP
+        found = _unpacked(path, limit_bytes) if packed else _in_place(path)
+    except (OSError, sqlite3.Error) as error:
+        raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
+    with closing(found) as connection:
+        _restrict(connection, path)
+        yield connection
+
+
+def _restrict(connection: sqlite3.Connection, path: Path) -> None:
+    connection.text_factory = _text
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+    try:
+        for setting in ("query_only = ON", "trusted_schema = OFF", "mmap_size = 0"):
+            connection.execute(f"PRAGMA {setting}")
+    except sqlite3.Error as error:
+        raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
+
+
+def _in_place(path: Path) -> sqlite3.Connection:
+    for ending in _UNFINISHED:
+        beside = path.with_name(path.name + ending)
+        if beside.exists() and beside.stat().st_size:
+            raise BadInput.at(
+                path,
+                f"is still being written, or its writer was stopped: {beside.name} "
+                "holds a part of it",
+                "Wait until the export is finished, or export the report again.",
+            )
+    # Immutable: SQLite neither locks the file nor makes one of its own beside it.
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+
+def _unpacked(path: Path, limit_bytes: int) -> sqlite3.Connection:
+    """Return a database in memory; what a cut packing lacks, the reading meets."""
+    content = open_bytes(path, limit_bytes=limit_bytes)[0].tobytes()
+    if content[_WRITE_VERSION] != _WITHOUT_LOG:
+        # In memory there is no log to look for.
+        end = _WRITE_VERSION.stop
+        content = content[: _WRITE_VERSION.start] + _WITHOUT_LOG + content[end:]
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    # SQLite before 3.36 can be built without it.
+    if not hasattr(connection, "deserialize"):
+        connection.close()
+        raise BadInput.at(
+            path,
+            "is packed, and the SQLite of this Python cannot read from memory",
+            "Unpack it with gunzip, and open the result.",
+        )
+    try:
+        connection.deserialize(content)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

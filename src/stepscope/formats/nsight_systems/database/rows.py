@@ -1,0 +1,236 @@
+"""Read plain tables into frames: integers and texts, what is neither as null."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.errors import BadInput
+from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN, opened
+from stepscope.formats.nsight_systems.database.declared import STRINGS, WANTED
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stepscope.formats.nsight_systems.database.declared import Wanted
+
+__all__ = ["Export", "read_export"]
+
+#: Rows that are held as Python objects at a time.
+_ROWS: Final = 2**16
+#: The least that a row takes: its place, its length, its number and its header.
+_ROW_BYTES: Final = 6
+#: Without one of these, a database has no timeline.
+_TIMELINE: Final = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "NVTX_EVENTS",
+    "OSRT_API",
+)
+#: Columns of numbers that stand for texts.
+_NAMES: Final = ("demangledName", "shortName", "nameId", "textId")
+
+
+class Export(Frozen, frozen=True, kw_only=True, eq=True):
+    """What is read of a database.
+
+    Attributes:
+        path: The file.
+        frames: Table → its rows, each with all declared columns; absent tables are
+            not there.
+        strings: Id → text, of those ids that the frames name.
+        tables: Names of all tables of the database.
+        damaged: Table → why only a part of it, or nothing, could be read.
+    """
+
+    path: Path
+    frames: dict[str, pl.DataFrame]
+    strings: dict[int, str]
+    tables: frozenset[str]
+    damaged: dict[str, str]
+
+    def frame(self, table: str) -> pl.DataFrame:
+        """Return the rows of a table; none where it is absent."""
+        found = self.frames.get(table)
+        return pl.DataFrame(schema=_schema(WANTED[table])) if found is None else found
+
+
+def read_export(path: Path, limit_bytes: int) -> Export:
+    """Read every declared table of a database.
+
+    Args:
+        path: The file.
+        limit_bytes: Largest content of a packed file.
+
+    Raises:
+        BadInput: It is no database, or holds no timeline.
+    """
+    damaged: dict[str, str] = {}
+    with opened(path, limit_bytes) as connection:
+        tables = _tables(connection, path)
+        frames = {
+            table: frame
+            for table, wanted in WANTED.items()
+            if table in tables
+            and (frame := _frame(connection, table, wanted, damaged)) is not None
+        }
+        whole = frames.keys() - damaged.keys()
+        if not any(
+            it in whole or frames[it].height for it in _TIMELINE if it in frames
+        ):
+            raise _without_timeline(path, damaged)
+        # Of the threads' names only those of threads with events are looked up.
+        strings = _strings(connection, frames, damaged) if STRINGS in tables else {}
+    return Export(
+        path=path, frames=frames, strings=strings, tables=tables, damaged=damaged
+    )
+
+
+def _without_timeline(path: Path, damaged: dict[str, str]) -> BadInput:
+    if damaged:
+        reason = next(iter(damaged.values()))
+        return BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
+    return BadInput.at(
+        path,
+        "is an Nsight Systems database without a timeline: it has no table of kernels, "
+        "calls or ranges",
+        "Record with `nsys profile --trace=cuda,nvtx` and export again.",
+    )
+
+
+def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
+    """Return the names of the plain tables; views and virtual ones have no root."""
+    try:
+        found = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+        ).fetchall()
+    except sqlite3.Error as error:
+        raise BadInput.at(
+            path, f"is no SQLite database, or a damaged one ({error})", EXPORT_AGAIN
+        ) from error
+    return frozenset(name for (name,) in found if isinstance(name, str))
+
+
+def _schema(wanted: Wanted) -> dict[str, pl.DataType]:
+    return {
+        **dict.fromkeys((*wanted.required, *wanted.optional), pl.Int64()),
+        **dict.fromkeys(wanted.texts, pl.String()),
+    }
+
+
+def _frame(
+    connection: sqlite3.Connection,
+    table: str,
+    wanted: Wanted,
+    damaged: dict[str, str],
+) -> pl.DataFrame | None:
+    """Return the rows of a table; None where it lacks a required column."""
+    schema = _schema(wanted)
+    parts = [pl.DataFrame(schema=schema)]
+    try:
+        present = _columns(connection, table)
+        if not present.issuperset(wanted.required):
+            return None
+        chosen = {name: dtype for name, dtype in schema.items() if name in present}
+        for rows in _batches(connection, table, chosen):
+            columns = dict(zip(chosen, zip(*rows, strict=True), strict=True))
+            read = pl.DataFrame(columns, schema=chosen)
+            nulls = [
+                pl.lit(None, dtype).alias(name)
+                for name, dtype in schema.items()
+                if name not in chosen
+            ]
+            parts.append(read.with_columns(nulls).select(*schema))
+    except sqlite3.Error as error:
+        damaged[table] = str(error)
+    return pl.concat(parts)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
+    """Return the stored columns of a declared table; `table_info` hides computed ones.
+
+    A name is one of `WANTED`, never one of the file.
+    """
+    rows = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+    return frozenset(row[1] for row in rows)
+
+
+def _batches(
+    connection: sqlite3.Connection, table: str, columns: dict[str, pl.DataType]
+) -> Iterator[list[tuple[int | str | None, ...]]]:
+    if not columns:
+        return
+    listed = ", ".join(
+        f'CASE typeof("{name}") WHEN \'{_sql_type(dtype)}\' THEN "{name}" END'
+        for name, dtype in columns.items()
+    )
+    # An index may be damaged, or compute what its author wrote.
+    cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - declared names
+    room = _most_rows(connection)
+    while True:
+        rows: list[tuple[int | str | None, ...]] = []
+        try:
+            rows.extend(islice(cursor, _ROWS))
+        finally:
+            # Those before the damage are read all the same.
+            if rows:
+                yield rows
+        if not rows:
+            return
+        room -= len(rows)
+        if room < 0:
+            raise sqlite3.DataError("it seems to have more rows than the file has room")
+
+
+def _most_rows(connection: sqlite3.Connection) -> int:
+    """Return how many rows fit into the file: pages may be listed again and again."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int(pages * size // _ROW_BYTES)
+
+
+def _sql_type(dtype: pl.DataType) -> str:
+    return "text" if dtype == pl.String() else "integer"
+
+
+def _strings(
+    connection: sqlite3.Connection,
+    frames: dict[str, pl.DataFrame],
+    damaged: dict[str, str],
+) -> dict[int, str]:
+    """Return the texts of the ids that occur: the table holds all of the capture's."""
+    wanted: set[int] = set()
+    threads = {
+        number
+        for table, frame in frames.items()
+        if table != "ThreadNames" and "globalTid" in frame.columns
+        for number in frame["globalTid"].unique().to_list()
+    }
+    for table, frame in frames.items():
+        used = frame
+        if table == "ThreadNames":
+            used = frame.filter(pl.col("globalTid").is_in(list(threads)))
+        for column in _NAMES:
+            if column in used.columns:
+                wanted.update(used[column].drop_nulls().unique().to_list())
+    columns = {"id": pl.Int64(), "value": pl.String()}
+    found: dict[int, str] = {}
+    try:
+        for rows in _batches(connection, STRINGS, columns):
+            found.update(
+                (number, text)
+                for number, text in rows
+                if isinstance(number, int)
+                and isinstance(text, str)
+                and number in wanted
+            )
+    except sqlite3.Error as error:
+        damaged[STRINGS] = str(error)
+    return found

@@ -1,0 +1,207 @@
+"""Kernels, copies and memsets: one frame of what ran on devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.events import (
+    EVENT_COLUMNS,
+    Said,
+    process_of,
+    timed,
+)
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.activity_names import (
+    NOT_ACTIVITY,
+    SOME_COPY,
+    copy_kind,
+    kind_of_name,
+)
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.database.rows import Export
+    from stepscope.formats.nsight_systems.decoded.names import Names
+
+__all__ = ["DeviceWork", "device_work"]
+
+#: What a copy moved between, by its recorded number; an array is memory of the device.
+_DIRECTIONS: Final = {
+    1: ("HtoD", "h2d"),
+    2: ("DtoH", "d2h"),
+    3: ("HtoD", "h2d"),
+    4: ("DtoH", "d2h"),
+    5: ("DtoD", "local_copy"),
+    6: ("DtoD", "local_copy"),
+    7: ("DtoD", "local_copy"),
+    8: ("DtoD", "local_copy"),
+    9: ("HtoH", NOT_ACTIVITY),
+    10: ("PtoP", "p2p_copy"),
+    # Pages of unified memory that moved to where they were used.
+    11: ("HtoD", "h2d"),
+    12: ("DtoH", "d2h"),
+    13: ("DtoD", "p2p_copy"),
+}
+_UNIFIED: Final = range(11, 14)
+#: Kinds of memory by their recorded number, and their words in other rules.
+_MEMORY: Final = {
+    0: ("Pageable", "pageable"),
+    1: ("Pinned", "pinned"),
+    2: ("Device", "device"),
+    3: ("Array", "array"),
+    4: ("Managed", "managed"),
+    5: ("Device Static", "device_static"),
+    6: ("Managed Static", "managed_static"),
+}
+#: Columns of the frame beside those of every event.
+_COLUMNS: Final = {
+    **EVENT_COLUMNS,
+    "kind": pl.String(),
+    "correlation": pl.Int64(),
+    "context": pl.Int64(),
+    "bytes": pl.Int64(),
+    "registers": pl.Int64(),
+    "static": pl.Int64(),
+    "dynamic": pl.Int64(),
+    **{f"{it}_{axis}": pl.Int64() for it in ("block", "grid") for axis in "xyz"},
+}
+#: Real machines have a few devices; a larger ordinal is damage.
+_MOST_DEVICES: Final = 2**16
+
+
+class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
+    """What ran on devices.
+
+    Attributes:
+        frame: A row each: kernels, then copies, then memsets, as in the file.
+        undirected: Number of copies whose direction is not recorded.
+        refused: Why rows were left out → how many.
+    """
+
+    frame: pl.DataFrame
+    undirected: int
+    refused: Counter[str]
+
+
+def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
+    """Return what ran on the devices of a file; `device` is the process's ordinal."""
+    refused: Counter[str] = Counter()
+    copies, undirected = _copies(export, names, refused)
+    memset = pl.lit(names.number("Memset"), pl.Int32)
+    memsets = timed(export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused)
+    parts = [
+        _kernels(export, names, refused),
+        copies,
+        memsets.with_columns(name=memset, kind=pl.lit("memset")),
+    ]
+    frame = pl.concat([_columns(part, machines) for part in parts])
+    placed = frame.filter(pl.col("device").is_not_null())
+    if lost := frame.height - placed.height:
+        refused["without a device"] += lost
+    return DeviceWork(frame=placed, undirected=undirected, refused=refused)
+
+
+_BACKWARD: Final = "without a time, or that end before they begin"
+
+
+def _columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
+    """Return the declared columns of rows that carry those of their table."""
+    device = pl.col("deviceId")
+    correlation = pl.col("correlationId")
+    known = pl.col("bytes") >= 0 if "bytes" in part.columns else pl.lit(value=False)
+    given = {
+        "process": process_of("globalPid", machines=machines),
+        # A row of damage has any number.
+        "device": pl.when(device.is_between(0, _MOST_DEVICES - 1)).then(device),
+        "id": pl.col("streamId").fill_null(-1),
+        "said": pl.lit(Said.NEITHER.value),
+        # 0 stands for none: of unified memory no call is known.
+        "correlation": pl.when(correlation != 0).then(correlation),
+        "context": pl.col("contextId"),
+        "bytes": pl.when(known).then("bytes")
+        if "bytes" in part.columns
+        else pl.lit(None),
+    }
+    return part.select(
+        given.get(name, pl.col(name) if name in part.columns else pl.lit(None))
+        .cast(dtype)
+        .alias(name)
+        for name, dtype in _COLUMNS.items()
+    )
+
+
+def _kernels(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
+    frame = timed(export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused)
+    name = names.of_ids(frame.select(pl.coalesce("demangledName", "shortName"))[:, 0])
+    distinct = name.unique(maintain_order=True)
+    texts = names.texts()
+    kinds = [_kernel_kind(texts[number]) for number in distinct.to_list()]
+    table = pl.DataFrame(
+        {"name": distinct, "kind": kinds}, schema={"name": pl.Int32, "kind": pl.String}
+    )
+    return (
+        frame.with_columns(
+            name=name,
+            registers="registersPerThread",
+            static="staticSharedMemory",
+            dynamic="dynamicSharedMemory",
+        )
+        .rename(
+            {
+                f"{it}{axis.upper()}": f"{it}_{axis}"
+                for it in ("grid", "block")
+                for axis in "xyz"
+            }
+        )
+        .join(table, on="name", how="left", maintain_order="left")
+    )
+
+
+def _kernel_kind(name: str) -> str:
+    found = kind_of_name(name, launched=True)
+    if found == SOME_COPY:
+        return "local_copy"
+    return "kernel" if found == NOT_ACTIVITY else found
+
+
+def _copies(
+    export: Export, names: Names, refused: Counter[str]
+) -> tuple[pl.DataFrame, int]:
+    """Return the copies with their names and kinds, and how many lack a direction."""
+    frame = timed(export.frame("CUPTI_ACTIVITY_KIND_MEMCPY"), _BACKWARD, refused)
+    between = pl.col("srcDeviceId") != pl.col("dstDeviceId")
+    frame = frame.with_columns(peer=between.fill_null(value=False))
+    keys = ["copyKind", "srcKind", "dstKind", "peer"]
+    distinct = frame.select(keys).unique(maintain_order=True)
+    found = [_copy(*row, peer=peer) for *row, peer in distinct.iter_rows()]
+    table = distinct.with_columns(
+        name=pl.Series([names.number(name) for name, _ in found], dtype=pl.Int32),
+        directed=pl.Series([kind is not None for _, kind in found], dtype=pl.Boolean),
+        kind=pl.Series([kind or "local_copy" for _, kind in found], dtype=pl.String),
+    )
+    copies = frame.join(
+        table, on=keys, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return copies, int((~copies["directed"]).sum())
+
+
+def _copy(
+    number: int | None, source: int | None, destination: int | None, *, peer: bool
+) -> tuple[str, str | None]:
+    """Return the name of a copy, in Kineto's words, and its kind if it is known."""
+    from_, to = (_MEMORY.get(-1 if it is None else it) for it in (source, destination))
+    sides = f" ({from_[0]} -> {to[0]})" if from_ and to else ""
+    direction = _DIRECTIONS.get(-1 if number is None else number)
+    if direction is None:
+        kind = copy_kind(from_ and from_[1], to and to[1])
+        words = {"h2d": "HtoD", "d2h": "DtoH", "local_copy": "DtoD"}
+        word = words.get(kind or "", "Unknown")
+        return f"Memcpy {word}{sides}", kind
+    word, kind = direction
+    if number in _UNIFIED:
+        return f"Memcpy {word} (unified memory)", kind
+    if peer and kind == "local_copy":
+        return f"Memcpy PtoP{sides}", "p2p_copy"
+    return f"Memcpy {word}{sides}", kind

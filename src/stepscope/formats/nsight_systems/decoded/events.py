@@ -1,0 +1,95 @@
+"""What every sort of event has in common before it lies on a track."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+__all__ = [
+    "EVENT_COLUMNS",
+    "Origin",
+    "Said",
+    "machine_of",
+    "process_of",
+    "thread_of",
+    "timed",
+]
+
+
+class Origin(IntEnum):
+    """Which sort of record an event comes from; it decides on which track it lies."""
+
+    # Of two that begin and end together, the first here holds the other.
+    RANGE = 0  # pushed and popped on a thread, or a mark
+    CALL = 1  # of the CUDA runtime or driver
+    SYSTEM_CALL = 2  # of the operating system's libraries
+    WORK = 3  # a kernel, copy or memset
+    SYNC = 4  # what a device was waited for
+    OVERHEAD = 5  # the profiler's own work
+    SPAN = 6  # a range that may end on another thread, and overlap others
+
+
+class Said(IntEnum):
+    """What the producer says of a name: an op, a range that was named, neither."""
+
+    NEITHER = 0
+    OP = 1
+    ANNOTATION = 2
+    NOTHING = 3
+
+
+#: Columns of every sort of event; `place` is its row among those of its sort.
+EVENT_COLUMNS: Final = {
+    "start": pl.Int64(),  # ns
+    "dur": pl.Int64(),  # ns
+    "process": pl.Int64(),
+    "device": pl.Int32(),  # null on the host
+    "id": pl.Int64(),  # thread or stream
+    "name": pl.Int32(),
+    "said": pl.UInt8(),
+}
+#: A global id is the machine, the process and the thread, with so many bits each.
+_BITS: Final = 24
+_MASK: Final = 2**_BITS - 1
+
+
+def process_of(column: str, *, machines: int) -> pl.Expr:
+    """Return the process of a global id; with that of its machine if they are several.
+
+    Args:
+        column: Name of the column with global ids.
+        machines: Number of machines in the file.
+    """
+    shifted = pl.col(column) // 2**_BITS
+    return shifted if machines > 1 else shifted & _MASK
+
+
+def thread_of(column: str) -> pl.Expr:
+    """Return the thread of a global id."""
+    return (pl.col(column) & _MASK).fill_null(-1)
+
+
+def machine_of(ids: pl.Series) -> pl.Series:
+    """Return the machine of global ids."""
+    found: pl.Series = ids // 2 ** (2 * _BITS)
+    return found
+
+
+def timed(frame: pl.DataFrame, what: str, refused: Counter[str]) -> pl.DataFrame:
+    """Return the rows with a start and no earlier end, with `dur`; count the others."""
+    whole = pl.col("start").is_not_null() & pl.col("end").is_not_null()
+    # Compared before they are subtracted: a difference could overflow.
+    right = frame.filter(whole & (pl.col("end") >= pl.col("start")))
+    if lost := frame.height - right.height:
+        refused[what] += lost
+    longest = 2**62
+    near = right.filter(pl.col("start").is_between(-longest, longest - 1))
+    near = near.filter(pl.col("end").is_between(-longest, longest - 1))
+    if lost := right.height - near.height:
+        refused[what] += lost
+    return near.with_columns(dur=pl.col("end") - pl.col("start"))

@@ -1,0 +1,168 @@
+"""What threads did: calls of CUDA, ranges that were named, calls of the system."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.events import (
+    Said,
+    process_of,
+    thread_of,
+    timed,
+)
+from stepscope.formats.nsight_systems.decoded.names import call_name
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.database.rows import Export
+    from stepscope.formats.nsight_systems.decoded.names import Names
+
+__all__ = ["HostEvents", "host_events"]
+
+#: `eventClass` of the second record of a call, which carries its stack.
+_CALL_CHAIN: Final = 67
+#: `eventType` of NVTX: marks, ranges that are pushed and popped, ranges with two ends.
+_MARKS: Final = (34,)
+_NESTED: Final = (59, 70)
+_SPANS: Final = (60, 71)
+#: What PyTorch writes after the name of a range: ids, and shapes of the operands.
+_SUFFIX: Final = r"^(.+?), ((?:seq|op_id|sizes|input_op_ids) = .*)$"
+#: Nodes of the graph of gradients, which carry no namespace.
+_GRADIENT: Final = r"^[A-Za-z]\w*Backward\d*$"
+
+_BACKWARD: Final = "of threads without a time, or that end before they begin"
+_OPEN: Final = "named ranges that were open when recording ended"
+
+
+class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
+    """Events of threads, a frame of each sort.
+
+    Attributes:
+        calls: Of the CUDA runtime and driver; also `correlation` and `returned`.
+        ranges: Marks, and ranges that were pushed and popped; also `op_id`, `seq` and
+            `sizes`, null where PyTorch did not write them.
+        spans: Ranges that may overlap others.
+        system_calls: Of the operating system's libraries, by threads that call CUDA.
+        doubled: Number of records of calls that repeat another.
+        refused: Why rows were left out → how many.
+    """
+
+    calls: pl.DataFrame
+    ranges: pl.DataFrame
+    spans: pl.DataFrame
+    system_calls: pl.DataFrame
+    doubled: int
+    refused: Counter[str]
+
+
+def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
+    """Return what the threads of a file did."""
+    refused: Counter[str] = Counter()
+    calls, doubled = _calls(export, names, refused)
+    nvtx = export.frame("NVTX_EVENTS")
+    wanted = [*_MARKS, *_NESTED, *_SPANS]
+    nvtx = nvtx.filter(pl.col("eventType").is_in(wanted))
+    ranges = _ranges(nvtx, export, names, refused)
+    is_span = pl.col("eventType").is_in(list(_SPANS))
+    system_calls = export.frame("OSRT_API")
+    threads = calls["globalTid"].unique().to_list()
+    system_calls = timed(
+        system_calls.filter(pl.col("globalTid").is_in(threads)), _BACKWARD, refused
+    )
+    system_calls = system_calls.with_columns(
+        name=names.of_ids(system_calls["nameId"]), said=_said(Said.NEITHER)
+    )
+
+    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(
+            process=process_of("globalTid", machines=machines),
+            device=pl.lit(None, pl.Int32),
+            id=thread_of("globalTid"),
+        )
+
+    return HostEvents(
+        calls=placed(calls),
+        ranges=placed(ranges.filter(~is_span)),
+        spans=placed(ranges.filter(is_span)),
+        system_calls=placed(system_calls),
+        doubled=doubled,
+        refused=refused,
+    )
+
+
+def _said(said: Said) -> pl.Expr:
+    return pl.lit(said.value, pl.UInt8)
+
+
+def _calls(
+    export: Export, names: Names, refused: Counter[str]
+) -> tuple[pl.DataFrame, int]:
+    """Return the calls of CUDA, each once, and how many records repeated one."""
+    rows = export.frame("CUPTI_ACTIVITY_KIND_RUNTIME")
+    second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
+    keys = ["globalTid", "correlationId"]
+    first = rows.filter(~second).select(keys).unique()
+    alone = rows.filter(second).join(first, on=keys, how="anti", maintain_order="left")
+    kept = pl.concat([rows.filter(~second), alone])
+    doubled = rows.height - kept.height
+    kept = timed(kept, _BACKWARD, refused)
+    correlation, returned = pl.col("correlationId"), pl.col("returnValue")
+    return kept.with_columns(
+        name=names.of_ids(kept["nameId"], call_name),
+        said=_said(Said.NEITHER),
+        correlation=pl.when(correlation != 0).then(correlation),
+        returned=pl.when(returned != 0).then(returned),
+    ), doubled
+
+
+def _ranges(
+    nvtx: pl.DataFrame, export: Export, names: Names, refused: Counter[str]
+) -> pl.DataFrame:
+    """Return ranges and marks with what PyTorch wrote into their names."""
+    mark = pl.col("eventType").is_in(list(_MARKS))
+    # A mark has a start alone.
+    nvtx = nvtx.with_columns(end=pl.when(mark).then("start").otherwise("end"))
+    closed = nvtx.filter(pl.col("end").is_not_null())
+    if lost := nvtx.height - closed.height:
+        refused[_OPEN] += lost
+    closed = timed(closed, _BACKWARD, refused)
+    known = pl.DataFrame(
+        {"textId": list(export.strings), "of_id": list(export.strings.values())},
+        schema={"textId": pl.Int64, "of_id": pl.String},
+    )
+    text = pl.coalesce("text", "of_id", pl.format("#{}", "textId"))
+    named = closed.join(known, on="textId", how="left", maintain_order="left")
+    named = named.with_columns(whole=text).with_columns(
+        plain=pl.col("whole").str.extract(_SUFFIX, 1),
+        suffix=pl.col("whole").str.extract(_SUFFIX, 2),
+    )
+    suffix = pl.col("suffix")
+    return named.with_columns(
+        name=names.of_texts(named.select(pl.coalesce("plain", "whole"))[:, 0]),
+        said=_said_of_ranges(),
+        op_id=suffix.str.extract(r"\bop_id = (\d{1,18})").cast(pl.Int64),
+        seq=suffix.str.extract(r"\bseq = (\d{1,18})").cast(pl.Int64),
+        sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),
+    ).drop("whole", "plain", "suffix", "of_id")
+
+
+def _said_of_ranges() -> pl.Expr:
+    """Return what is known of each range: an op, a range of the program, or nothing.
+
+    PyTorch writes ids after the names of ops and of the program's ranges; an op's name
+    has a namespace. A library has a domain of its own, and a namespace in its names.
+    """
+    plain = pl.coalesce("plain", "whole")
+    namespace = plain.str.contains("::", literal=True)
+    library = (pl.col("domainId") != 0).fill_null(value=False)
+    op = pl.col("plain").is_not_null() & (namespace | plain.str.contains(_GRADIENT))
+    return (
+        pl.when(op & ~library)
+        .then(_said(Said.OP))
+        .when(library | namespace | plain.is_null())
+        .then(_said(Said.NOTHING))
+        .otherwise(_said(Said.ANNOTATION))
+    )

@@ -1,0 +1,188 @@
+"""One file that was read, and what several of its tables need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.beside import beside
+from stepscope.formats.nsight_systems.decoded.device_work import device_work
+from stepscope.formats.nsight_systems.decoded.events import (
+    Origin,
+    machine_of,
+    process_of,
+    thread_of,
+)
+from stepscope.formats.nsight_systems.decoded.gpus import find_gpus
+from stepscope.formats.nsight_systems.decoded.host_events import host_events
+from stepscope.formats.nsight_systems.decoded.names import Names
+from stepscope.formats.nsight_systems.decoded.timeline import build_timeline
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepscope.formats.nsight_systems.database.rows import Export
+    from stepscope.formats.nsight_systems.decoded.beside import Beside
+    from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
+    from stepscope.formats.nsight_systems.decoded.gpus import Gpus
+    from stepscope.formats.nsight_systems.decoded.host_events import HostEvents
+    from stepscope.formats.nsight_systems.decoded.timeline import Timeline
+
+__all__ = ["Recording", "Track"]
+
+
+class Track(NamedTuple):
+    """One track; fields as the columns of `tracks`."""
+
+    plane: str
+    name: str
+    kind: str
+    derived: str | None
+    device: int | None
+    process: int | None
+    id: int
+
+
+class Recording:
+    """The events of a file, its tracks and its timeline.
+
+    Attributes:
+        export: What was read.
+        names: Numbers of names.
+        work: What ran on devices; `device` is that of the file.
+        host: What threads did.
+        beside: What is no work of the program.
+        gpus: The devices.
+        main_process: The process with most calls of CUDA; None where nothing says.
+        timeline: The events in their final rows.
+    """
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self.names = Names(export.strings)
+        self._machines = _machines(export)
+        machines = self._machines
+        self.host: HostEvents = host_events(export, self.names, machines=machines)
+        found: DeviceWork = device_work(export, self.names, machines=machines)
+        self.main_process = self._most(found.frame)
+        self.undirected = found.undirected
+        owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))
+        work = found.frame.with_columns(owned)
+        self.gpus: Gpus = find_gpus(export, work)
+        self.beside: Beside = beside(export, self.names, work, machines=machines)
+        self.work = self.gpus.renumbered(work)
+        self.refused: Counter[str] = (
+            found.refused + self.host.refused + self.beside.refused
+        )
+        parts = {
+            Origin.RANGE: self.host.ranges,
+            Origin.CALL: self.host.calls,
+            Origin.SYSTEM_CALL: self.host.system_calls,
+            Origin.WORK: self.work,
+            Origin.SYNC: self.gpus.renumbered(self.beside.syncs),
+            Origin.OVERHEAD: self.beside.overheads,
+            Origin.SPAN: self.host.spans,
+        }
+        self.timeline: Timeline = build_timeline(
+            parts, self.names, main=self.main_process
+        )
+        if self.timeline.far:
+            self.refused["weeks away from the others"] += self.timeline.far
+        self.tracks = self._tracks()
+
+    def rows_of(self, origin: Origin) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return places of one sort's events in the order of `events`, and rows."""
+        return self.timeline.rows[origin]
+
+    def first(self, table: str, column: str) -> int | None:
+        """Return the first value of a column; None where there is none."""
+        found: int | None = self.export.frame(table)[column].drop_nulls().first()  # type: ignore[assignment]
+        return found
+
+    def _most(self, work: pl.DataFrame) -> int | None:
+        for frame in (self.host.calls, self.host.ranges, work):
+            counts = frame["process"].drop_nulls().value_counts()
+            if counts.height:
+                most = counts.sort(-pl.col("count").cast(pl.Int64), "process")
+                return int(most["process"][0])
+        return None
+
+    def _tracks(self) -> list[Track]:
+        shown = self._thread_names()
+        keys = list(self.timeline.tracks.iter_rows(named=True))
+        owners: dict[tuple[int, int], set[int | None]] = {}
+        for key in keys:
+            if key["section"] == 1:
+                place = (key["device"], key["id"])
+                owners.setdefault(place, set()).add(key["process"])
+        return [
+            self._on_device(
+                key, of_several=len(owners.get((key["device"], key["id"]), ())) > 1
+            )
+            if key["device"] is not None
+            else self._on_host(key, shown)
+            for key in keys
+        ]
+
+    def _on_device(self, key: dict[str, Any], *, of_several: bool) -> Track:
+        stream, process = key["id"], key["process"]
+        name = f"stream {stream}"
+        if of_several:
+            name += f" of process {process}"
+        waits = key["section"] == 2
+        if waits:
+            name = "synchronisation" if stream < 0 else f"{name}: synchronisation"
+        return Track(
+            plane=f"/device:GPU:{key['device']}",
+            name=name,
+            kind="asynchronous" if waits else "stream",
+            derived=None,
+            device=key["device"],
+            process=None,
+            id=stream,
+        )
+
+    def _on_host(self, key: dict[str, Any], shown: dict[tuple[int, int], str]) -> Track:
+        process, thread, section = key["process"], key["id"], key["section"]
+        own = process == self.main_process or section == 4
+        kind = {3: "asynchronous", 4: "overhead"}.get(section, "thread")
+        name = shown.get((process, thread), f"thread {thread}")
+        if kind == "asynchronous":
+            name = f"{name}: ranges with two ends"
+        elif kind == "overhead":
+            name = "Profiler overhead"
+        return Track(
+            plane="/host:CPU" if own else f"/host:CPU [{process}]",
+            name=name,
+            kind=kind,
+            derived=None,
+            device=None,
+            process=process,
+            id=thread,
+        )
+
+    def _thread_names(self) -> dict[tuple[int, int], str]:
+        rows = self.export.frame("ThreadNames").select(
+            process_of("globalTid", machines=self._machines).alias("process"),
+            thread_of("globalTid").alias("thread"),
+            pl.col("nameId"),
+        )
+        return {
+            (process, thread): f"{self.export.strings[name]} ({thread})"
+            for process, thread, name in rows.iter_rows()
+            if name in self.export.strings
+        }
+
+
+def _machines(export: Export) -> int:
+    """Return the number of machines whose processes have events."""
+    found: set[int] = set()
+    for frame in export.frames.values():
+        for column in ("globalTid", "globalPid"):
+            if column in frame.columns:
+                found.update(machine_of(frame[column].drop_nulls().unique()).to_list())
+    return len(found)

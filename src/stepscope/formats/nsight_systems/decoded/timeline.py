@@ -1,0 +1,195 @@
+"""Events in their final rows: track by track, by start, the longer one first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.events import EVENT_COLUMNS, Origin, Said
+from stepscope.frozen import Frozen
+from stepscope.trace.events import EVENT_TYPES
+from stepscope.units import PS_PER_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.nsight_systems.decoded.names import Names
+
+__all__ = ["TRACK_KEY", "Timeline", "build_timeline"]
+
+#: No recording lasts so long (26 days); sums of three such times fit 64 bits.
+_LONGEST_NS: Final = 2**61 // PS_PER_NS
+#: Section of a track: threads, streams, waits, ranges that overlap, overhead.
+_SECTIONS: Final = {
+    Origin.CALL: 0,
+    Origin.RANGE: 0,
+    Origin.SYSTEM_CALL: 0,
+    Origin.WORK: 1,
+    Origin.SYNC: 2,
+    Origin.SPAN: 3,
+    Origin.OVERHEAD: 4,
+}
+TRACK_KEY: Final = ("section", "process", "device", "id")
+#: What the producer says of a name → columns of `event_types`.
+_SAID: Final = {
+    Said.NEITHER: (False, False),
+    Said.OP: (True, False),
+    Said.ANNOTATION: (False, True),
+    Said.NOTHING: (None, None),
+}
+
+
+class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
+    """The events of all tracks in their final rows.
+
+    Attributes:
+        events: The table `events`.
+        event_types: The table `event_types`.
+        tracks: A row per track: `TRACK_KEY`, `event_begin` and `event_end`.
+        rows: Sort of event → its places in the order of the table, and their rows.
+        base_ns: Time 0, as the file counts.
+        far: Number of events left out because they lie weeks away from the others.
+    """
+
+    events: pl.DataFrame
+    event_types: pl.DataFrame
+    tracks: pl.DataFrame
+    rows: dict[Origin, tuple[NDArray[np.int64], NDArray[np.int32]]]
+    base_ns: int
+    far: int
+
+    def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
+        """First start and last end of the events of some tracks; None without any."""
+        chosen = self.events.filter(pl.col("track").is_in(list(tracks)))
+        if chosen.is_empty():
+            return None
+        begin, end = chosen.select(
+            pl.col("start_ps").min(),
+            (pl.col("start_ps") + pl.col("dur_ps")).max().alias("end"),
+        ).row(0)
+        return int(begin), int(end)
+
+
+def build_timeline(
+    parts: Mapping[Origin, pl.DataFrame], names: Names, *, main: int | None
+) -> Timeline:
+    """Order all events; those far off are left out.
+
+    Args:
+        parts: Sort of event → its rows.
+        names: Numbers of names.
+        main: The process whose threads come first.
+    """
+    whole = pl.concat(
+        [
+            part.select(
+                *(pl.col(name).cast(dtype) for name, dtype in EVENT_COLUMNS.items()),
+                origin=pl.lit(origin.value, pl.UInt8),
+                section=pl.lit(_SECTIONS[origin], pl.UInt8),
+                place=pl.int_range(pl.len(), dtype=pl.Int64),
+            )
+            for origin, part in parts.items()
+        ]
+    )
+    near = _near(whole)
+    base = int(near["start"].min() or 0) if near.height else 0  # type: ignore[arg-type]
+    tracks = _tracks(near, main)
+    ordered = (
+        near.join(tracks, on=list(TRACK_KEY), how="left", nulls_equal=True)
+        # Calls lie inside of the ranges around them, however short both are.
+        .sort("track", "start", -pl.col("dur"), "origin", "place")
+        .with_row_index("row")
+    )
+    types, of_type = _types(ordered, names)
+    counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
+    ends = np.cumsum(counts)
+    return Timeline(
+        events=ordered.select(
+            pl.col("track").cast(pl.Int32),
+            of_type.alias("type"),
+            start_ps=(pl.col("start") - base) * PS_PER_NS,
+            dur_ps=pl.col("dur") * PS_PER_NS,
+        ),
+        event_types=types,
+        tracks=tracks.with_columns(
+            event_begin=pl.Series(ends - counts, dtype=pl.Int64),
+            event_end=pl.Series(ends, dtype=pl.Int64),
+        ),
+        rows={origin: _rows_of(ordered, origin) for origin in parts},
+        base_ns=base,
+        far=whole.height - near.height,
+    )
+
+
+def _near(events: pl.DataFrame) -> pl.DataFrame:
+    """Return the events without those weeks away from most, or as long."""
+    if events.is_empty():
+        return events
+    middle = int(np.median(events["start"].to_numpy()))
+    return events.filter(
+        pl.col("start").is_between(middle - _LONGEST_NS, middle + _LONGEST_NS)
+        & (pl.col("dur") <= _LONGEST_NS)
+    )
+
+
+def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
+    """Return the distinct tracks in their final order."""
+    foreign = (pl.col("process") != main).fill_null(value=True)
+    return (
+        events.group_by(TRACK_KEY, maintain_order=True)
+        .agg(first=pl.col("start").min())
+        .with_columns(
+            # Streams and their waits lie together, device by device.
+            order=pl.when(pl.col("section") <= 2)
+            .then(pl.col("section").clip(0, 1))
+            .otherwise("section")
+        )
+        .sort(
+            "order",
+            pl.when(pl.col("section") == 0).then(foreign),
+            "device",
+            "section",
+            pl.when(pl.col("section") == 0).then("process"),
+            pl.when(pl.col("section") == 0).then("first"),
+            "id",
+            "process",
+        )
+        .drop("first", "order")
+        .with_row_index("track")
+    )
+
+
+def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
+    """Return the distinct pairs of a name and what is said of it; the type of each."""
+    distinct = events.select("name", "said").unique(maintain_order=True)
+    texts, unknown = names.texts(), names.unknown()
+    rows = list(distinct.iter_rows())
+    said = [_SAID[Said(code)] for _, code in rows]
+    types = pl.DataFrame(
+        {
+            "name": [texts[number] for number, _ in rows],
+            "display_name": [None] * len(rows),
+            "known": [number not in unknown for number, _ in rows],
+            "op": [op for op, _ in said],
+            "annotation": [annotation for _, annotation in said],
+        },
+        schema=EVENT_TYPES.dtypes(),
+    )
+    found = events.select("name", "said").join(
+        distinct.with_row_index("type"),
+        on=["name", "said"],
+        how="left",
+        maintain_order="left",
+    )
+    return types, found["type"].cast(pl.Int32)
+
+
+def _rows_of(
+    ordered: pl.DataFrame, origin: Origin
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    chosen = ordered.filter(pl.col("origin") == origin.value)
+    return chosen["place"].to_numpy(), chosen["row"].cast(pl.Int32).to_numpy()

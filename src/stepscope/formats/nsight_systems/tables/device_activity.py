@@ -1,0 +1,126 @@
+"""What ran on devices: the tables `device_activity` and `geometries`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.events import Origin
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import (
+    ACTIVITY_KINDS,
+    DEVICE_ACTIVITY,
+    GEOMETRIES,
+)
+from stepscope.trace.reading.activity_names import NOT_ACTIVITY
+from stepscope.trace.reading.launch_limits import (
+    MOST_GRID,
+    MOST_REGISTERS,
+    MOST_SHARED_BYTES,
+    MOST_THREADS,
+)
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.decoded.recording import Recording
+
+__all__ = ["Activity", "collect_activity"]
+
+_GRID: Final = ("grid_x", "grid_y", "grid_z")
+_BLOCK: Final = ("block_x", "block_y", "block_z")
+_KERNELS: Final = ("kernel", "collective")
+
+
+class Activity(Frozen, frozen=True, kw_only=True, eq=True):
+    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+
+    Attributes:
+        frame: Rows of `device_activity`.
+        geometries: Rows of `geometries`.
+        refused: Field of a launch → kernels in which it was impossible.
+    """
+
+    frame: pl.DataFrame
+    geometries: pl.DataFrame
+    refused: dict[str, int]
+
+
+def collect_activity(recording: Recording) -> Activity:
+    """Everything that ran on the devices of a file, in the order of `events`."""
+    places, rows = recording.rows_of(Origin.WORK)
+    events = recording.timeline.events[rows].select(
+        "track", "type", "start_ps", "dur_ps"
+    )
+    work = recording.work[places].with_columns(event=pl.Series(rows))
+    whole = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
+    # A copy within the host is no work of a device.
+    whole = whole.filter(pl.col("kind") != NOT_ACTIVITY)
+    shapes, refused = _shapes(whole)
+    distinct = shapes.unique(maintain_order=True)
+    geometries = distinct.filter(~pl.all_horizontal(pl.all().is_null()))
+    numbered = shapes.join(
+        geometries.with_row_index("geometry"),
+        on=shapes.columns,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    given = whole.with_columns(geometry=numbered["geometry"], stream=pl.col("id"))
+    frame = given.select(
+        (pl.col(name) if name in given.columns else pl.lit(None))
+        .cast(ACTIVITY_KINDS if name == "kind" else dtype)
+        .alias(name)
+        for name, dtype in DEVICE_ACTIVITY.dtypes().items()
+    )
+    return Activity(frame=frame, geometries=geometries, refused=refused)
+
+
+def _shapes(work: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Return launch shapes without impossible values, and the number of these."""
+    threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
+    shared = pl.all_horizontal(
+        pl.col("static", "dynamic").is_between(0, MOST_SHARED_BYTES)
+    )
+    fine = {
+        "registers": pl.col("registers").is_between(0, MOST_REGISTERS),
+        "shared memory": shared,
+        # Each size first: a product of three could overflow.
+        "block": pl.all_horizontal(pl.col(_BLOCK).is_between(1, MOST_THREADS))
+        & (threads <= MOST_THREADS),
+        "grid": pl.all_horizontal(pl.col(_GRID).is_between(1, MOST_GRID)),
+    }
+    is_kernel = pl.col("kind").is_in(list(_KERNELS))
+    verdict = work.select(
+        # Null where not recorded, which is no refusal.
+        pl.when(is_kernel).then(test).alias(field)
+        for field, test in fine.items()
+    )
+    refused = {
+        field: count
+        for field in fine
+        if (count := int((~verdict[field]).fill_null(value=False).sum()))
+    }
+    columns = {
+        "registers": ("registers", pl.col("registers")),
+        "static_shared_memory_bytes": ("shared memory", pl.col("static")),
+        "dynamic_shared_memory_bytes": ("shared memory", pl.col("dynamic")),
+        "shared_memory_bytes": (
+            "shared memory",
+            pl.col("static") + pl.col("dynamic"),
+        ),
+        **{name: ("block", pl.col(name)) for name in _BLOCK},
+        **{name: ("grid", pl.col(name)) for name in _GRID},
+    }
+    judged = work.hstack(verdict.rename({field: f"{field}?" for field in fine}))
+    shapes = judged.select(
+        _kept(columns.get(name)).cast(dtype, strict=False).alias(name)
+        for name, dtype in GEOMETRIES.dtypes().items()
+    )
+    return shapes, refused
+
+
+def _kept(column: tuple[str, pl.Expr] | None) -> pl.Expr:
+    if column is None:
+        return pl.lit(None)
+    field, value = column
+    return pl.when(pl.col(f"{field}?")).then(value)

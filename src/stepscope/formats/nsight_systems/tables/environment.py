@@ -1,0 +1,108 @@
+"""What the capture and the hardware were: `environment` and `devices`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.rundir import shown_name
+from stepscope.trace.devices import DEVICES
+from stepscope.trace.environment import ENVIRONMENT
+from stepscope.trace.reading.texts import shortened
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_NS
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.decoded.recording import Recording
+    from stepscope.formats.nsight_systems.tables.device_activity import Activity
+
+__all__ = ["FORMAT", "devices", "environment"]
+
+FORMAT: Final = "Nsight Systems SQLite"
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The database lists no GPU, and none worked.",
+    remedy="Record on a machine with a GPU, with `nsys profile --trace=cuda,nvtx`.",
+)
+_LONGEST_NAME: Final = 200
+_COLUMNS: Final = {
+    "cores": "smCount",
+    "clock_hz": "clockRate",
+    "memory_bandwidth": "memoryBandwidth",
+    "memory_bytes": "totalMemory",
+}
+
+
+def environment(recording: Recording) -> pl.DataFrame:
+    """Return the one row that says what this capture was.
+
+    Names of hosts and users are in the database, but never read.
+    """
+    session = recording.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    duration = recording.first("ANALYSIS_DETAILS", "duration")
+    base = recording.timeline.base_ns
+    start = None if session is None else session + base
+    stop = None if session is None or duration is None else session + duration
+    hull = recording.timeline.hull(
+        [row for row, it in enumerate(recording.tracks) if it.kind != "overhead"]
+    )
+    given = {
+        "file": shown_name(recording.export.path),
+        "format": FORMAT,
+        "file_bytes": recording.export.path.stat().st_size,
+        "start_unix_ns": _in_64_bits(start),
+        "stop_unix_ns": _in_64_bits(stop),
+        "grouped": False,
+        "begin_ps": hull and hull[0],
+        "end_ps": hull and hull[1],
+    }
+    row = {name: given.get(name) for name in ENVIRONMENT.dtypes()}
+    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+
+
+def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    """Return every GPU that was listed or used, by ordinal."""
+    counts = dict(activity.frame["device"].value_counts().iter_rows())
+    used = {it.device for it in recording.tracks if it.device is not None}
+    listed = recording.gpus.listed
+    if not used and not listed:
+        return _NO_DEVICE
+    rows = []
+    for device in sorted(used | listed.keys()):
+        said = listed.get(device, {})
+        name = said.get("name")
+        major, minor = (
+            _possible(said.get(it), 2**10) for it in ("computeMajor", "computeMinor")
+        )
+        rows.append(
+            {
+                "device": device,
+                "plane": f"/device:GPU:{device}",
+                "type": "GPU",
+                "name": shortened(name, _LONGEST_NAME) if name else None,
+                "vendor": "Nvidia",
+                # No capability begins with 0: adapters that cannot compute do.
+                "cc_major": major or None,
+                "cc_minor": minor if major else None,
+                **{
+                    column: _possible(
+                        said.get(theirs), 2**31 if column == "cores" else 2**62
+                    )
+                    or None
+                    for column, theirs in _COLUMNS.items()
+                },
+                "peak_flops": None,
+                "peak_hbm": None,
+                "activities": counts.get(device, 0),
+            }
+        )
+    return pl.DataFrame(rows, schema=DEVICES.dtypes())
+
+
+def _possible(value: int | None, end: int) -> int | None:
+    return value if value is not None and 0 <= value < end else None
+
+
+def _in_64_bits(ns: int | None) -> int | None:
+    return ns if ns is not None and 0 < ns < 2**63 // PS_PER_NS * PS_PER_NS else None

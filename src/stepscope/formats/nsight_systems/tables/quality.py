@@ -1,0 +1,219 @@
+"""What is doubtful about a recording, and what was left out of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
+from stepscope.formats.nsight_systems.database.declared import PRIVATE
+from stepscope.formats.nsight_systems.tables.clocks import late_devices
+from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.reading.shared_notes import launch_and_copy_notes
+from stepscope.trace.reading.texts import shortened
+from stepscope.units import PS_PER_NS, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.formats.nsight_systems.decoded.recording import Recording
+    from stepscope.formats.nsight_systems.tables.device_activity import Activity
+
+__all__ = ["quality"]
+
+_EXAMPLES: Final = 3
+_LONGEST_EXAMPLE: Final = 160
+#: A message of Nsight Systems from this severity on is a warning or an error.
+_WARNING: Final = 2
+#: Calls that put exactly one kernel on a device.
+_LAUNCH: Final = re.compile(r"(?:cuda|cu)Launch(?:Cooperative)?Kernel(?:Ex\w*)?\Z")
+#: Names of rows about an export that a script changed begin so.
+_DERIVED: Final = "DERIVED_"
+
+
+def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
+    """Return every doubt about a recording, gravest first."""
+    notes = (
+        *_damage(recording),
+        *_refused(recording),
+        *recording.names.notes(),
+        *_changed(recording),
+        *_messages(recording),
+        *_graphs(recording),
+        *_without_work(recording),
+        *_devices(recording),
+        *_overhead(recording),
+        *_clock(recording),
+        *late_devices(recording),
+        *launch_and_copy_notes(activity.refused, recording.undirected),
+        *_private(recording),
+    )
+    return notes_frame(notes)
+
+
+def _damage(recording: Recording) -> Iterator[QualityNote]:
+    for table, reason in sorted(recording.export.damaged.items()):
+        yield QualityNote(
+            kind="damaged_file",
+            severity="error",
+            count=1,
+            scope=table,
+            message=f"The table {table} can be read in part only ({reason}): what "
+            "precedes the damage is shown.",
+            remedy=EXPORT_AGAIN,
+        )
+    if unknown := len(recording.names.unknown()):
+        yield QualityNote(
+            kind="names_missing",
+            severity="warning",
+            count=unknown,
+            scope="file",
+            message=f"{unknown:,} names are numbers for which the database holds no "
+            "text.",
+            remedy=EXPORT_AGAIN,
+        )
+
+
+def _refused(recording: Recording) -> Iterator[QualityNote]:
+    for reason, count in sorted(recording.refused.items()):
+        yield QualityNote(
+            kind="refused_events",
+            severity="warning",
+            count=count,
+            scope=reason,
+            message=f"{count:,} events {reason} are left out.",
+        )
+
+
+def _changed(recording: Recording) -> Iterator[QualityNote]:
+    names = recording.export.frame("META_DATA_EXPORT")["name"].drop_nulls()
+    derived = int(names.str.starts_with(_DERIVED).sum())
+    if derived:
+        yield QualityNote(
+            kind="cut_by_a_script",
+            severity="warning",
+            count=derived,
+            scope="file",
+            message="A script changed this database after its export: it may show a "
+            "part of the recording only.",
+            remedy="Open the database that `nsys export` wrote.",
+        )
+
+
+def _messages(recording: Recording) -> Iterator[QualityNote]:
+    rows = recording.export.frame("DIAGNOSTIC_EVENT").filter(
+        pl.col("severity") >= _WARNING
+    )
+    if rows.height:
+        texts = rows["text"].drop_nulls().unique(maintain_order=True)[:_EXAMPLES]
+        shown = "; ".join(shortened(text, _LONGEST_EXAMPLE) for text in texts.to_list())
+        yield QualityNote(
+            kind="recorder_messages",
+            severity="warning",
+            count=rows.height,
+            scope="file",
+            message=f"Nsight Systems itself warns {rows.height:,} times: {shown}",
+        )
+
+
+def _graphs(recording: Recording) -> Iterator[QualityNote]:
+    graphs = recording.export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE").height
+    if graphs:
+        yield QualityNote(
+            kind="graphs_as_a_whole",
+            severity="warning",
+            count=graphs,
+            scope="device_activity",
+            message=f"{graphs:,} launches of CUDA graphs were recorded as a whole, "
+            "without their kernels: their time on the device is in no sum.",
+            remedy="Record with `nsys profile --cuda-graph-trace=node`.",
+        )
+
+
+def _without_work(recording: Recording) -> Iterator[QualityNote]:
+    """Count launches of kernels whose kernel is not there; graphs have many or none."""
+    texts = recording.names.texts()
+    launching = [at for at, text in enumerate(texts) if _LAUNCH.match(text)]
+    calls = recording.host.calls.filter(
+        pl.col("name").is_in(launching) & pl.col("correlation").is_not_null()
+    )
+    key = ["process", "correlation"]
+    alone = calls.join(recording.work.select(key), on=key, how="anti").height
+    if alone and recording.work.height:
+        yield QualityNote(
+            kind="work_missing",
+            severity="warning",
+            count=alone,
+            scope="device_activity",
+            message=f"{alone:,} of {calls.height:,} launches of kernels have no kernel "
+            "in the database: the device was idle for less time than it seems.",
+            remedy="Wait for the device before the recorded window ends, and end it "
+            "some seconds later.",
+        )
+
+
+def _devices(recording: Recording) -> Iterator[QualityNote]:
+    for device in sorted(recording.gpus.ambiguous):
+        yield QualityNote(
+            kind="ambiguous_devices",
+            severity="warning",
+            count=1,
+            scope=f"/device:GPU:{device}",
+            message=f"Several processes used a device that they call {device}; the "
+            "database does not say whether it is one, and it is shown as one.",
+            remedy="Export the report again with the newest Nsight Systems.",
+        )
+    listed = len(recording.gpus.listed)
+    used = {it.device for it in recording.tracks if it.device is not None}
+    if used and len(used) < listed:
+        yield QualityNote(
+            kind="idle_devices",
+            severity="info",
+            count=listed - len(used),
+            scope="file",
+            message=f"{len(used)} of the {listed} devices (GPU) of this machine did "
+            "work of the recorded processes; other processes may have used the others.",
+        )
+
+
+def _overhead(recording: Recording) -> Iterator[QualityNote]:
+    rows = recording.beside.overheads
+    if rows.height:
+        spent = int(rows["dur"].sum()) * PS_PER_NS
+        yield QualityNote(
+            kind="profiler_overhead",
+            severity="info",
+            count=rows.height,
+            scope="file",
+            message=f"The profiler itself worked for {duration_text(spent)} while "
+            f"recording ({rows.height:,} times); the program waited for some of it.",
+            remedy="Record a shorter time, or without call chains.",
+        )
+
+
+def _clock(recording: Recording) -> Iterator[QualityNote]:
+    if recording.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs") is None:
+        yield QualityNote(
+            kind="no_clock",
+            severity="info",
+            scope="file",
+            message="The database does not say when recording began, so its times "
+            "cannot be compared with those of other processes.",
+        )
+
+
+def _private(recording: Recording) -> Iterator[QualityNote]:
+    held = [table for table in PRIVATE if table in recording.export.tables]
+    if held:
+        listed = "; ".join(f"{PRIVATE[table]} ({table})" for table in held)
+        yield QualityNote(
+            kind="private_contents",
+            severity="info",
+            count=len(held),
+            scope="file",
+            message=f"The database also holds what is not read here: {listed}.",
+            remedy="Drop these tables from a copy before you pass it on; the text of "
+            "some remains in StringIds.",
+        )

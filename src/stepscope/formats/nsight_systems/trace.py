@@ -1,0 +1,126 @@
+"""A database becomes the tables of a trace."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.errors import BadInput
+from stepscope.formats.nsight_systems.database.rows import read_export
+from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
+from stepscope.formats.nsight_systems.tables.device_activity import collect_activity
+from stepscope.formats.nsight_systems.tables.environment import devices, environment
+from stepscope.formats.nsight_systems.tables.host import iterators, launches
+from stepscope.formats.nsight_systems.tables.quality import quality
+from stepscope.formats.nsight_systems.tables.stats import collect_arguments
+from stepscope.formats.once import once
+from stepscope.trace.events import AGGREGATES
+from stepscope.trace.model import TraceData
+from stepscope.trace.stats import TYPE_STATS
+from stepscope.trace.tracks import TRACKS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.tables.device_activity import Activity
+    from stepscope.rundir import HostFiles
+
+__all__ = ["read"]
+
+_NO_PARAMETERS: Final = Unavailable(
+    code="FORMAT",
+    reason="Nsight Systems does not record the variables of the model.",
+    remedy="Count the parameters in the program itself.",
+)
+_NO_HLO: Final = Unavailable(
+    code="NO_HLO",
+    reason="Nsight Systems databases hold no HLO module.",
+    remedy="Ops are named by the ranges of the program.",
+)
+_NO_ALLOCATIONS: Final = Unavailable(
+    code="FORMAT",
+    reason="Nsight Systems records the memory of the CUDA driver, not what the "
+    "framework's allocator does with it.",
+    remedy="Record the program with the framework's own profiler.",
+)
+_NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="The database holds no kernel, copy or memset.",
+    remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
+)
+_NO_GEOMETRIES: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="No kernel in the database carries launch details.",
+    remedy="Record with `nsys profile --trace=cuda,nvtx`.",
+)
+
+
+def read(source: HostFiles) -> TraceData:
+    """Read the database of one report.
+
+    Raises:
+        BadInput: Nothing can be read; the message names the file, what was wrong and
+            the way out.
+    """
+    if len(source.paths) != 1:
+        raise BadInput.at(
+            source.paths[0],
+            f"is one of {len(source.paths)} databases given as parts of one",
+            "Give each database as a worker of its own.",
+        )
+    (path,) = source.paths
+    return _trace(source.host, Recording(read_export(path, source.limit_bytes)))
+
+
+def _trace(host: str, recording: Recording) -> TraceData:
+    activity = once(partial(collect_activity, recording))
+    arguments = collect_arguments(recording)
+    line = recording.timeline
+    return TraceData(
+        host,
+        {
+            "tracks": lambda: _tracks(recording),
+            "events": lambda: line.events,
+            "event_types": lambda: line.event_types,
+            "aggregates": lambda: pl.DataFrame(schema=AGGREGATES.dtypes()),
+            "stats": lambda: arguments.frame,
+            "type_stats": lambda: pl.DataFrame(schema=TYPE_STATS.dtypes()),
+            "device_activity": lambda: _or_absent(activity().frame, _NO_ACTIVITY),
+            "geometries": lambda: _geometries(activity()),
+            "launches": lambda: launches(recording),
+            "allocations": lambda: _NO_ALLOCATIONS,
+            "iterators": lambda: iterators(recording),
+            "parameters": lambda: _NO_PARAMETERS,
+            "hlo_ops": lambda: _NO_HLO,
+            "devices": lambda: devices(recording, activity()),
+            "environment": lambda: environment(recording),
+            "quality": lambda: quality(recording, activity()),
+        },
+        strings=arguments.strings,
+        # No value of this format is a place in the file.
+        data=np.zeros(0, np.uint8),
+    )
+
+
+def _tracks(recording: Recording) -> pl.DataFrame:
+    columns = {
+        field: [getattr(track, field) for track in recording.tracks]
+        for field in Track._fields
+    }
+    rows = recording.timeline.tracks
+    return pl.DataFrame(
+        {**columns, **{it: rows[it] for it in ("event_begin", "event_end")}},
+        schema=TRACKS.dtypes(),
+    )
+
+
+def _geometries(activity: Activity) -> pl.DataFrame | Unavailable:
+    if activity.frame.is_empty():
+        return _NO_ACTIVITY
+    return _or_absent(activity.geometries, _NO_GEOMETRIES)
+
+
+def _or_absent(frame: pl.DataFrame, absent: Unavailable) -> pl.DataFrame | Unavailable:
+    return absent if frame.is_empty() else frame

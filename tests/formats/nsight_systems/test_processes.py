@@ -1,0 +1,108 @@
+"""Several processes and GPUs in one database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.traces.kineto import check_all, frame
+from tests.support.traces.nsight import (
+    KERNEL,
+    RUNTIME,
+    call,
+    global_id,
+    kernel,
+    read_file,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OTHER = 4300
+
+
+def two_processes(**more: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Both use the correlation id 1, stream 7 and what they call device 0."""
+    return {
+        KERNEL: [
+            kernel("ours", 100, 200, 1),
+            kernel("theirs", 150, 250, 1, globalPid=global_id(OTHER)),
+        ],
+        RUNTIME: [
+            call("cudaLaunchKernel_v7000", 10, 20, 1),
+            call("cudaMalloc_v3020", 30, 40, 2),
+            call("cuLaunchKernel", 50, 60, 1, globalTid=global_id(OTHER, 1)),
+        ],
+        **more,
+    }
+
+
+def test_one_correlation_id_means_a_call_of_each_process(tmp_path: Path) -> None:
+    trace = read_file(write(tmp_path / "a.sqlite", two_processes()))
+    check_all(trace)
+    work, calls = frame(trace, "device_activity"), frame(trace, "launches")
+    pairs = work.join(calls, on=["process", "correlation"])
+    assert work["process"].to_list() == [4242, OTHER]
+    assert len(pairs) == 2
+    assert pairs["start_ps_right"].to_list() == [0, 40_000]
+
+
+def test_equal_streams_of_two_processes_are_two_tracks(tmp_path: Path) -> None:
+    tracks = frame(read_file(write(tmp_path / "a.sqlite", two_processes())), "tracks")
+    assert tracks.select("plane", "name").rows() == [
+        ("/host:CPU", "thread 1"),
+        (f"/host:CPU [{OTHER}]", "thread 1"),
+        ("/device:GPU:0", "stream 7 of process 4242"),
+        ("/device:GPU:0", f"stream 7 of process {OTHER}"),
+    ]
+
+
+def test_equal_ordinals_are_told_apart_by_the_table_of_devices(tmp_path: Path) -> None:
+    """The order of `id` is not that of the ordinals."""
+    gpus = [
+        {"id": 5, "cuDevice": 1, "name": "second", "clockRate": 1_410_000_000},
+        {"id": 6, "cuDevice": 0, "name": "first", "clockRate": 1_980_000_000},
+    ]
+    of_process = [
+        {"gpuId": 6, "cudaId": 0, "pid": 4242},
+        {"gpuId": 5, "cudaId": 0, "pid": OTHER},
+    ]
+    rows = two_processes(TARGET_INFO_GPU=gpus, TARGET_INFO_CUDA_DEVICE=of_process)
+    trace = read_file(write(tmp_path / "a.sqlite", rows))
+    devices = frame(trace, "devices").select("device", "name", "clock_hz", "activities")
+    assert devices.rows() == [
+        (0, "first", 1_980_000_000, 1),
+        (1, "second", 1_410_000_000, 1),
+    ]
+    assert "ambiguous_devices" not in {it.kind for it in trace.quality_notes()}
+
+
+def test_equal_ordinals_without_that_table_are_one_device_in_doubt(
+    tmp_path: Path,
+) -> None:
+    trace = read_file(write(tmp_path / "a.sqlite", two_processes()))
+    assert frame(trace, "devices")["device"].to_list() == [0]
+    assert "ambiguous_devices" in {it.kind for it in trace.quality_notes()}
+
+
+@pytest.mark.parametrize(("names", "shown"), [("ab", None), ("aa", "a")])
+def test_of_gpus_with_one_number_what_they_have_in_common_is_known(
+    tmp_path: Path, names: str, shown: str | None
+) -> None:
+    """Where each process sees one GPU, each is its number 0."""
+    gpus = [
+        {"id": at, "cuDevice": 0, "name": name, "smCount": 108}
+        for at, name in enumerate(names)
+    ]
+    rows = {KERNEL: [kernel("k", 0, 5, 1)], "TARGET_INFO_GPU": gpus}
+    devices = frame(read_file(write(tmp_path / "a.sqlite", rows)), "devices")
+    assert devices.select("name", "cores").rows() == [(shown, 108)]
+
+
+def test_a_database_of_2020_names_its_gpus_by_ordinal_alone(tmp_path: Path) -> None:
+    gpus = [{"deviceId": at, "name": "A100", "isDiscrete": 1} for at in range(2)]
+    rows = {KERNEL: [kernel("k", 0, 5, 1)], "TARGET_INFO_GPU": gpus}
+    devices = frame(read_file(write(tmp_path / "a.sqlite", rows)), "devices")
+    shown = devices.select("device", "name", "cc_major", "cores", "activities")
+    assert shown.rows() == [(0, "A100", None, None, 1), (1, "A100", None, None, 0)]
