@@ -19,6 +19,7 @@ ROOMS = (
     "charts",
     "timeline",
     "trace",
+    "details",
     "pages",
     "shell",
     "main",

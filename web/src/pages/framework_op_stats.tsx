@@ -6,7 +6,7 @@ import { ms, number } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
 import { reasonFor, Value } from "../parts/value";
 import { change, state } from "../state/url";
-import { OpDetail } from "./op_detail";
+import { OpDetail } from "../details/op_detail";
 
 const COLUMNS: Column[] = [
   { name: "rank" },

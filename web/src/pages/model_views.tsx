@@ -10,7 +10,7 @@ import { heading, ms, number, percent, size, us } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
-import { AnnotationDetail } from "./annotation_detail";
+import { AnnotationDetail } from "../details/annotation_detail";
 
 const VIEWS: Record<string, string> = {
   scope: "by name scope",
