@@ -24,7 +24,7 @@ from stepscope.unavailable import Unavailable
 
 #: A page of text in a usual terminal, with what `run` says above it; what other
 #: programs did to the loop meanwhile may take some lines more.
-MOST_LINES, MORE_LINES = 50, 4
+MOST_LINES, MORE_LINES = 50, 12
 
 
 @pytest.fixture(scope="module")
