@@ -265,7 +265,7 @@ def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -
     )
     assert "1. Compile the step and replay it as one graph. It may save" in text
     assert text.index("## Most valuable") < text.index("## Checklist")
-    assert "- Use of the device: fail" in text
+    assert "- Use of the device: critical" in text
     assert "### launch.delay: the device waits" in text
 
 
@@ -275,7 +275,7 @@ def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> No
     (line,) = (one for one in lines if one.startswith("  ✓ Input: pass"))
     assert "fail" not in line
     where = next(at for at, one in enumerate(lines) if "Use of the device" in one)
-    assert lines[where].startswith("  ✗ Use of the device: fail")
+    assert lines[where].startswith("  ✗ Use of the device: critical 1")
     assert "    ✗ critical  launch.delay" in lines[where:]
     assert not [one for one in lines if one.strip().startswith("✓ pass")]
 
