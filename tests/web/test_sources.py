@@ -64,3 +64,14 @@ def test_every_dependency_is_pinned_exactly() -> None:
     asked = package["dependencies"] | package["devDependencies"]
     loose = {name for name, one in asked.items() if not re.fullmatch(r"[\d.]+", one)}
     assert loose == set()
+
+
+def test_one_sheet_lays_down_how_a_class_looks() -> None:
+    """A second sheet may add to a class inside of another, and not to all of it."""
+    sheets: dict[str, set[str]] = {}
+    for path in sorted((WEB / "src" / "style").glob("*.css")):
+        for selectors in re.findall(r"^\s*([^{}@\n]+)\{", code(path), re.MULTILINE):
+            for one in re.sub(r"\([^)]*\)", "", selectors).split(","):
+                if re.fullmatch(r"\.[a-z-]+", one.strip()):
+                    sheets.setdefault(one.strip(), set()).add(path.name)
+    assert {name: found for name, found in sheets.items() if len(found) > 1} == {}

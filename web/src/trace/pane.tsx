@@ -99,7 +99,7 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
         </div>
         <canvas class="ruler" ref={places.ruler} aria-hidden="true" />
         <Names {...{ catalogue, layout, as, axis }} />
-        <div class="stage" ref={places.stage} style={{ top: `${axis}px` }}>
+        <div class="sheet" ref={places.stage} style={{ top: `${axis}px` }}>
           <canvas ref={places.lanes} aria-hidden="true" />
           <canvas
             ref={places.overlay}
