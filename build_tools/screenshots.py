@@ -2,8 +2,8 @@
 
     python build_tools/screenshots.py
 
-Two runs are shown: one that `benchmarks/gpu_shaped.py` writes (sixty steps of one GPU),
-and the recorded Keras `fit` of the tests. Needs the built page, Playwright and
+Three runs are shown: one that `benchmarks/gpu_shaped.py` writes (sixty steps of one
+GPU), the recorded Keras `fit` of the tests, and the H100's loop of the demo. Needs the built page, Playwright and
 Chromium (`make test-web` brings them). The pictures are packed as tightly as PNG allows
 without losing anything.
 """
@@ -27,7 +27,10 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 EVENTS = 200_000
-RECORDED = ROOT / "tests" / "data" / "tf_keras_fit"
+RECORDED = {
+    "keras": ROOT / "tests" / "data" / "tf_keras_fit",
+    "h100": ROOT / "src/stepscope/cli/demo_profiles/torch_input_bound",
+}
 MOST_BYTES = 150_000
 LONG_AGO = 1_700_000_000
 PATIENCE_MS = 60_000
@@ -37,19 +40,30 @@ ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture: the view that is opened, and what must be drawn on it."""
+    """One picture: the view that is opened, and what must be drawn on it.
+
+    `clicks` names a button that is pressed once the view is there.
+    """
 
     name: str
     run: str
     fragment: str
     shows: str
     height: int = 800
+    clicks: str = ""
 
 
 PICTURES = (
     Picture("findings", "gpu", "page=findings", "article.finding"),
     Picture("overview", "gpu", "page=overview_page", "main .bars"),
     Picture("trace", "gpu", "page=trace_viewer&step=30", ".trace[aria-busy=false]"),
+    Picture(
+        "gap",
+        "h100",
+        "page=trace_viewer&sel=gap:3:0:55000000000",
+        ".trace[aria-busy=false] .chosen .verdict",
+        clicks="Explain this gap",
+    ),
     Picture("tfdata", "keras", "page=tf_data_bottleneck_analysis", ".node.bottleneck"),
 )
 WIDTH = 1200
@@ -90,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def log_directory(folder: Path, run: str) -> Path:
     """A log directory with one run."""
     logdir = folder / run
-    if run == "keras":
-        shutil.copytree(RECORDED, logdir)
+    if run in RECORDED:
+        shutil.copytree(RECORDED[run], logdir)
         settle(logdir)
         return logdir
     file = logdir / "plugins" / "profile" / "2026_11_20_12_00_00" / "worker0.xplane.pb"
@@ -135,6 +149,8 @@ def taken(page: Page, address: str, picture: Picture) -> bytes:
     """The PNG of a view when it is drawn and nothing moves any more."""
     page.set_default_timeout(PATIENCE_MS)
     page.goto(f"{address}#{picture.fragment}", wait_until="networkidle")
+    if picture.clicks:
+        page.get_by_role("button", name=picture.clicks).click()
     page.wait_for_selector(picture.shows)
     page.wait_for_selector("[aria-busy=true]", state="detached")
     page.wait_for_load_state("networkidle")

@@ -23,7 +23,7 @@ _ROW = 20
 _TOP = 2
 #: The name of the colour that a place of the canvas is nearest to.
 _COLOUR = """([x, y]) => {
-  const canvas = document.querySelector('.stage canvas:not(.overlay)');
+  const canvas = document.querySelector('.sheet canvas:not(.overlay)');
   const ratio = canvas.width / canvas.clientWidth;
   const spot = document.createElement('canvas');
   const pen = spot.getContext('2d', { willReadFrequently: true });
