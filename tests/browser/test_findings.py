@@ -210,7 +210,7 @@ def test_evidence_is_a_click_away(view: View, server: Server) -> None:
 
 
 def test_evidence_is_seen_on_the_timeline(view: View, server: Server) -> None:
-    view.go("findings", run="sequential_map")
+    view.go("findings", run="sequential_map", rule="input.bound")
     card = view.page.locator("article.finding[data-id='input.bound']")
     (finding,) = (
         one for one in server.findings("sequential_map") if one["id"] == "input.bound"

@@ -48,7 +48,7 @@ def test_every_page_works_there(page: str, mounted: Server, chromium: Any) -> No
     elif page == "trace_viewer":
         assert "Steps" in Timeline(view).names
     elif page == "compare":
-        assert view.page.locator("main .runs a").count() > 0
+        assert view.page.locator("main .bases a").count() > 0
     else:
         told = mounted.show("two_hosts", page)["data"]
         absent = view.page.locator(".absent").count() > 0

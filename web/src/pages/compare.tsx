@@ -33,7 +33,7 @@ export function Compare() {
   return (
     <section class="panel">
       <h2>Compare {run?.name} with which run?</h2>
-      <ul class="runs">
+      <ul class="bases">
         {others.map((each) => (
           <li key={each.id}>
             <a href={link({ page: "compare", base: each.id })}>{each.name}</a>
