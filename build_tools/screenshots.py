@@ -3,9 +3,9 @@
     python build_tools/screenshots.py
 
 Three runs are shown: one that `benchmarks/gpu_shaped.py` writes (sixty steps of one
-GPU), the recorded Keras `fit` of the tests, and the H100's loop of the demo. Needs the built page, Playwright and
-Chromium (`make test-web` brings them). The pictures are packed as tightly as PNG allows
-without losing anything.
+GPU), the recorded Keras `fit` of the tests, and the H100's loop of the demo. Needs the
+built page, Playwright and Chromium (`make test-web` brings them). The pictures are
+packed as tightly as PNG allows without losing anything.
 """
 
 import argparse

@@ -8,7 +8,8 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import DETAILS, together
 
-from stepscope.compare.comparison import compare, measured
+from stepscope.compare.comparison import compare
+from stepscope.compare.measured import measured
 from stepscope.report.outline import as_text
 from stepscope.report.outline.comparison import comparison_outline
 from stepscope.report.page import plain_text

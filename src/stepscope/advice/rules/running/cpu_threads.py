@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Saving
+from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
@@ -146,19 +146,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         smallest=thresholds.smallest_effect,
         stepped=shares.step_source is not None,
         note=_note(cause) if failed else verdict.note,
-        severity=verdict.severity if cause is not None else "info",
+        # What comes together need not be lost: any thread may be the one that waits,
+        # and it need not be one of the steps'. So it leads no report.
+        severity="info",
         devices=(shares.label,),
         because=() if cause is None or not failed else (cause,),
         facts=_facts(found),
         inputs=("account", "events"),
         actions=tuple(one for one in _ACTIONS if one.cause == cause) if failed else (),
     )
-    if made.saving_ms is None:
-        return made
-    # Any thread may be the one that waits: it need not be one of the steps'.
-    return msgspec.structs.replace(
-        made, saving_ms=Saving(low=0.0, high=made.saving_ms.high)
-    )
+    return msgspec.structs.replace(made, saving_ms=None)
 
 
 def _cause(found: Processors, thresholds: Thresholds) -> str | None:
