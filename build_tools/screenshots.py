@@ -54,8 +54,8 @@ class Picture:
 
 
 PICTURES = (
-    Picture("findings", "gpu", "page=findings", "article.finding"),
-    Picture("overview", "gpu", "page=overview_page", "main .bars"),
+    Picture("findings", "gpu", "page=findings", "details.stage"),
+    Picture("overview", "gpu", "page=overview_page", "main .bars", height=680),
     Picture("trace", "gpu", "page=trace_viewer&step=30", ".trace[aria-busy=false]"),
     Picture(
         "gap",
