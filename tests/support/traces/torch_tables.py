@@ -135,7 +135,9 @@ def rows_of(
 def assert_same_tables(exported: ProfileData, planes: ProfileData) -> None:
     """Everything that the exported trace holds is in the planes, and no more."""
     theirs, ours = traces_of(exported, planes)
-    assert event_rows(ours) == event_rows(theirs)
+    mine, other = event_rows(ours), event_rows(theirs)
+    apart = sorted(set(mine) ^ set(other), key=str)
+    assert mine == other, apart[:6]
     assert planes_values(ours) == planes_values(theirs)
     for name, drop in (
         ("launches", ("event", "track", "type")),
