@@ -72,7 +72,6 @@ def healthy(tmp_path: Path) -> Machine:
         environ={},
         packages={"torch": "2.13.0+cu126", "grpcio": "1.85.1"},
         import_path=(root / "site",),
-        modules=frozenset(),
         load=loads(),
         which=lambda name: f"/usr/bin/{name}",
         free_bytes=lambda _: 50 * GIB,

@@ -24,7 +24,7 @@ def checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
     Definition: docs/doctor.md.
     """
     return (
-        *python_checks(machine),
+        *python_checks(),
         *framework_checks(machine),
         *machine_checks(machine),
         *nvidia_checks(machine),

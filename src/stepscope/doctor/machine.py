@@ -27,7 +27,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         environ: Environment variables.
         packages: Name of an installed distribution → its version.
         import_path: Folders from which Python imports.
-        modules: Names of the modules that are imported already.
         load: Loads a shared library by name or path; raises `OSError`.
         which: Finds a program; None where there is none.
         free_bytes: Free space of the file system that holds a folder.
@@ -37,7 +36,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     packages: Mapping[str, str]
     import_path: tuple[Path, ...]
-    modules: frozenset[str]
     load: Loader
     which: Callable[[str], str | None]
     free_bytes: Callable[[Path], int]
@@ -55,7 +53,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             environ=dict(os.environ),
             packages=packages,
             import_path=tuple(Path(it) for it in sys.path if it),
-            modules=frozenset(sys.modules),
             load=ctypes.CDLL,
             which=shutil.which,
             free_bytes=lambda folder: shutil.disk_usage(folder).free,

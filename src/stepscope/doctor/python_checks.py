@@ -35,9 +35,8 @@ _NO_GPU_BUILDS: Final = {
 }
 
 
-def python_checks(machine: Machine) -> list[Check]:
+def python_checks() -> list[Check]:
     """Look at this Python: its version, and who else watches its calls."""
-    del machine
     found = [
         fact(
             _PYTHON,

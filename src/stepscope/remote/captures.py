@@ -23,6 +23,7 @@ from stepscope.capture.recording.session import Session
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.messages import (
+    MOST_MS,
     MonitorResponse,
     ProfileResponse,
     ProfileToolData,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Captures", "Refusal", "RefusedCapture"]
 
-#: A recording that lasts longer is a mistake in the request: an hour.
-_MOST_MS: Final = 3_600_000
 _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: How far in the future a recording may begin.
@@ -110,19 +109,26 @@ class Captures:
             RefusedCapture: The request makes no sense, or something records already.
         """
         duration_ms = request.duration_ms or request.opts.duration_ms
-        if not 0 <= duration_ms <= _MOST_MS:
+        if not 0 <= duration_ms <= MOST_MS:
             raise RefusedCapture(
                 Refusal.INVALID_ARGUMENT,
-                f"duration_ms={duration_ms} is too long; give at most {_MOST_MS}.",
+                f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
             )
         if not duration_ms:
             return ProfileResponse(empty_trace=True)
         options = _options(request.opts)
         name = request.session_id or request.opts.session_id or secrets.token_hex(4)
+        over = threading.Event()
         with self._lock:
-            over = self._ends.setdefault(name, threading.Event())
+            if name in self._ends:
+                raise RefusedCapture(
+                    Refusal.ALREADY_EXISTS, f"session {name} is being recorded already."
+                )
+            self._ends[name] = over
         try:
             _wait(_delay_s(request.opts.start_timestamp_ns), over, gone)
+            if gone.is_set():
+                return ProfileResponse(empty_trace=True)
             recording = _Recording.begin(options)
             _wait(duration_ms / _MS_PER_S, over, gone)
             content = recording.end()

@@ -19,7 +19,7 @@ from stepscope import rundir
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote.addresses import addresses
 from stepscope.remote.calling import Caller
-from stepscope.remote.messages import ProfileOptions, ProfileRequest
+from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
 from stepscope.remote.outcome import HostOutcome, Outcome
 from stepscope.remote.transport import grpc_module
 
@@ -34,7 +34,6 @@ __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 _NS_PER_MS: Final = 1_000_000
 #: Several hosts begin together: the slowest answer to a greeting, so many times.
 _ROUND_TRIPS: Final = 3
-_MOST_MS: Final = 3_600_000
 
 
 class CaptureFailed(StepscopeError):
@@ -74,8 +73,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
             was. What others recorded is stored all the same.
         BadUsage: An address is none, or gRPC is not installed.
     """
-    if not 0 < duration_ms <= _MOST_MS:
-        raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {_MOST_MS}.")
+    if not 0 < duration_ms <= MOST_MS:
+        raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {MOST_MS}.")
     more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
     given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())

@@ -27,6 +27,7 @@ from stepscope.xspace.wire import MalformedMessage, fields_of, text_of
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 __all__ = [
+    "MOST_MS",
     "ContinuousProfilingResponse",
     "GetSnapshotRequest",
     "MalformedMessage",
@@ -47,6 +48,8 @@ __all__ = [
     "encode",
 ]
 
+#: A recording that lasts longer is a mistake in the request: an hour.
+MOST_MS: Final = 3_600_000
 _VARINT: Final = 0
 _LENGTH: Final = 2
 

@@ -24,7 +24,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     "duration_ms",
     default=2000,
     show_default=True,
-    type=click.IntRange(1, 3_600_000),
+    type=int,
     metavar="N",
     help="How long to record.",
 )
