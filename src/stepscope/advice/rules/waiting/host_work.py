@@ -81,7 +81,10 @@ _NAMED: Final = (
 _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
-        "Work on the host holds {share_percent} of the step: {named}, {named_share}.",
+        (
+            "Work on the host holds {share_percent} of the step: {named}, "
+            "{named_share} with all that it calls."
+        ),
         "Work on the host holds {share_percent} of the step.",
     ),
     texts={
