@@ -5,13 +5,9 @@ input-bound from the same share on.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
-plugin of TensorBoard, "traceml" TraceML, "PyTorch" a default of that framework, "data
-sheets" the peak rates in `stepscope.hardware`; "ours" is a
-choice of this project that recorded runs have to confirm.
-its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis,
-"tracelens" TraceLens, "tb" the PyTorch plugin of TensorBoard, "data sheets" the peak
-rates in `stepscope.hardware`; "ours" is a choice of this project that recorded runs
-have to confirm.
+plugin of TensorBoard, "traceml" TraceML, "tracelens" TraceLens, "PyTorch" a default of
+that framework, "data sheets" the peak rates in `stepscope.hardware`; "ours" is a choice
+of this project that recorded runs have to confirm.
 """
 
 from __future__ import annotations
