@@ -152,6 +152,7 @@ ROOMS = {
         "kineto.tables": (
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
+        "nsight_compute": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",
         "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",
@@ -167,6 +168,7 @@ ROOMS = {
         "runs": "errors frames",
     },
     "trace": {
+        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

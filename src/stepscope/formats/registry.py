@@ -46,9 +46,12 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 _XPLANE: Final = "stepscope.formats.xplane"
 _KINETO: Final = "stepscope.formats.kineto"
 _NSIGHT_SYSTEMS: Final = "stepscope.formats.nsight_systems"
+_NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
 
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
     Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
     Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
+    Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read")),
+    Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report")),
 )
