@@ -21,6 +21,7 @@ _NUMBER: Final = re.compile(r"([+-]?)([\d.,]*\d[\d.,]*)([eE][+-]?\d{1,3})?\Z")
 #: Blanks, thin blanks and apostrophes that separate thousands.
 _SEPARATORS: Final = str.maketrans("", "", " \t\u00a0\u2009\u202f'\u2019_")
 _GROUP: Final = 3
+_GROUPS: Final = (2, 3)
 
 
 class NumberForms:
@@ -44,11 +45,14 @@ class NumberForms:
             return None
         decimal = _decimal_of(text) or self.decimal
         other = DECIMAL_POINT if decimal == DECIMAL_COMMA else DECIMAL_COMMA
-        digits = found[2].replace(other, "").replace(decimal, ".")
-        try:
-            value = float(found[1] + digits + (found[3] or ""))
-        except ValueError:
+        whole, _, fraction = found[2].partition(decimal)
+        first, *groups = whole.split(other)
+        # India separates pairs of digits before the last group of three.
+        if not fraction.isdigit() and fraction:
             return None
+        if any(len(group) not in _GROUPS for group in groups):
+            return None
+        value = float(f"{found[1]}{first}{''.join(groups)}.{fraction}0{found[3] or ''}")
         return value if math.isfinite(value) else None
 
 

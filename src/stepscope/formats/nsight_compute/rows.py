@@ -103,17 +103,21 @@ class _Form(Frozen, frozen=True):
 
     Attributes:
         delimiter: Mark between cells.
-        row: Matches the begin of a row: the number of its launch, or an empty cell
-            in a row of units.
+        row: Matches the begin of a row: the number of its launch, an empty cell in a
+            row of units, or whatever damage left.
+        next_row: Matches it where a row is expected to go on.
     """
 
     delimiter: str
     row: re.Pattern[str]
+    next_row: re.Pattern[str]
 
     @classmethod
     def of_header(cls, found: re.Match[str]) -> _Form:
         quote, delimiter = found["quote"], found["delimiter"]
-        return cls(delimiter, re.compile(rf"{quote}\d*{quote}{delimiter}"))
+        number = re.compile(rf"{quote}\d*{quote}{delimiter}")
+        anything = re.compile(rf'"[^"]*"{delimiter}') if quote else number
+        return cls(delimiter, anything, number)
 
 
 def _decoded(content: bytes) -> str:
@@ -148,7 +152,7 @@ def _logical_rows(
         while (
             joined.count('"') % 2
             and end < min(len(lines), at + _MOST_LINES)
-            and not form.row.match(lines[end])
+            and not form.next_row.match(lines[end])
         ):
             joined += "\n" + lines[end].removesuffix("\r")
             end += 1
