@@ -129,6 +129,7 @@ ROOMS = {
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": "columns device host intervals names",
         "intervals": "columns",
+        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",

@@ -25,7 +25,7 @@ from stepscope.report.outline.explanation import explanation_outline
 from stepscope.report.outline.promises import answers_outline
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
-from stepscope.session import open_profile
+from stepscope.session import open_profile, with_kernels
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -54,6 +55,7 @@ class Request(NamedTuple):
         store: Whether to keep promises and to answer for earlier ones.
         explain: Id of the rule to explain; None for a report.
         form: One of `REPORT_FORMS`.
+        kernels: Table or report of Nsight Compute; None for none.
         output: File to write; standard output where None.
         force: Whether to overwrite that file.
     """
@@ -65,6 +67,7 @@ class Request(NamedTuple):
     store: bool = False
     explain: str | None = None
     form: str = "text"
+    kernels: str | None = None
     output: str | None = None
     force: bool = False
 
@@ -105,6 +108,9 @@ def _check(asked: Request) -> None:
             "--same-work says something of two runs: add --against BASE or --store"
         )
         raise BadUsage(message)
+    if asked.kernels is not None and asked.against:
+        message = "--kernels is about one run: leave out --against"
+        raise BadUsage(message)
     if asked.synthetic and not asked.against:
         message = "--synthetic says something of two runs: add --against BASE"
         raise BadUsage(message)
@@ -113,7 +119,7 @@ def _check(asked: Request) -> None:
 def _report(asked: Request, kept_in: Path | None) -> None:
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = _opened(asked)
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
@@ -130,6 +136,11 @@ def _report(asked: Request, kept_in: Path | None) -> None:
         if kept:
             lines += as_text.render(kept, width=text_width())
         show(lines, asked.output)
+
+
+def _opened(asked: Request) -> ProfileWithTools:
+    profile = open_profile(*asked.paths)
+    return profile if asked.kernels is None else with_kernels(profile, asked.kernels)
 
 
 def _compare(asked: Request, kept_in: Path | None) -> None:
@@ -156,7 +167,7 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
 def _explain(asked: Request, rule: str) -> None:
     with progress(3) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = _opened(asked)
         shown.stage("Explaining")
         found = explain(profile, rule)
     if asked.form == "json":

@@ -26,7 +26,7 @@ from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
-from stepscope.session import open_profile
+from stepscope.session import open_profile, with_kernels
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Request(NamedTuple):
     options: dict[str, object]
     form: str
     table: str | None
+    kernels: str | None
     output: str | None
     force: bool
 
@@ -73,6 +74,8 @@ def answer(request: Request) -> int:
     with progress(stages=2) as shown:
         shown.stage("Reading")
         profile = open_profile(*request.paths)
+        if request.kernels is not None:
+            profile = with_kernels(profile, request.kernels)
         asked, options = profile, _options(request, tool)
         if request.hosts:
             profile = profile.select(request.hosts)

@@ -47,6 +47,7 @@ from stepscope.derive.inference.requests import requests
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.measured.join import measured_kernels
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.memory.silent_devices import unrecorded_devices
@@ -112,6 +113,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     precision,
     tensor_cores,
     kernels,
+    measured_kernels,
     device_executions,
     device_ops,
     host_ops,

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.kernel_stats.measured import (
+    LAUNCH_ROWS,
+    MEASURED_COLUMNS,
+    NVIDIA_ROWS,
+    launch_rows,
+    measures_of,
+    merged_measures,
+    nvidia_rows,
+    without_measures,
+)
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.kernel_stats import Options
@@ -124,6 +134,7 @@ KERNEL_ROWS: Final = TableSchema(
         ),
         HOSTS,
         DEVICES,
+        *MEASURED_COLUMNS,
     ),
 )
 PAIR_ROWS: Final = TableSchema(
@@ -251,6 +262,9 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         by_pair: One row per kernel and op, with the launch shapes as a list.
         by_kernel: One row per kernel, over all its ops and launch shapes.
         pie: The kernels with the highest total time and `other`.
+        measured: Kernels that Nsight Compute measured, found in the recording or not;
+            no rows without its table (`--kernels`).
+        nvidia_rules: What NVIDIA's own rules say of them, in NVIDIA's words.
         kernel_count: Kernels that ran, shown or not.
         kernel_time_us: Their durations added up.
         time_us_by_precision: Width of the computation (16, 32, tf32 or 64) → time of
@@ -263,6 +277,8 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     by_pair: Annotated[pl.DataFrame, PAIR_ROWS]
     by_kernel: Annotated[pl.DataFrame, NAME_ROWS]
     pie: Annotated[pl.DataFrame, PIE_ROWS]
+    measured: Annotated[pl.DataFrame, LAUNCH_ROWS]
+    nvidia_rules: Annotated[pl.DataFrame, NVIDIA_ROWS]
     kernel_count: int
     kernel_time_us: float
     time_us_by_precision: dict[str, float]
@@ -286,7 +302,7 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
             absent[host] = of_host
         else:
             found[host] = of_host
-    everything = _everything(found)
+    everything = _everything(profile, found)
     if everything is None or not len(everything):
         return next(iter(absent.values()), _NO_KERNELS)
     step_count = _step_count(profile, found)
@@ -297,13 +313,20 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
     chosen = merged if meant is None else merged.filter(meant.matches("op_name"))
     rows = _rows(chosen, whole=whole, step_count=step_count)
     reasons = _REASONS | {"per_step_us": without_steps(profile)}
+    reasons |= without_measures(profile)
     missing = missing_columns(rows, reasons, prefix="rows.")
+    said = nvidia_rows(profile)
+    if isinstance(said, Unavailable):
+        missing.append(said.for_field("nvidia_rules"))
+        said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     return KernelStatsResult(
         rows=rows,
         by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
         by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
         pie=_pie(everything),
+        measured=launch_rows(profile),
+        nvidia_rules=said,
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
         time_us_by_precision=_by_precision(everything),
@@ -319,9 +342,12 @@ _NO_KERNELS: Final = Unavailable(
 )
 
 
-def _everything(found: dict[str, Kernels]) -> pl.DataFrame | None:
+def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
     frames = [
-        kernels.rows.with_columns(host=pl.lit(host)) for host, kernels in found.items()
+        kernels.rows.with_columns(host=pl.lit(host)).join(
+            measures_of(profile, host), on="class", how="left", maintain_order="left"
+        )
+        for host, kernels in found.items()
     ]
     return pl.concat(frames) if frames else None
 
@@ -351,6 +377,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
                 *("precision", "precision_evidence"),
             )
         ),
+        *merged_measures(),
         pl.col("host").unique().sort().alias("hosts"),
         pl.col("device").unique().sort().alias("devices"),
     )
