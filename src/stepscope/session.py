@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from stepscope.analysis.profile import ProfileWithTools
-from stepscope.errors import BadInput
-from stepscope.formats.opening import open_hosts, open_run, read
-from stepscope.rundir import shown_name
-from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
-from stepscope.trace.tables import BESIDE
-from stepscope.unavailable import Unavailable
+from stepscope.formats import beside
+from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -48,23 +41,7 @@ def with_kernels(
     Raises:
         BadInput: The file cannot be read, or was not written by Nsight Compute.
     """
-    measured = read(path)
-    tables = {name: measured.table(name) for name in BESIDE}
-    if isinstance(tables[KERNEL_METRICS.name], Unavailable):
-        raise BadInput.at(
-            path,
-            "holds no metrics of Nsight Compute",
-            "Give the table that `ncu --csv --page raw` writes.",
-        )
-    name = shown_name(Path(path))
-    notes = [
-        msgspec.structs.replace(note, scope=f"{name}: {note.scope}")
-        for note in measured.quality_notes()
-    ]
-    traces = {
-        host: trace.with_tables(tables).with_notes(notes)
-        for host, trace in profile.traces.items()
-    }
+    traces = beside.with_kernels(profile.traces, path)
     return type(profile)(profile.run, traces)
 
 
