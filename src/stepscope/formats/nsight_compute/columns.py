@@ -141,7 +141,7 @@ def _counter(
 
 
 def _sum(
-    way: Mapping[str, int], counter: Callable[[str], float | None]
+    way: Mapping[str, float], counter: Callable[[str], float | None]
 ) -> float | None:
     total = 0.0
     for metric, weight in way.items():

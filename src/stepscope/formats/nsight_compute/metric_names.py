@@ -7,7 +7,10 @@ on the details page; both changed with the releases.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["COLUMNS_OF", "SUMMED", "TENSOR_OPS", "WARP_CYCLES", "WARP_STALLS"]
 
@@ -120,6 +123,12 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "store_sectors_per_request": (
         "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
     ),
+    "load_bytes_per_sector": (
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
+    ),
+    "store_bytes_per_sector": (
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio",
+    ),
     "shared_memory_conflicts": (
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
         "l1tex__data_bank_conflicts_pipe_lsu.sum",
@@ -146,7 +155,7 @@ COLUMNS_OF: Final = {
 #: Column → ways to it from other metrics: each the metrics that are summed, with what
 #: a unit of each counts. A way counts only where all of its metrics were measured.
 _SECTOR: Final = 32
-SUMMED: Final[dict[str, tuple[dict[str, int], ...]]] = {
+SUMMED: Final[dict[str, tuple[Mapping[str, float], ...]]] = {
     "l2_bytes": ({"lts__t_sectors.sum": _SECTOR},),
     "l1_bytes": ({"l1tex__t_sectors.sum": _SECTOR},),
     "shared_memory_conflicts": (
@@ -167,6 +176,16 @@ SUMMED: Final[dict[str, tuple[dict[str, int], ...]]] = {
             "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": 1,
         },
     ),
+    **{
+        f"{what}_bytes_per_sector": (
+            {
+                f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct": (
+                    _SECTOR / 100
+                )
+            },
+        )
+        for what, op in (("load", "ld"), ("store", "st"))
+    },
     **{
         f"flops_fp{bits}": tuple(
             {

@@ -133,6 +133,10 @@ _MEMORY: Final = (
     _number("load_sectors_per_request", "", "Sectors of a load from global memory."),
     _number("store_sectors_per_request", "", "Sectors of a store to global memory."),
     _number(
+        "load_bytes_per_sector", "bytes", "Of the 32 of a sector, those asked for."
+    ),
+    _number("store_bytes_per_sector", "bytes", "As for loads, of stores."),
+    _number(
         "shared_memory_conflicts",
         "",
         "Passes that shared memory needs besides the first because of banks.",
