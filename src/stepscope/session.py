@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.profile import ProfileWithTools
-from stepscope.formats import beside
+from stepscope.formats.beside import with_kernels
 from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
@@ -13,36 +13,29 @@ if TYPE_CHECKING:
 
     from stepscope.rundir import Run
 
-__all__ = ["open_found", "open_profile", "with_kernels"]
+__all__ = ["open_found", "open_profile"]
 
 
-def open_profile(*paths: str | PathLike[str]) -> ProfileWithTools:
+def open_profile(
+    *paths: str | PathLike[str], kernels: str | PathLike[str] | None = None
+) -> ProfileWithTools:
     """Read a log directory (its newest run), a run directory, or files.
 
     Several paths are several workers of one run. A path may be a URL (`s3://…`).
 
+    Args:
+        paths: As above.
+        kernels: What Nsight Compute measured of the same program's kernels, a table
+            (CSV) or a report; it counts for every worker. None for nothing.
+
     Raises:
-        BadInput: A path cannot be read as a profile; the message names the file, what
-            was wrong and the way out.
+        BadInput: A path cannot be read as a profile, or `kernels` as metrics; the
+            message names the file, what was wrong and the way out.
     """
     run, traces = open_hosts(*paths)
-    return ProfileWithTools(run, traces)
-
-
-def with_kernels(
-    profile: ProfileWithTools, path: str | PathLike[str]
-) -> ProfileWithTools:
-    """Return a profile beside which stands what Nsight Compute measured.
-
-    Args:
-        profile: A recording; the table counts for each of its hosts.
-        path: A table (CSV) or report of Nsight Compute, of the same program.
-
-    Raises:
-        BadInput: The file cannot be read, or was not written by Nsight Compute.
-    """
-    traces = beside.with_kernels(profile.traces, path)
-    return type(profile)(profile.run, traces)
+    return ProfileWithTools(
+        run, traces if kernels is None else with_kernels(traces, kernels)
+    )
 
 
 def open_found(run: Run) -> ProfileWithTools:

@@ -25,7 +25,7 @@ from stepscope.report.outline.explanation import explanation_outline
 from stepscope.report.outline.promises import answers_outline
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
-from stepscope.session import open_profile, with_kernels
+from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -119,7 +118,7 @@ def _check(asked: Request) -> None:
 def _report(asked: Request, kept_in: Path | None) -> None:
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        profile = _opened(asked)
+        profile = open_profile(*asked.paths, kernels=asked.kernels)
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
@@ -136,11 +135,6 @@ def _report(asked: Request, kept_in: Path | None) -> None:
         if kept:
             lines += as_text.render(kept, width=text_width())
         show(lines, asked.output)
-
-
-def _opened(asked: Request) -> ProfileWithTools:
-    profile = open_profile(*asked.paths)
-    return profile if asked.kernels is None else with_kernels(profile, asked.kernels)
 
 
 def _compare(asked: Request, kept_in: Path | None) -> None:
@@ -167,7 +161,7 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
 def _explain(asked: Request, rule: str) -> None:
     with progress(3) as shown:
         shown.stage("Reading")
-        profile = _opened(asked)
+        profile = open_profile(*asked.paths, kernels=asked.kernels)
         shown.stage("Explaining")
         found = explain(profile, rule)
     if asked.form == "json":

@@ -26,7 +26,7 @@ from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
-from stepscope.session import open_profile, with_kernels
+from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def answer(request: Request) -> int:
     tool = _checked(request)
     with progress(stages=2) as shown:
         shown.stage("Reading")
-        profile = open_profile(*request.paths)
-        if request.kernels is not None:
-            profile = with_kernels(profile, request.kernels)
+        profile = open_profile(*request.paths, kernels=request.kernels)
         asked, options = profile, _options(request, tool)
         if request.hosts:
             profile = profile.select(request.hosts)

@@ -17,9 +17,15 @@ _UNNAMED: Final = re.compile(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )
 #: Types of template arguments that some tools write before the number.
-_CAST: Final = re.compile(
-    r"\((?:unsigned |signed )?(?:int|long|long long|short|char|bool)\)(?=-?\w)"
-)
+_CAST: Final = re.compile(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
+#: Namespaces, of which some tools write all, others the last.
+_NAMESPACE: Final = re.compile(r"(?:\b\w+::)+(?=[\w~{<])")
+_TRUTH: Final = re.compile(r"\b(?:true|false)\b")
+_AS_NUMBER: Final = {"true": "1", "false": "0"}
+#: Functions without a name: `{lambda(int)#1}` and `[lambda(int) (instance 1)]`.
+_BRACED: Final = re.compile(r"\{(lambda\([^{}\[\]]*?\))#(\d+)\}")
+_BRACKETED: Final = re.compile(r"\[(lambda\([^{}\[\]]*?\)) ?\(instance (\d+)\)\]")
+_CONST: Final = re.compile(r"\bconst\b")
 _SUFFIX: Final = re.compile(r"\b(\d+)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][\w$.]*\Z")
 
@@ -29,7 +35,8 @@ class NameForms(NamedTuple):
 
     Attributes:
         whole: The name with single spaces.
-        signature: Namespaces and template arguments; no result and no parameters.
+        signature: The function with its template arguments; no namespaces, no result
+            and no parameters.
         base: The function's own name.
     """
 
@@ -42,11 +49,15 @@ class NameForms(NamedTuple):
 def name_forms(name: str) -> NameForms:
     """Return the forms of a name in which it is compared."""
     whole = " ".join(name.split())
-    clean = _SUFFIX.sub(r"\1", _CAST.sub("", _UNNAMED.sub("", whole)))
+    clean = _UNNAMED.sub("", whole)
+    for lambda_ in (_BRACED, _BRACKETED):
+        clean = lambda_.sub(r"\1#\2", clean)
+    clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
     head = _without_parameters(clean)
     plain = _without_templates(head).rstrip()
     found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
-    signature = _after_result(head).replace(" ", "")
+    signature = _NAMESPACE.sub("", _after_result(head).replace(" ", ""))
+    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
     return NameForms(whole, signature, found[0] if found else signature)
 
 
