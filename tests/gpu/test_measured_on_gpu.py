@@ -87,6 +87,8 @@ def test_the_tool_shows_the_ops_of_measured_kernels(profile: ProfileWithTools) -
     assert not isinstance(result, ss.Unavailable)
     assert result.measured["launches"].sum() == 229
     assert result.measured["found"].all()
+    # The time of launches was not measured.
+    assert result.measured["measured_us"].null_count() == result.measured.height
     rows = result.rows
     assert rows["match_confidence"].null_count() == 0
     assert rows["compute_percent"].null_count() == rows.height

@@ -266,7 +266,10 @@ def launch_rows(profile: ProfileData) -> pl.DataFrame:
             pl.col("row").n_unique().alias("launches"),
             pl.col("ops").first(),
             pl.col("found").any(),
-            (pl.col("duration_ps").sum() / PS_PER_US).alias("measured_us"),
+            # The sum of nothing would be 0.
+            pl.when(pl.col("duration_ps").count() > 0)
+            .then(pl.col("duration_ps").sum() / PS_PER_US)
+            .alias("measured_us"),
         )
         .sort("measured_us", "kernel_name", descending=[True, False], nulls_last=True)
         .with_row_index("rank", offset=1)
@@ -293,7 +296,7 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
             pl.col("speedup_percent").max(),
         )
         .sort("speedup_percent", descending=True, nulls_last=True, maintain_order=True)
-        .select(NVIDIA_ROWS.dtypes())
+        .select(*NVIDIA_ROWS.dtypes())
     )
 
 
