@@ -38,12 +38,20 @@ def open_profile(
     )
 
 
-def open_found(run: Run) -> ProfileWithTools:
+def open_found(
+    run: Run, kernels: str | PathLike[str] | None = None
+) -> ProfileWithTools:
     """Read every host of a run that `scan` or `find_runs` has found.
 
+    Args:
+        run: The run.
+        kernels: As for `open_profile`.
+
     Raises:
-        BadInput: No host can be read; the message names the file, what was wrong and
-            the way out.
+        BadInput: No host can be read, or `kernels` cannot; the message names the file,
+            what was wrong and the way out.
     """
     name, traces = open_run(run)
-    return ProfileWithTools(name, traces)
+    return ProfileWithTools(
+        name, traces if kernels is None else with_kernels(traces, kernels)
+    )

@@ -132,7 +132,7 @@ SURFACE = {
         "--output",
         "--force",
     },
-    "serve": {"logdir", "--host", "--port"},
+    "serve": {"logdir", "--host", "--kernels", "--port"},
     "doctor": {"path", "--logdir", "--format"},
     "demo": set(),
 }

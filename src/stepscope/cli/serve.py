@@ -11,6 +11,7 @@ import click
 
 from stepscope.cli.missing_page import notice
 from stepscope.cli.terminal import text_width
+from stepscope.formats.beside import read_kernels
 from stepscope.serve.app import App
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
@@ -30,9 +31,12 @@ _FIRST: Final = "overview_page"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
-def answer(logdir: str, *, host: str, port: int) -> int:
+def answer(logdir: str, *, host: str, port: int, kernels: str | None = None) -> int:
     """Serve until interrupted, and return the exit status."""
-    store = Store(source_of(logdir))
+    if kernels is not None:
+        # A table that cannot be read is said here, not run by run in a browser.
+        read_kernels(kernels)
+    store = Store(source_of(logdir), kernels=kernels)
     server = listen(host, port, _not_yet)
     with server:
         policy = policy_for(host, server.port)

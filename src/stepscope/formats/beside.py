@@ -20,7 +20,23 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["with_kernels"]
+__all__ = ["read_kernels", "with_kernels"]
+
+
+def read_kernels(path: str | PathLike[str]) -> TraceData:
+    """Read what Nsight Compute measured: a table (CSV) or a report.
+
+    Raises:
+        BadInput: The file cannot be read, or was not written by Nsight Compute.
+    """
+    measured = read(path)
+    if isinstance(measured.table(KERNEL_METRICS.name), Unavailable):
+        raise BadInput.at(
+            path,
+            "holds no metrics of Nsight Compute",
+            "Give the table that `ncu --csv --page raw` writes.",
+        )
+    return measured
 
 
 def with_kernels(
@@ -35,14 +51,8 @@ def with_kernels(
     Raises:
         BadInput: The file cannot be read, or was not written by Nsight Compute.
     """
-    measured = read(path)
+    measured = read_kernels(path)
     tables = {name: measured.table(name) for name in BESIDE}
-    if isinstance(tables[KERNEL_METRICS.name], Unavailable):
-        raise BadInput.at(
-            path,
-            "holds no metrics of Nsight Compute",
-            "Give the table that `ncu --csv --page raw` writes.",
-        )
     name = shown_name(Path(path))
     notes = [
         msgspec.structs.replace(note, scope=f"{name}: {note.scope}")
