@@ -52,6 +52,7 @@ from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.model.program_places import program_places
 from stepscope.derive.model.work import model_charges, model_work
 from stepscope.derive.names.event_kinds import event_kinds
@@ -148,6 +149,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     host_op_costs,
     annotation_calls,
     program_places,
+    kernel_places,
     model_work,
     model_charges,
     step_graph,

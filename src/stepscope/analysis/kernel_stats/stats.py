@@ -37,6 +37,7 @@ from stepscope.analysis.results.columns import (
 )
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
+from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import (
     ALLOW_DEVICE_TRACER,
@@ -44,6 +45,7 @@ from stepscope.remedies import (
     OTHER_DEVICE_TRACER,
 )
 from stepscope.trace.schema import NEVER, Column, TableSchema
+from stepscope.tracer_remedies import RECORD_LINES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -134,6 +136,22 @@ KERNEL_ROWS: Final = TableSchema(
         ),
         HOSTS,
         DEVICES,
+        Column(
+            "source",
+            pl.String(),
+            "",
+            "not recorded",
+            "Line of the program that launched the kernel: that of the instruction, or "
+            "the first one of the innermost function; mixed for several.",
+        ),
+        Column(
+            "module",
+            pl.String(),
+            "",
+            "not recorded",
+            "Innermost module of the model (nn.Module) around the launch; mixed for "
+            "several.",
+        ),
         *MEASURED_COLUMNS,
     ),
 )
@@ -245,6 +263,18 @@ _REASONS: Final[dict[str, Unavailable]] = {
         "are known.",
         remedy="Record with the framework's own profiler, which writes both.",
     ),
+    "source": Unavailable(
+        code="NOT_RECORDED",
+        reason="neither lines of instructions nor functions around launches were "
+        "recorded.",
+        remedy=RECORD_LINES,
+    ),
+    "module": Unavailable(
+        code="NOT_RECORDED",
+        reason="no module of the model (nn.Module) was recorded around a launch.",
+        remedy="Record with PyTorch's profiler, `with_stack=True` and "
+        "`with_modules=True`.",
+    ),
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
         reason="no kernel's name shows whether it uses Tensor Cores.",
@@ -344,12 +374,24 @@ _NO_KERNELS: Final = Unavailable(
 
 def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
     frames = [
-        kernels.rows.with_columns(host=pl.lit(host)).join(
-            measures_of(profile, host), on="class", how="left", maintain_order="left"
-        )
+        kernels.rows.with_columns(host=pl.lit(host))
+        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
+        .with_columns(_places(profile, host, kernels.rows["class"]))
         for host, kernels in found.items()
     ]
     return pl.concat(frames) if frames else None
+
+
+def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
+    """Return the place in the program of each kernel."""
+    found = profile.derived(host, kernel_places)
+    if isinstance(found, Unavailable):
+        nothing = [None] * len(of_class)
+        return pl.DataFrame(
+            {"source": nothing, "module": nothing},
+            schema={"source": pl.String, "module": pl.String},
+        )
+    return found[of_class]
 
 
 def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
@@ -374,7 +416,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
             _only_value(column)
             for column in (
                 *("occupancy_limiter", "tensor_core_evidence"),
-                *("precision", "precision_evidence"),
+                *("precision", "precision_evidence", "source", "module"),
             )
         ),
         *merged_measures(),
