@@ -111,10 +111,12 @@ ROOMS = {
     },
     "cli": {
         "commands": (
-            "capture demo doctor explaining forms light_start report run serve show"
+            "capture demo doctor explaining forms light_start nsight report run serve "
+            "show"
         ),
         "demo_programs": "",
         "explaining": "forms output progress report terminal",
+        "nsight": "report",
     },
     "derive": {
         "account": (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.profile import ProfileWithTools
-from stepscope.formats.beside import with_kernels
+from stepscope.formats.beside import read_kernels, with_kernels
+from stepscope.formats.nsight_compute import printed_tables
 from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from stepscope.rundir import Run
 
-__all__ = ["open_found", "open_profile"]
+__all__ = ["open_found", "open_profile", "printed_tables", "read_kernels"]
 
 
 def open_profile(

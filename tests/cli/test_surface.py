@@ -50,6 +50,29 @@ SURFACE = {
         "--format",
         "--no-report",
     },
+    "nsys": {
+        "command",
+        "--range",
+        "--delay-s",
+        "--duration-s",
+        "-o",
+        "--output",
+        "--force",
+        "--no-report",
+    },
+    "ncu": {
+        "command",
+        "--beside",
+        "--op",
+        "--kernel",
+        "--range",
+        "--skip",
+        "--count",
+        "--set",
+        "-o",
+        "--output",
+        "--force",
+    },
     "report": {
         "paths",
         "--against",
@@ -185,7 +208,7 @@ def test_no_arguments_are_a_question_for_help() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("repport", "x"), "known: run, capture, report, "),
+        (("repport", "x"), "known: run, capture, nsys, ncu, "),
         (("run",), "nothing to run"),
         (("run", "{folder}/no.py"), "no such file"),
         (("run", "no-such-command"), "no-such-command"),

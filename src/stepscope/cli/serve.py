@@ -11,13 +11,13 @@ import click
 
 from stepscope.cli.missing_page import notice
 from stepscope.cli.terminal import text_width
-from stepscope.formats.beside import read_kernels
 from stepscope.serve.app import App
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
 from stepscope.serve.runs.source import source_of
 from stepscope.serve.runs.store import Store
 from stepscope.serve.security import policy_for
+from stepscope.session import read_kernels
 
 if TYPE_CHECKING:
     from stepscope.serve.listening import Server

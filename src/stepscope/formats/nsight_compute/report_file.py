@@ -12,7 +12,7 @@ from stepscope.formats.nsight_compute.rows import TableFile, tables_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["import_report"]
+__all__ = ["import_report", "printed_tables"]
 
 #: A report of many launches takes a while.
 _LONGEST_S: Final = 600
@@ -22,12 +22,24 @@ _LONGEST_SAID: Final = 300
 def import_report(path: Path) -> TableFile:
     """Let the `ncu` of this machine write the tables of a report, and read them.
 
+    Raises:
+        BadInput: There is no `ncu`, or it cannot read the report.
+    """
+    return tables_of(printed_tables(path, shutil.which("ncu")), str(path))
+
+
+def printed_tables(path: Path, tool: str | None) -> bytes:
+    """Return what `ncu` prints of a report: the raw page, then the details page.
+
     The raw page has the metrics, the details page what NVIDIA's rules say.
+
+    Args:
+        path: The report.
+        tool: Path of `ncu`; None where there is none.
 
     Raises:
         BadInput: There is no `ncu`, or it cannot read the report.
     """
-    tool = shutil.which("ncu")
     if tool is None:
         raise BadInput.at(
             path,
@@ -36,8 +48,7 @@ def import_report(path: Path) -> TableFile:
             f"Where there is: `ncu --import {path} --csv --page raw > kernels.csv`, "
             "and give kernels.csv.",
         )
-    raw, details = (_page(tool, path, page) for page in ("raw", "details"))
-    return tables_of(raw + b"\n" + details, str(path))
+    return b"\n".join(_page(tool, path, page) for page in ("raw", "details"))
 
 
 def _page(tool: str, path: Path, page: str) -> bytes:
