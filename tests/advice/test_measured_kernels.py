@@ -199,6 +199,7 @@ def test_the_limiter_of_occupancy_is_named(
     }
     found = found_in({**fault, **limits})["kernel.occupancy"]
     assert found.because == (because,)
+    assert {action.cause for action in found.actions} == {because, "any"}
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,6 @@ class Fault(NamedTuple):
         found: Whether a kernel has the fault; null where its metrics do not tell.
         saved: The share of such a kernel's time, 0 to 1, that a change saves at most:
             the bound of the gain is that of Amdahl's law, the rest takes what it took.
-        surely: The part of it that a change saves at least, 0 to 1.
         because: The rule's stable word for why, by kernel; None where there is one
             cause only.
         shown: Name of a number → its column and unit, of the largest such kernel.
@@ -47,7 +46,6 @@ class Fault(NamedTuple):
 
     found: pl.Expr
     saved: pl.Expr
-    surely: float
     because: pl.Expr | None = None
     shown: Mapping[str, tuple[str, str]] = MappingProxyType({})
     added: Mapping[str, pl.Expr] = MappingProxyType({})
@@ -81,7 +79,7 @@ def judge_measured(
     )
     chosen = judged.filter("found")
     unknown = judged.filter(pl.col("found").is_null())
-    certainty = min(chosen["confidence"].to_list(), default=None)
+    because = tuple(chosen["because"].drop_nulls().head(1))
     most = float(chosen["saved"].fill_null(0).sum())
     share = work.share(unknown)
     finding = judge_kernels(
@@ -89,19 +87,24 @@ def judge_measured(
         signals,
         thresholds,
         work,
-        Worked(chosen, (most * fault.surely, most), unknown),
+        # What the counters show may hide nothing: perhaps the kernel gains nothing.
+        Worked(chosen, (0.0, most), unknown),
         warn=warn or thresholds.measured_warn,
         critical=thresholds.measured_critical,
         why_unknown=_unmeasured(work.share(chosen), share),
         facts=(*_shown(chosen, fault), _unknown_share(share)),
         inputs=("kernels", "measured_kernels"),
-        because=tuple(chosen["because"].drop_nulls().head(1)),
+        because=because,
         **fields,
     )
-    if certainty is None or finding.status == "cannot_tell":
+    if finding.status != "fail":
         return finding
+    # What is done about another cause would be of no use.
+    fitting = (it for it in item.actions if it.cause in ("any", *because))
     return msgspec.structs.replace(
-        finding, confidence=min(finding.confidence, certainty)
+        finding,
+        confidence=min(finding.confidence, *chosen["confidence"]),
+        actions=tuple(fitting),
     )
 
 

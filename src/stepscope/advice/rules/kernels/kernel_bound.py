@@ -84,7 +84,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         saved=pl.min_horizontal(
             pl.lit(_HALF), 1 - pl.col("compute_percent") / pl.col("memory_percent")
         ),
-        surely=0.0,
         shown={
             "memory": ("memory_percent", "percent"),
             "compute": ("compute_percent", "percent"),

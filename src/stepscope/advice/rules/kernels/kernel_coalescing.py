@@ -105,7 +105,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=found,
         saved=wasted,
-        surely=0.0,
         shown={
             "wasted": ("wasted_percent", "percent"),
             "load_sectors": ("load_sectors_per_request", "count"),

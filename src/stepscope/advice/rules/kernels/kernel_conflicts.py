@@ -81,7 +81,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=conflicts >= thresholds.bank_conflicts.value,
         saved=conflicts / 100,
-        surely=0.0,
         shown={
             "conflicts": ("bank_conflict_percent", "percent"),
             "stall": ("stall_percent", "percent"),

@@ -123,8 +123,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=found,
         saved=pl.min_horizontal(1 - busiest / _BUSY, 1 - achieved / 100),
-        # More warps may wait as long as few do.
-        surely=0.0,
         because=pl.when(limited)
         .then("occupancy_limiter")
         .when(~limited)

@@ -94,7 +94,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=100 * share >= thresholds.spilled_traffic.value,
         saved=share,
-        surely=0.0,
         shown={
             "local": ("local_percent", "percent"),
             "registers": ("registers", "count"),
