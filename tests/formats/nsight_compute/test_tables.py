@@ -17,6 +17,7 @@ from tests.support.traces.nsight_compute import (
     write,
 )
 
+from stepscope.formats.opening import open_hosts
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -237,3 +238,21 @@ def test_a_table_saved_by_a_spreadsheet_is_read(tmp_path: Path) -> None:
     text = wide({TIME: "ns"}, [(launch(0, GEMM), ("1500",))])
     saved = text.replace('","', ";").replace('"', "")
     assert row(read_text(tmp_path, saved)) == IDENTITY | {"duration_ps": 1_500_000}
+
+
+def test_tables_in_the_folder_of_a_recording_are_not_taken_for_the_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rank0.json").write_text(
+        '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a",'
+        ' "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}',
+        encoding="utf-8",
+    )
+    for name in ("a", "b"):
+        text = wide({TIME: "ns"}, [(launch(0, GEMM), ("5",))])
+        write(tmp_path / f"{name}.csv", text)
+    _, traces = open_hosts(tmp_path)
+    assert list(traces) == ["rank0"]
+    (tmp_path / "rank0.json").unlink()
+    _, traces = open_hosts(tmp_path)
+    assert len(traces) == 2
