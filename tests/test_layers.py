@@ -111,10 +111,12 @@ ROOMS = {
     },
     "cli": {
         "commands": (
-            "capture demo doctor explaining forms light_start report run serve show"
+            "capture demo doctor explaining forms light_start nsight report run serve "
+            "show"
         ),
         "demo_programs": "",
         "explaining": "forms output progress report terminal",
+        "nsight": "report",
     },
     "derive": {
         "account": (
@@ -129,6 +131,7 @@ ROOMS = {
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": "columns device host intervals names",
         "intervals": "columns",
+        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
@@ -152,6 +155,7 @@ ROOMS = {
         "kineto.tables": (
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
+        "nsight_compute": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",
         "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",
@@ -167,6 +171,7 @@ ROOMS = {
         "runs": "errors frames",
     },
     "trace": {
+        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

@@ -34,10 +34,12 @@ from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.inference.requests import requests
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.measured.join import measured_kernels
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.model.work import model_charges
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
@@ -99,7 +101,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "GPU kernel stats",
         kernel_stats.Options,
         kernel_stats.analyse,
-        (kernels, windows),
+        (kernel_places, kernels, measured_kernels, windows),
     ),
     Tool(
         "memory_profile",

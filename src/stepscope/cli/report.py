@@ -54,6 +54,7 @@ class Request(NamedTuple):
         store: Whether to keep promises and to answer for earlier ones.
         explain: Id of the rule to explain; None for a report.
         form: One of `REPORT_FORMS`.
+        kernels: Table or report of Nsight Compute; None for none.
         output: File to write; standard output where None.
         force: Whether to overwrite that file.
     """
@@ -65,6 +66,7 @@ class Request(NamedTuple):
     store: bool = False
     explain: str | None = None
     form: str = "text"
+    kernels: str | None = None
     output: str | None = None
     force: bool = False
 
@@ -105,6 +107,9 @@ def _check(asked: Request) -> None:
             "--same-work says something of two runs: add --against BASE or --store"
         )
         raise BadUsage(message)
+    if asked.kernels is not None and asked.against:
+        message = "--kernels is about one run: leave out --against"
+        raise BadUsage(message)
     if asked.synthetic and not asked.against:
         message = "--synthetic says something of two runs: add --against BASE"
         raise BadUsage(message)
@@ -113,7 +118,7 @@ def _check(asked: Request) -> None:
 def _report(asked: Request, kept_in: Path | None) -> None:
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = open_profile(*asked.paths, kernels=asked.kernels)
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
@@ -156,7 +161,7 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
 def _explain(asked: Request, rule: str) -> None:
     with progress(3) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = open_profile(*asked.paths, kernels=asked.kernels)
         shown.stage("Explaining")
         found = explain(profile, rule)
     if asked.form == "json":

@@ -24,11 +24,13 @@ class Reader(NamedTuple):
             read, and notes in `quality` what could not.
         hosts_of: Names the hosts of files that are opened together; None where the
             names of the files do.
+        beside: Whether its files stand beside a recording and are none themselves.
     """
 
     format: str
     read: Callable[[HostFiles], TraceData]
     hosts_of: Callable[[Sequence[Path]], tuple[HostFiles, ...]] | None = None
+    beside: bool = False
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
@@ -46,9 +48,12 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 _XPLANE: Final = "stepscope.formats.xplane"
 _KINETO: Final = "stepscope.formats.kineto"
 _NSIGHT_SYSTEMS: Final = "stepscope.formats.nsight_systems"
+_NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
 
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
     Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
     Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
+    Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read"), beside=True),
+    Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report"), beside=True),
 )

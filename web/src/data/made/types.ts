@@ -483,6 +483,8 @@ export interface KernelStatsResult {
   by_pair: Row[];
   by_kernel: Row[];
   pie: Row[];
+  measured: Row[];
+  nvidia_rules: Row[];
   kernel_count: number;
   kernel_time_us: number;
   time_us_by_precision: Record<string, number>;
