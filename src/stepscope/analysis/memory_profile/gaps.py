@@ -33,6 +33,10 @@ _NOT_RECORDED: Final = {
         "fragmentation": "No event reports how the free memory is divided.",
         "requested_bytes": "No event reports how much was asked for.",
         "allocation_bytes": "No event reports the size of its block.",
+        "tensor_bytes": "No event tells blocks that wait for a stream from the rest of "
+        "the heap.",
+        "source": "No allocation reports the line of the program that asked for it.",
+        "stack": "No allocation reports its call stack.",
         "op_name": "No allocation names the op that asked for it.",
         "region_type": "No allocation reports what it is for.",
         "data_type": "No allocation reports its data type.",
@@ -137,12 +141,15 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
         field = f"{path}.growth_bytes_per_step"
         found += growth_of(memory.steps, field=field)[1]
     found += _missing_at_peak(path, memory, reasons)
-    reasons |= dict.fromkeys(_LEVELS, reasons["heap_bytes"])
+    reasons |= dict.fromkeys((*_LEVELS, "share_percent"), reasons["heap_bytes"])
+    reasons["reserved_bytes"] = reasons["free_bytes"]
+    if memory.lines.is_empty() and not memory.breakdown.is_empty():
+        found.append(reasons["source"].for_field(f"{path}.lines"))
     # A row that is no single allocation has no requested size.
     itemised = {"breakdown": pl.col("occurrences").is_not_null()}
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
         found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
-    for table in ("timeline", "breakdown", "steps"):
+    for table in ("timeline", "breakdown", "lines", "steps"):
         frame = getattr(memory, table)
         columns = {key: why for key, why in reasons.items() if key in frame.columns}
         found += missing_columns(
