@@ -156,6 +156,7 @@ ROOMS = {
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
         "nsight_compute": "",
+        "memory": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",
         "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",

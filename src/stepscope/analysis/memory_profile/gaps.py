@@ -33,10 +33,6 @@ _NOT_RECORDED: Final = {
         "fragmentation": "No event reports how the free memory is divided.",
         "requested_bytes": "No event reports how much was asked for.",
         "allocation_bytes": "No event reports the size of its block.",
-        "tensor_bytes": "No event tells blocks that wait for a stream from the rest of "
-        "the heap.",
-        "source": "No allocation reports the line of the program that asked for it.",
-        "stack": "No allocation reports its call stack.",
         "op_name": "No allocation names the op that asked for it.",
         "region_type": "No allocation reports what it is for.",
         "data_type": "No allocation reports its data type.",
@@ -47,6 +43,18 @@ _NOT_RECORDED: Final = {
         "process began.",
         "addresses": "No event carries an address, so it is not known which allocation "
         "a deallocation ends, or what was alive.",
+    }.items()
+}
+_SNAPSHOT: Final = (
+    "Write a memory snapshot (PyTorch) or a device memory profile (JAX), and open it."
+)
+_IN_SNAPSHOTS: Final = {
+    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=_SNAPSHOT)
+    for field, reason in {
+        "tensor_bytes": "No event tells freed blocks that wait for a stream from the "
+        "rest of the heap.",
+        "source": "No allocation reports the line of the program that asked for it.",
+        "stack": "No allocation reports its call stack.",
     }.items()
 }
 #: Columns that are levels of the memory in use.
@@ -130,7 +138,7 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
             _NOT_RECORDED["addresses"].for_field(f"{path}.{field}")
             for field in ("unmatched_deallocations", "address_reuse", "breakdown")
         ]
-    reasons = dict(_NOT_RECORDED)
+    reasons = _NOT_RECORDED | _IN_SNAPSHOTS
     reasons["step_id"] = view.steps.why or _IN_NO_STEP
     if view.steps.why is not None:
         found += [

@@ -61,22 +61,18 @@ class RefusedPickle(Exception):
 
 
 class _Sized(NamedTuple):
-    """An opcode whose argument is a value: how it is written and what it becomes."""
+    """A value with its length before it: how that is written, and what it becomes."""
 
-    layout: struct.Struct
+    length: struct.Struct
     value: Callable[[Any], Any]
 
 
-def _itself(value: object) -> object:
-    return value
-
-
-#: Opcode → argument of fixed size.
+#: Opcode → how the number after it is written.
 _NUMBERS: Final = {
-    0x4A: _Sized(struct.Struct("<i"), _itself),  # BININT
-    0x4B: _Sized(struct.Struct("<B"), _itself),  # BININT1
-    0x4D: _Sized(struct.Struct("<H"), _itself),  # BININT2
-    0x47: _Sized(struct.Struct(">d"), _itself),  # BINFLOAT
+    0x4A: struct.Struct("<i"),  # BININT
+    0x4B: struct.Struct("<B"),  # BININT1
+    0x4D: struct.Struct("<H"),  # BININT2
+    0x47: struct.Struct(">d"),  # BINFLOAT
 }
 
 
@@ -169,26 +165,32 @@ class _Machine:
                 memo[len(memo)] = stack[-1]
             elif code in _SIZED:
                 at = self._sized(code, at)
-            elif code in _NUMBERS:
-                layout = _NUMBERS[code].layout
-                stack.append(layout.unpack_from(data, at)[0])
-                at += layout.size
-            elif code in _PUTS:
-                layout = _PUTS[code]
-                memo[layout.unpack_from(data, at)[0]] = stack[-1]
-                at += layout.size
             elif code == _STOP:
                 return self._result()
-            elif code == _PROTO:
-                if data[at] > _NEWEST_PROTOCOL:
-                    raise self._refused(f"it has protocol {data[at]}, which is unknown")
-                at += 1
-            elif code == _FRAME:
-                at += 8
             else:
-                self._contain(code)
+                at = self._rarer(code, at)
             if len(stack) > _MOST_WAITING:
                 raise self._refused("it holds too many values outside of containers")
+
+    def _rarer(self, code: int, at: int) -> int:
+        """Run an instruction; return where the next one begins."""
+        data = self._data
+        if code in _NUMBERS:
+            layout = _NUMBERS[code]
+            self._stack.append(layout.unpack_from(data, at)[0])
+            return at + layout.size
+        if code in _PUTS:
+            layout = _PUTS[code]
+            self._memo[layout.unpack_from(data, at)[0]] = self._stack[-1]
+            return at + layout.size
+        if code == _PROTO:
+            if data[at] > _NEWEST_PROTOCOL:
+                raise self._refused(f"it has protocol {data[at]}, which is unknown")
+            return at + 1
+        if code == _FRAME:
+            return at + 8
+        self._contain(code)
+        return at
 
     def _contain(self, code: int) -> None:
         """Run an instruction without an argument: constants and containers."""
@@ -219,9 +221,9 @@ class _Machine:
             )
 
     def _sized(self, code: int, at: int) -> int:
-        layout, value = _SIZED[code]
-        (size,) = layout.unpack_from(self._data, at)
-        at += layout.size
+        length, value = _SIZED[code]
+        size: int = length.unpack_from(self._data, at)[0]
+        at += length.size
         if size > len(self._data) - at:
             raise IndexError
         if code == _LONG1 and size > _WIDEST_INTEGER:

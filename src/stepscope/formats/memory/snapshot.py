@@ -77,7 +77,9 @@ def _rows_of_devices(
     values: SnapshotValues,
 ) -> tuple[list[dict[str, Any]], list[QualityNote], int]:
     """Return the rows of all devices by time, doubts, and the time of the first."""
-    begin = min((it.time_us for each in values.events.values() for it in each), default=0)
+    begin = min(
+        (it.time_us for each in values.events.values() for it in each), default=0
+    )
     rows: list[dict[str, Any]] = []
     notes: list[QualityNote] = []
     for device in sorted(values.events.keys() | values.segments.keys()):

@@ -89,6 +89,7 @@ class SnapshotValues:
         kept = self.events.setdefault(device, [])
         for number, found in enumerate(map(_record, _items(given))):
             action = found.get("action")
+            action = action if isinstance(action, str) else ""
             if action == _FAILED:
                 self.failed += 1
             if action in _MARKS or action == _FAILED:
@@ -106,7 +107,7 @@ class SnapshotValues:
             stack = self._stack(found.get("frames")) if action == "alloc" else None
             kept.append(
                 Report(
-                    action=str(action),
+                    action=action,
                     address=address,
                     size=size,
                     time_us=number if time_us is None else time_us,

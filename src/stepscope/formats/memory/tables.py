@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
-from stepscope.trace.tables import TABLES
+from stepscope.trace.tables import BESIDE, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def memory_trace(
     """
     absent = Unavailable(
         code="FORMAT",
-        reason=f"A {what} holds the memory of a program, and no timeline of its host or "
-        "its devices.",
+        reason=f"A {what} holds the memory of a program, and no timeline of its host "
+        "or its devices.",
         remedy=record,
     )
     frame = pl.DataFrame(rows, schema=ALLOCATIONS.dtypes())
@@ -81,18 +82,20 @@ def memory_trace(
         "end_ps": frame["start_ps"].max(),
     }
     row = {name: given.get(name) for name in ENVIRONMENT.dtypes()}
-    tables = {
+    tables: dict[str, pl.DataFrame | Unavailable] = {
+        **dict.fromkeys(TABLES.keys() - BESIDE.keys(), absent),
         "allocations": frame,
         "environment": pl.DataFrame([row], schema=ENVIRONMENT.dtypes()),
         "quality": notes_frame(tuple(notes)),
     }
     return TraceData(
         host,
-        {
-            name: (lambda table=tables.get(name, absent): table)  # type: ignore[misc]
-            for name in TABLES
-        },
+        {name: partial(_itself, table) for name, table in tables.items()},
         strings=stacks,
         # No value of these formats is a place in the file.
         data=np.zeros(0, np.uint8),
     )
+
+
+def _itself(table: pl.DataFrame | Unavailable) -> pl.DataFrame | Unavailable:
+    return table

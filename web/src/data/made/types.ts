@@ -514,6 +514,7 @@ export interface Memory {
   level: string;
   timeline: Row[];
   breakdown: Row[];
+  lines: Row[];
   breakdown_time_ms: number | null;
   steps: Row[];
   growth_bytes_per_step: Statistics;
