@@ -15,7 +15,7 @@ __all__ = ["Frame", "Stacks"]
 #: Paths of what was installed or comes with Python, of PyTorch built in place, and of
 #: code that libraries make.
 _LIBRARY: Final = re.compile(
-    r"(?:^|[\\/])(?:site-packages|dist-packages|torch"
+    r"(?:^|[\\/])(?:site-packages|dist-packages|torch|torchinductor_[^\\/]*"
     r"|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*|Python\d+[\\/]Lib)[\\/]"
     r"|^<(?!stdin>|string>|ipython-input-)"
 )
