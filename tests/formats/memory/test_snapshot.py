@@ -33,7 +33,9 @@ def frames(*lines: tuple[str, int, str]) -> list[dict[str, Any]]:
 
 LIBRARY = "/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py"
 WEIGHTS = frames(
-    ("??", 0, "torch::unwind"), (LIBRARY, 110, "__init__"), ("/home/me/train.py", 9, "new")
+    ("??", 0, "torch::unwind"),
+    (LIBRARY, 110, "__init__"),
+    ("/home/me/train.py", 9, "new"),
 )
 FORWARD = frames((LIBRARY, 125, "forward"), ("/home/me/train.py", 21, "step"))
 
@@ -274,27 +276,25 @@ def test_a_real_snapshot_equals_a_second_count(
     # No class is in this file, which is known.
     data = pickle.loads(path.read_bytes())  # noqa: S301
     (events,) = data["device_traces"]
-    alive: dict[int, int] = {}
-    lines: dict[int, int] = {}
+    alive: dict[int, dict[str, Any]] = {}
+    held: list[dict[str, Any]] = []
     use = most = 0
     for each in events:
         if each["action"] == "alloc":
-            alive[each["addr"]] = each["size"]
-            use += each["size"]
+            alive[each["addr"]] = each
         elif each["action"] == "free_completed":
-            use -= alive.pop(each["addr"])
+            del alive[each["addr"]]
+        use = sum(one["size"] for one in alive.values())
         if use > most:
-            most, lines = use, dict(alive)
+            most, held = use, list(alive.values())
     asked: defaultdict[int, int] = defaultdict(int)
-    for each in events:
-        if each["action"] == "alloc" and each["addr"] in lines:
-            line = next(
-                it["line"]
-                for it in each["frames"]
-                if it["filename"].endswith("attention.py")
-                and "site-packages" not in it["filename"]
-            )
-            asked[line] += each["size"]
+    for each in held:
+        line = next(
+            it["line"]
+            for it in each["frames"]
+            if it["filename"].endswith("misc/attention.py")
+        )
+        asked[line] += each["size"]
     profile = stepscope.open(path)
     memory = memory_of(profile, points=None)
     assert (memory.allocations, memory.deallocations) == (28, 4)
