@@ -1,0 +1,117 @@
+"""From work and time to a place under the roofs, for rows of ops or of kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.analysis.results.null_columns import share
+from stepscope.analysis.roofline_model.roofs import GIGA
+from stepscope.units import PS_PER_S, PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.analysis.options.roofline_model import Options
+    from stepscope.trace.schema import TableSchema
+
+__all__ = ["MEASURED", "SHAPES", "UNKNOWN", "points", "unknown_percent"]
+
+MEASURED: Final = "measured"
+SHAPES: Final = "shapes"
+UNKNOWN: Final = "unknown"
+
+
+def points(work: pl.DataFrame, schema: TableSchema, options: Options) -> pl.DataFrame:
+    """Return the columns of a table of points, most time first.
+
+    Args:
+        work: With the columns of names, `occurrences`, `total_ps`, `share_ps` (what
+            counts in shares of time), `flops`, `accessed_bytes`, `peak_flops` and
+            `peak_bytes` (what units and memory could have done in the time), and
+            `evidence`; null means unknown.
+        schema: The table.
+        options: Peaks in place of what is known.
+    """
+    seconds = pl.col("total_ps") / PS_PER_S
+    given = {
+        "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * GIGA,
+        "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * GIGA,
+    }
+    ran = pl.col("total_ps") > 0
+    no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
+    lacks = (
+        pl.when(no_flops & no_bytes)
+        .then(pl.lit("operations and bytes"))
+        .when(no_flops)
+        .then(pl.lit("operations"))
+        .when(no_bytes)
+        .then(pl.lit("bytes"))
+    )
+    # What does not compute uses no unit, whatever that could do.
+    compute = (
+        pl.when(pl.col("flops") == 0)
+        .then(0.0)
+        .otherwise(100.0 * pl.col("flops") / pl.col("peak_flops"))
+    )
+    memory = 100.0 * pl.col("accessed_bytes") / pl.col("peak_bytes")
+    both = compute.is_not_null() & memory.is_not_null()
+    intensity = pl.when(pl.col("accessed_bytes") > 0).then(
+        pl.col("flops") / pl.col("accessed_bytes")
+    )
+    roof = pl.min_horizontal(
+        pl.col("peak_flops") / seconds,
+        intensity * pl.col("peak_bytes") / seconds,
+    )
+    roofed = pl.col("peak_flops").is_not_null() & pl.col("peak_bytes").is_not_null()
+    return (
+        work.with_columns(
+            pl.when(ran).then(rate * seconds).alias(name)
+            for name, rate in given.items()
+            if rate is not None
+        )
+        .with_columns(
+            pl.when(no_flops & no_bytes)
+            .then(pl.lit(UNKNOWN))
+            .otherwise("evidence")
+            .alias("evidence"),
+            (pl.col("total_ps") / PS_PER_US).alias("total_us"),
+            share(pl.col("share_ps"), int(work["share_ps"].sum())).alias(
+                "time_percent"
+            ),
+            intensity.alias("operational_intensity"),
+            pl.when(ran).then(pl.col("flops") / seconds / GIGA).alias("gflops_per_s"),
+            pl.when(ran)
+            .then(pl.col("accessed_bytes") / seconds / GIGA)
+            .alias("gb_per_s"),
+            pl.when(ran & roofed & intensity.is_not_null())
+            .then(roof / GIGA)
+            .alias("roof_gflops_per_s"),
+            pl.when(ran).then(compute).alias("of_compute_percent"),
+            pl.when(ran).then(memory).alias("of_memory_percent"),
+            pl.when(ran & both)
+            .then(pl.max_horizontal(compute, memory))
+            .alias("of_roof_percent"),
+            pl.when(ran & both & (memory >= compute))
+            .then(pl.lit("Memory"))
+            .when(ran & both)
+            .then(pl.lit("Compute"))
+            .alias("bound_by"),
+            lacks.alias("lacks"),
+        )
+        .sort(
+            "share_ps",
+            *(it for it in ("kernel_name", "op_name", "name") if it in work.columns),
+            descending=[True, *[False] * ("op_name" in work.columns), False],
+        )
+        .with_row_index("rank", offset=1)
+        .select(pl.col(name).cast(kind) for name, kind in schema.dtypes().items())
+    )
+
+
+def unknown_percent(rows: pl.DataFrame) -> float | None:
+    """Return the share of time of rows without a place; None where nothing ran."""
+    if not len(rows) or rows["time_percent"].null_count() == len(rows):
+        return None
+    return float(
+        rows.filter(pl.col("operational_intensity").is_null())["time_percent"].sum()
+    )
