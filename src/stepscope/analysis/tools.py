@@ -45,6 +45,7 @@ from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.model.work import model_charges
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.profile_data import Reader
@@ -111,7 +112,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Roofline model",
         roofline_model.Options,
         roofline_model.analyse,
-        (device_ops, device_peaks, host_op_costs, host_ops, kernels, op_costs),
+        (device_ops, device_peaks, host_op_costs, host_ops, kernel_costs, op_costs),
     ),
     Tool(
         "memory_profile",

@@ -18,6 +18,7 @@ from stepscope.analysis.roofline_model.work import (
     kernel_work,
     measured_alone,
     op_work,
+    with_counters,
 )
 from stepscope.derive.device.kernels import kernels
 from stepscope.unavailable import Missing, Unavailable
@@ -99,6 +100,8 @@ def analyse(
     counted = kernel_work(profile, work) if on_device else measured_alone(profile)
     if not len(work) and not len(counted):
         return next(iter(side.absent.values()), NO_OPS)
+    if on_device:
+        work = with_counters(work, counted)
     ops = points(work, OP_ROWS, options)
     found = points(counted, KERNEL_ROWS, options)
     roofs = roof_rows(profile, options)
@@ -131,11 +134,14 @@ def _missing_fields(
         missing.append(no_peaks.for_field("roofs"))
     if ops.is_empty():
         why = next(iter(absent.values()), NO_OPS)
-        fields = ("ops", "ops_on", "unknown_ops_percent")
-        missing += [why.for_field(field) for field in fields]
+        missing += [
+            why.for_field(field) for field in ("ops", "ops_on", "unknown_ops_percent")
+        ]
     if found.is_empty():
-        fields = ("kernels", "unknown_kernels_percent")
-        missing += [_HOST_OPS.for_field(field) for field in fields]
+        missing += [
+            _HOST_OPS.for_field(field)
+            for field in ("kernels", "unknown_kernels_percent")
+        ]
     return missing
 
 

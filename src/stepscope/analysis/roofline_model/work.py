@@ -1,4 +1,4 @@
-"""What ops and kernels computed and moved: counted by Nsight Compute, or from shapes."""
+"""What ops and kernels computed and moved: counted by Nsight Compute, or of shapes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from stepscope.analysis.roofline_model.roofs import unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured.join import measured_kernels
-from stepscope.unavailable import Unavailable
+from stepscope.derive.ops.kernel_costs import kernel_costs
+from stepscope.hardware import unit_of
+from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.analysis.ops.rows import Side
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["kernel_work", "measured_alone", "op_work"]
+__all__ = ["kernel_work", "measured_alone", "op_work", "with_counters"]
 
 _KEY: Final = ("kernel_name", "op_name")
 #: Columns of work, of all runs.
@@ -58,7 +60,8 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     """Return kernels with their work.
 
     It is what was counted of a kernel's launches, times the number of its runs; else
-    that of its op, if the op runs no other kernel.
+    that of the executions that launch it alone, else that of its op, if the op runs no
+    other kernel.
 
     Args:
         profile: The run.
@@ -74,7 +77,8 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
             for name in _WORK
         ),
-        pl.col("evidence").drop_nulls().first(),
+        # Only what was counted of every launch shape was measured.
+        pl.col("evidence").max(),
     )
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("flops", "accessed_bytes")
@@ -95,6 +99,38 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
+    """Return ops, with the work of their kernels where all of it was measured.
+
+    Args:
+        ops: As `op_work` returns of devices.
+        counted: As `kernel_work` returns.
+    """
+    known = (pl.col("evidence") == MEASURED) & pl.col("flops").is_not_null()
+    known &= pl.col("accessed_bytes").is_not_null()
+    of_op = (
+        counted.group_by(pl.col("op_name").alias("name"))
+        .agg(
+            known.all().alias("whole"),
+            pl.col("total_ps").sum().alias("measured_ps"),
+            *(pl.col(name).sum().alias(f"{name}_measured") for name in _WORK[:2]),
+            *(_sum_of_all(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
+        )
+        .filter("whole")
+    )
+    joined = ops.join(of_op, on="name", how="left", maintain_order="left")
+    # Ops of several modules share the name and the kernels; copies have no counters.
+    mine = (pl.len().over("name") == 1) & (pl.col("measured_ps") == pl.col("total_ps"))
+    mine = mine.fill_null(value=False)
+    return joined.with_columns(
+        *(
+            pl.when(mine).then(f"{name}_measured").otherwise(name).alias(name)
+            for name in _WORK
+        ),
+        pl.when(mine).then(pl.lit(MEASURED)).otherwise("evidence").alias("evidence"),
+    ).select(ops.columns)
+
+
 def _of_single_kernels(merged: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     """Return the work of kernels that are all that their op does on the device."""
     alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
@@ -113,52 +149,53 @@ def _of_single_kernels(merged: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the kernels of one host with what was counted of them."""
+    """Return the kernels of one host with their work, class by class."""
     found = profile.derived(host, kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema=_SCHEMA)
+    costs = present(profile.derived(host, kernel_costs))
     rows = found.rows.select(
-        *("class", "kernel_name", "op_name", "device", "precision"),
-        *("count", "total_ps"),
+        *("class", *_KEY, "device", "precision", "precision_evidence"),
+        *("uses_tensor_core", "total_ps"),
+        pl.col("count").alias("occurrences"),
+    ).with_columns(costs.select("flops", "accessed_bytes")[found.rows["class"]])
+    rows = rows.join(_counters(profile, host), on="class", how="left")
+    rows = rows.with_columns(_operations().alias("run_flops"))
+    counted = pl.any_horizontal(
+        pl.col(name).is_not_null() for name in ("run_flops", "dram_bytes")
     )
-    measured = profile.derived(host, measured_kernels)
-    columns = [pl.lit(None, pl.Float64).alias(name) for name in _COUNTERS]
-    if isinstance(measured, Unavailable):
-        rows = rows.with_columns(columns)
-    else:
-        rows = rows.join(
-            measured.rows.select("class", *_COUNTERS), on="class", how="left"
-        )
     peaks = profile.derived(host, device_peaks)
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(peaks, Unavailable):
         described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
-    count, seconds = pl.col("count"), pl.col("total_ps") / PS_PER_S
-    rows = rows.with_columns(_operations().alias("run_flops"))
-    least_s = pl.Series(
-        "least_s",
-        [_least_s(row, described) for row in rows.iter_rows(named=True)],
-        pl.Float64,
-    )
-    memory = {
-        device: float(row["memory_bandwidth"])
-        for device, row in described.items()
-        if row["memory_bandwidth"]
-    }
-    bandwidth = pl.col("device").replace_strict(
-        memory, default=None, return_dtype=pl.Float64
-    )
+    # One row per class of kernels, of which there are as many as distinct launches.
+    rates = [_rate(row, described) for row in rows.iter_rows(named=True)]
+    memory = [
+        described.get(device, {}).get("memory_bandwidth") for device in rows["device"]
+    ]
+    runs, seconds = pl.col("occurrences"), pl.col("total_ps") / PS_PER_S
     return rows.with_columns(
-        pl.col("count").alias("occurrences"),
-        (pl.col("run_flops") * count).alias("flops"),
-        (pl.col("dram_bytes") * count).alias("accessed_bytes"),
-        # At its best mix of units the time would hold so many of these operations.
-        (pl.col("run_flops") / least_s * seconds).alias("peak_flops"),
-        (bandwidth * seconds).alias("peak_bytes"),
-        pl.when(pl.col("dram_bytes").is_not_null() | pl.col("run_flops").is_not_null())
+        pl.when(counted).then(pl.col("run_flops") * runs).otherwise("flops"),
+        pl.when(counted)
+        .then(pl.col("dram_bytes") * runs)
+        .otherwise("accessed_bytes")
+        .alias("accessed_bytes"),
+        (pl.Series(rates, dtype=pl.Float64) * seconds).alias("peak_flops"),
+        (pl.Series(memory, dtype=pl.Float64) * seconds).alias("peak_bytes"),
+        pl.when(counted)
         .then(pl.lit(MEASURED))
+        .otherwise(pl.lit(SHAPES))
         .alias("evidence"),
     ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
+
+
+def _counters(profile: ProfileData, host: str) -> pl.DataFrame:
+    """Return what was counted of one run, by class of kernels."""
+    measured = profile.derived(host, measured_kernels)
+    if isinstance(measured, Unavailable):
+        schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
+        return pl.DataFrame(schema=schema)
+    return measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
 
 
 _VECTOR: Final = ("flops_fp16", "flops_fp32", "flops_fp64")
@@ -181,25 +218,39 @@ def _operations() -> pl.Expr:
     return pl.when(known).then(pl.sum_horizontal(parts))
 
 
-def _least_s(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | None:
-    """Return the time that a run's operations take at the peaks of their units."""
-    if not row["run_flops"]:
+def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | None:
+    """Return FLOP/s of the units that a kernel computes with; None where unknown."""
+    if row["device"] not in described:
         return None
-    peaks = unit_peaks(described[row["device"]]) if row["device"] in described else {}
+    peaks = unit_peaks(described[row["device"]])
+    if "all" in peaks:
+        return peaks["all"]
+    if row["run_flops"]:
+        return _mixed_rate(row, peaks)
+    if row["precision_evidence"] in (None, "default"):
+        return None
+    unit = unit_of(
+        bits=16 if row["precision"] == "16" else 32,
+        fp64=row["precision"] == "64",
+        matrix=row["uses_tensor_core"],
+    )
+    return None if unit is None else peaks.get(unit)
+
+
+def _mixed_rate(row: dict[str, Any], peaks: dict[str, float]) -> float | None:
+    """Return FLOP/s at the mix of units that the counters show."""
     tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
-    needed = {
+    counts = {
         "fp32": row["flops_fp32"],
         "fp16": row["flops_fp16"],
         "fp64": row["flops_fp64"],
         _MATRIX.get(row["precision"] or "", "matrix"): tensor,
     }
-    total = 0.0
-    for unit, count in needed.items():
-        rate = peaks.get("all") or peaks.get(unit)
-        if count and rate is None:
-            return None
-        total += count / rate if count and rate else 0.0
-    return total or None
+    used = {unit: count for unit, count in counts.items() if count}
+    if not used.keys() <= peaks.keys():
+        return None
+    least_s = sum(count / peaks[unit] for unit, count in used.items())
+    return float(row["run_flops"] / least_s)
 
 
 def measured_alone(profile: ProfileData) -> pl.DataFrame:

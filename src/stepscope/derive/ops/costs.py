@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
-__all__ = ["HOST_OP_COSTS", "OP_COSTS", "host_op_costs", "op_costs"]
+__all__ = ["HOST_OP_COSTS", "OP_COSTS", "host_op_costs", "left_to_others", "op_costs"]
 
 #: Columns of `op_costs`; null means unknown.
 OP_COSTS: Final[dict[str, pl.DataType]] = {
@@ -201,7 +201,7 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
     owner = found.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
-        candidates &= ~_left_to_others(found, costs)
+        candidates &= ~left_to_others(found, costs)
         # What such an op launches itself nobody described.
         candidates &= ~(found.launched & costs.only_calls)
     count = len(found.rows)
@@ -219,9 +219,7 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _left_to_others(
-    found: DeviceExecutions, costs: ExecutionCosts
-) -> NDArray[np.bool_]:
+def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np.bool_]:
     """Return executions around others of unknown cost that put work on a device.
 
     The work of the inner ones may be what the outer one's operands describe.
