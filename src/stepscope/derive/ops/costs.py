@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
-__all__ = ["HOST_OP_COSTS", "OP_COSTS", "host_op_costs", "left_to_others", "op_costs"]
+__all__ = [
+    "DIVIDED",
+    "HOST_OP_COSTS",
+    "OP_COSTS",
+    "host_op_costs",
+    "left_to_others",
+    "op_costs",
+]
 
 #: Columns of `op_costs`; null means unknown.
 OP_COSTS: Final[dict[str, pl.DataType]] = {
@@ -53,7 +60,7 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
 }
 _KEY: Final = ["device", "group"]
 #: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
-_DIVIDED: Final = r"-(?:start|update|done)$"
+DIVIDED: Final = r"-(?:start|update|done)$"
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: What the link to a host or to another device holds up, not the device's memory.
 _THROUGH_A_LINK: Final = tuple(
@@ -140,7 +147,7 @@ def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
 
     Work that begins with one instruction and ends with another is done between them.
     """
-    divided = category.str.contains(_DIVIDED).fill_null(value=False)
+    divided = category.str.contains(DIVIDED).fill_null(value=False)
     return run_costs.select(pl.when(~divided).then(pl.all()))
 
 

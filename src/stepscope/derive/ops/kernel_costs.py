@@ -1,7 +1,7 @@
 """`kernel_costs`: what each class of kernels computed and moved, from operands.
 
-The operands of an execution describe all of its work, so its cost is that of a kernel
-only where the execution launched this one kernel and nothing else.
+The operands of an execution, and an instruction of a program, describe all of their
+work, so their cost is that of a kernel only where they run this one kernel.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import polars as pl
 from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.executions import executions_of_activities
-from stepscope.derive.ops.costs import left_to_others
+from stepscope.derive.ops.costs import DIVIDED, left_to_others
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.class_totals import ClassTotals
@@ -43,22 +45,77 @@ def kernel_costs(
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
     device_executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
     execution_costs: ExecutionCosts | Unavailable,
 ) -> pl.DataFrame:
     """Add up by class; a sum is known only if the cost of every activity is.
 
     Definition: docs/tools/roofline_model.md#where-the-work-comes-from.
     """
-    count = len(activity_classes.rows)
+    by_program = _by_program(
+        activity_classes, activity_ops, class_totals, device_executions, run_costs
+    )
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is None or isinstance(execution_costs, Unavailable):
-        nothing = {name: [None] * count for name in KERNEL_COSTS}
-        return pl.DataFrame(nothing, schema=KERNEL_COSTS)
-    costs = execution_costs
-    doubtful = left_to_others(device_executions, costs)
-    doubtful |= device_executions.launched & costs.only_calls
+        return by_program
+    by_host = _by_host(
+        activity_classes, class_totals, device_executions, execution, execution_costs
+    )
+    return by_program.select(
+        pl.coalesce(name, by_host[name]).alias(name) for name in KERNEL_COSTS
+    )
+
+
+def _by_program(
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    class_totals: ClassTotals,
+    device_executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the costs of kernels that are all that their instruction runs."""
+    op = activity_classes.rows["op"]
+    # Work that begins with one instruction and ends with another is done between them.
+    divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
+    rows = (
+        pl.DataFrame(
+            {
+                "device": activity_classes.rows["device"],
+                "op": op,
+                "group": activity_ops.ops["group"][op],
+                "count": class_totals.all.count,
+                "divided": divided.fill_null(value=False),
+            }
+        )
+        .hstack(run_costs.select(KERNEL_COSTS.keys())[op])
+        .join(
+            device_executions.rows.select("device", "group", "executions"),
+            on=["device", "group"],
+            how="left",
+            maintain_order="left",
+        )
+    )
+    # A run may need its kernel several times.
+    runs = pl.min_horizontal("count", "executions")
+    alone = (pl.len().over("device", "op") == 1) & ~pl.col("divided")
+    return rows.select(
+        pl.when(alone).then(pl.col(name) * runs).cast(kind).alias(name)
+        for name, kind in KERNEL_COSTS.items()
+    )
+
+
+def _by_host(
+    activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+    found: DeviceExecutions,
+    execution: NDArray[np.int32],
+    costs: ExecutionCosts,
+) -> pl.DataFrame:
+    """Return the costs of kernels that are all that their executions launch."""
+    doubtful = left_to_others(found, costs)
+    doubtful |= found.launched & costs.only_calls
     # Work of several ops, or on several devices.
-    doubtful |= device_executions.owner < 0
+    doubtful |= found.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]
     alone = np.bincount(by, minlength=len(costs.flops))[by] == 1
@@ -70,7 +127,12 @@ def kernel_costs(
     ):
         value = np.full(len(execution), -1, np.int64)
         value[told] = of_execution[execution[told]]
-        sums = totals_by(activity_classes.code, value, count=count, where=value >= 0)
+        sums = totals_by(
+            activity_classes.code,
+            value,
+            count=len(activity_classes.rows),
+            where=value >= 0,
+        )
         known = (sums.count == class_totals.all.count) & (sums.count > 0)
         columns.append(nullable(name, sums.total, known))
     return pl.DataFrame(columns, schema=KERNEL_COSTS)
