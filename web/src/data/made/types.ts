@@ -758,6 +758,16 @@ export interface QualityNote {
   remedy: string | null;
 }
 
+export interface RooflineModelResult {
+  ops: Row[];
+  kernels: Row[];
+  roofs: Row[];
+  ops_on: string | null;
+  unknown_ops_percent: number | null;
+  unknown_kernels_percent: number | null;
+  measured_kernels: number;
+}
+
 export interface RunEnvironment {
   hosts: number;
   tasks: number;
@@ -1031,6 +1041,7 @@ export interface Results {
   input_pipeline_analyzer: InputPipelineResult;
   framework_op_stats: FrameworkOpStatsResult;
   kernel_stats: KernelStatsResult;
+  roofline_model: RooflineModelResult;
   memory_profile: MemoryProfileResult;
   pod_viewer: PodViewerResult;
   trace_viewer: TraceViewerResult;
