@@ -32,8 +32,8 @@ interface Props {
 }
 
 const HEIGHT = 380;
-const LEFT = 64;
-const RIGHT = 14;
+const LEFT = 78;
+const RIGHT = 26;
 const TOP = 14;
 const BOTTOM = 44;
 const SMALLEST = 3.5;
@@ -103,12 +103,7 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
           </text>
         </g>
         {roofs.map((roof) => (
-          <g key={roof.label} class="roof">
-            <path d={outline(roof, across, up, x, y)} />
-            <text x={right} y={y(roof.peak) - 4} text-anchor="end">
-              {roof.label}
-            </text>
-          </g>
+          <path key={roof.label} class="roof" d={outline(roof, across, up, x, y)} />
         ))}
         {/* The small ones last, on top of the large. */}
         {points.map((point, index) => (
@@ -122,6 +117,11 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
             onMouseEnter={() => choose(index)}
             onClick={() => onChoose?.(index)}
           />
+        ))}
+        {roofs.map((roof) => (
+          <text key={roof.label} class="roof" x={right} y={y(roof.peak) - 4} text-anchor="end">
+            {roof.label}
+          </text>
         ))}
       </svg>
       <p class="under" aria-live="off">

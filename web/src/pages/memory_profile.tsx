@@ -87,7 +87,6 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
           { name: "source", title: "Line of the program" },
           { name: "occurrences" },
           { name: "stacks" },
-          { name: "stack", title: "Call stack" },
         ]}
       />
     </section>
@@ -200,7 +199,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
             <select value={whole ? "capacity" : "used"} onChange={(event) => change({ view: event.currentTarget.value })}>
               {Object.entries(SCALES).map(([name, title]) => (
                 <option key={name} value={name}>
-                  {title}
+                  {name === "capacity" && memory.capacity_bytes === null ? "what is reserved" : title}
                 </option>
               ))}
             </select>
@@ -233,7 +232,8 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
         timeLabel="Time (ms)"
         unitLabel={`Memory (${unit})`}
         share={
-          shares.some((each) => each !== null)
+          // At a single event it is no line.
+          shares.filter((each) => each !== null).length > 1
             ? { label: "Fragmentation", values: shares.map((each) => (each === null ? null : 100 * each)) }
             : undefined
         }

@@ -175,7 +175,10 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     ]
     runs, seconds = pl.col("occurrences"), pl.col("total_ps") / PS_PER_S
     return rows.with_columns(
-        pl.when(counted).then(pl.col("run_flops") * runs).otherwise("flops"),
+        pl.when(counted)
+        .then(pl.col("run_flops") * runs)
+        .otherwise("flops")
+        .alias("flops"),
         pl.when(counted)
         .then(pl.col("dram_bytes") * runs)
         .otherwise("accessed_bytes")
