@@ -81,6 +81,7 @@ ROOMS = {
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
+        "roofline_model": "ops options results",
         "steps": "results",
         "tf_data_bottleneck_analysis": "options results",
         "timeline": "results trace_viewer",
