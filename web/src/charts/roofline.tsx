@@ -2,7 +2,7 @@
 import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
-import { useRoom } from "./axis";
+import { useRoom } from "../parts/axis";
 
 export interface Point {
   /** FLOP per byte, above 0. */

@@ -13,7 +13,7 @@ import { OverviewPage } from "./overview_page";
 import { PodViewer } from "./pod_viewer";
 import { RooflineModel } from "./roofline_model";
 import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
-import { TITLES } from "./titles";
+import { TITLES } from "../parts/titles";
 import { TraceViewer } from "./trace_viewer";
 
 export interface Page {

@@ -32,21 +32,75 @@ def points(work: pl.DataFrame, schema: TableSchema, options: Options) -> pl.Data
         schema: The table.
         options: Peaks in place of what is known.
     """
-    seconds = pl.col("total_ps") / PS_PER_S
+    names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]
+    whole = int(work["share_ps"].sum())
+    return (
+        _with_given_peaks(work, options)
+        .with_columns(
+            _lacks().alias("lacks"),
+            (pl.col("total_ps") / PS_PER_US).alias("total_us"),
+            share(pl.col("share_ps"), whole).alias("time_percent"),
+            *_rates(),
+            *_against_peaks(),
+        )
+        .with_columns(
+            pl.when(pl.col("lacks") == _NOTHING_KNOWN)
+            .then(pl.lit(UNKNOWN))
+            .otherwise("evidence")
+            .alias("evidence")
+        )
+        .sort("share_ps", *names, descending=[True, *[False] * len(names)])
+        .with_row_index("rank", offset=1)
+        .select(pl.col(name).cast(kind) for name, kind in schema.dtypes().items())
+    )
+
+
+_SECONDS: Final = pl.col("total_ps") / PS_PER_S
+_RAN: Final = pl.col("total_ps") > 0
+_NOTHING_KNOWN: Final = "operations and bytes"
+
+
+def _with_given_peaks(work: pl.DataFrame, options: Options) -> pl.DataFrame:
     given = {
         "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * GIGA,
         "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * GIGA,
     }
-    ran = pl.col("total_ps") > 0
+    return work.with_columns(
+        pl.when(_RAN).then(rate * _SECONDS).alias(name)
+        for name, rate in given.items()
+        if rate is not None
+    )
+
+
+def _lacks() -> pl.Expr:
     no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
-    lacks = (
+    return (
         pl.when(no_flops & no_bytes)
-        .then(pl.lit("operations and bytes"))
+        .then(pl.lit(_NOTHING_KNOWN))
         .when(no_flops)
         .then(pl.lit("operations"))
         .when(no_bytes)
         .then(pl.lit("bytes"))
     )
+
+
+def _intensity() -> pl.Expr:
+    moved = pl.col("accessed_bytes") > 0
+    return pl.when(moved).then(pl.col("flops") / pl.col("accessed_bytes"))
+
+
+def _rates() -> list[pl.Expr]:
+    per_s = {"flops": "gflops_per_s", "accessed_bytes": "gb_per_s"}
+    return [
+        _intensity().alias("operational_intensity"),
+        *(
+            pl.when(_RAN).then(pl.col(name) / _SECONDS / GIGA).alias(rate)
+            for name, rate in per_s.items()
+        ),
+    ]
+
+
+def _against_peaks() -> list[pl.Expr]:
     # What does not compute uses no unit, whatever that could do.
     compute = (
         pl.when(pl.col("flops") == 0)
@@ -54,58 +108,21 @@ def points(work: pl.DataFrame, schema: TableSchema, options: Options) -> pl.Data
         .otherwise(100.0 * pl.col("flops") / pl.col("peak_flops"))
     )
     memory = 100.0 * pl.col("accessed_bytes") / pl.col("peak_bytes")
-    both = compute.is_not_null() & memory.is_not_null()
-    intensity = pl.when(pl.col("accessed_bytes") > 0).then(
-        pl.col("flops") / pl.col("accessed_bytes")
-    )
-    roof = pl.min_horizontal(
-        pl.col("peak_flops") / seconds,
-        intensity * pl.col("peak_bytes") / seconds,
-    )
-    roofed = pl.col("peak_flops").is_not_null() & pl.col("peak_bytes").is_not_null()
-    return (
-        work.with_columns(
-            pl.when(ran).then(rate * seconds).alias(name)
-            for name, rate in given.items()
-            if rate is not None
-        )
-        .with_columns(
-            pl.when(no_flops & no_bytes)
-            .then(pl.lit(UNKNOWN))
-            .otherwise("evidence")
-            .alias("evidence"),
-            (pl.col("total_ps") / PS_PER_US).alias("total_us"),
-            share(pl.col("share_ps"), int(work["share_ps"].sum())).alias(
-                "time_percent"
-            ),
-            intensity.alias("operational_intensity"),
-            pl.when(ran).then(pl.col("flops") / seconds / GIGA).alias("gflops_per_s"),
-            pl.when(ran)
-            .then(pl.col("accessed_bytes") / seconds / GIGA)
-            .alias("gb_per_s"),
-            pl.when(ran & roofed & intensity.is_not_null())
-            .then(roof / GIGA)
-            .alias("roof_gflops_per_s"),
-            pl.when(ran).then(compute).alias("of_compute_percent"),
-            pl.when(ran).then(memory).alias("of_memory_percent"),
-            pl.when(ran & both)
-            .then(pl.max_horizontal(compute, memory))
-            .alias("of_roof_percent"),
-            pl.when(ran & both & (memory >= compute))
-            .then(pl.lit("Memory"))
-            .when(ran & both)
-            .then(pl.lit("Compute"))
-            .alias("bound_by"),
-            lacks.alias("lacks"),
-        )
-        .sort(
-            "share_ps",
-            *(it for it in ("kernel_name", "op_name", "name") if it in work.columns),
-            descending=[True, *[False] * ("op_name" in work.columns), False],
-        )
-        .with_row_index("rank", offset=1)
-        .select(pl.col(name).cast(kind) for name, kind in schema.dtypes().items())
-    )
+    both = _RAN & compute.is_not_null() & memory.is_not_null()
+    sloped = _intensity() * pl.col("peak_bytes")
+    roofed = pl.col("peak_flops").is_not_null() & sloped.is_not_null()
+    roof = pl.min_horizontal(pl.col("peak_flops"), sloped) / _SECONDS / GIGA
+    return [
+        pl.when(_RAN & roofed).then(roof).alias("roof_gflops_per_s"),
+        pl.when(_RAN).then(compute).alias("of_compute_percent"),
+        pl.when(_RAN).then(memory).alias("of_memory_percent"),
+        pl.when(both).then(pl.max_horizontal(compute, memory)).alias("of_roof_percent"),
+        pl.when(both & (memory >= compute))
+        .then(pl.lit("Memory"))
+        .when(both)
+        .then(pl.lit("Compute"))
+        .alias("bound_by"),
+    ]
 
 
 def unknown_percent(rows: pl.DataFrame) -> float | None:
