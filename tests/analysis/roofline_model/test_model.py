@@ -13,7 +13,6 @@ from tests.support.traces.kineto import call, complete, kernel
 
 import stepscope
 from stepscope.analysis.roofline_model import RooflineModelResult
-from stepscope.session import with_kernels
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -62,7 +61,10 @@ def op(
 
 
 def opened(
-    folder: Path, *ops: list[dict[str, Any]], device: dict[str, Any] | None = None
+    folder: Path,
+    *ops: list[dict[str, Any]],
+    device: dict[str, Any] | None = None,
+    kernels: Path | None = None,
 ) -> ProfileWithTools:
     path = folder / "worker.pt.trace.json"
     trace = {
@@ -71,7 +73,7 @@ def opened(
         "traceEvents": [event for events in ops for event in events],
     }
     path.write_text(json.dumps(trace), encoding="utf-8")
-    return stepscope.open(path)
+    return stepscope.open(path, kernels=kernels)
 
 
 def roofline(profile: ProfileWithTools, **options: Any) -> RooflineModelResult:
@@ -194,9 +196,9 @@ def measured(folder: Path, name: str, **values: float) -> Path:
 
 def test_counters_take_the_place_of_shapes(tmp_path: Path) -> None:
     """A kernel that fuses 10^9 operations and moves 50 MB, once in each of two runs."""
-    profile = opened(tmp_path, product(1, 100), product(2, 300))
     table = measured(tmp_path, SGEMM, ffma=5e8, dram=5e7, ns=90_000, tensor=0)
-    result = roofline(with_kernels(profile, table))
+    profile = opened(tmp_path, product(1, 100), product(2, 300), kernels=table)
+    result = roofline(profile)
     assert result.measured_kernels == 1
     for rows in (result.kernels, result.ops):
         (row,) = rows.iter_rows(named=True)
@@ -215,7 +217,7 @@ def test_counters_take_the_place_of_shapes(tmp_path: Path) -> None:
 def test_operations_are_unknown_where_a_unit_was_not_counted(tmp_path: Path) -> None:
     """Nothing says whether the Tensor Cores were idle."""
     table = measured(tmp_path, SGEMM, ffma=5e8, dram=5e7, ns=90_000)
-    result = roofline(with_kernels(opened(tmp_path, product(1, 100)), table))
+    result = roofline(opened(tmp_path, product(1, 100), kernels=table))
     (row,) = result.kernels.iter_rows(named=True)
     assert (row["flops"], row["accessed_bytes"]) == (None, 5e7)
     assert (row["evidence"], row["lacks"]) == ("measured", "operations")

@@ -70,8 +70,8 @@ class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
         ops_on: Where the ops ran: `device` or `host`; null where there are none.
         unknown_ops_percent: Share of the ops' time of ops without a place in the chart,
             because their operations or bytes are not known; null without ops.
-        unknown_kernels_percent: Share of the kernels' time of kernels without a place in
-            the chart; null without kernels.
+        unknown_kernels_percent: Share of the kernels' time of kernels without a place
+            in the chart; null without kernels.
         measured_kernels: Number of kernels whose work was counted by Nsight Compute.
         missing: What could not be looked at.
     """
