@@ -78,6 +78,15 @@ def test_a_profile_of_another_program_is_named(tmp_path: Path) -> None:
         stepscope.open(path)
 
 
+def test_an_error_holds_no_control_character_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.pprof"
+    other = sized(1, b"\x08\x01\x10\x02") + sized(6, b"") + sized(6, b"a\n\x1b[2J")
+    path.write_bytes(other + sized(6, b"count"))
+    with pytest.raises(BadInput) as caught:
+        stepscope.open(path)
+    assert str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize(
     "sample",
     [b"\x12\x01\x03", b"\x12\x0b\x01" + b"\xff" * 9 + b"\x01", b"\x12\x09\x01"],

@@ -11,6 +11,7 @@ from stepscope.errors import BadInput
 from stepscope.formats.memory.program_lines import Frame, Stacks
 from stepscope.formats.memory.tables import memory_trace, only_file
 from stepscope.trace.quality import QualityNote
+from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import (
     MalformedMessage,
@@ -38,6 +39,8 @@ _SAVE_AGAIN: Final = (
 #: What a sample counts, with its unit: objects and bytes.
 _COUNTED: Final = [("allocations", "count"), ("space", "bytes")]
 _MOST: Final = 2**50
+_MOST_DEVICES: Final = 1024
+_LONGEST: Final = 512
 #: Memory of what carries no device: programs, whose code a device may hold.
 _NO_DEVICE: Final = "no device named"
 
@@ -85,7 +88,7 @@ def read(source: HostFiles) -> TraceData:
     if damage:
         raise BadInput.at(path, "is cut or damaged", _SAVE_AGAIN)
     if profile.types != _COUNTED:
-        named = ", ".join("/".join(pair) for pair in profile.types[:4]) or "none"
+        named = ", ".join(repr("/".join(pair)) for pair in profile.types[:4]) or "none"
         raise BadInput.at(
             path,
             f"is a pprof profile that counts something else ({named}) than a memory "
@@ -149,7 +152,7 @@ def _profile(message: bytes) -> _Profile:
 
 
 def _string(strings: list[str], place: int) -> str:
-    return strings[place] if 0 <= place < len(strings) else ""
+    return shortened(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
 
 
 def _frame(
@@ -197,6 +200,8 @@ def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
             continue
         name = labels.get("device") or _NO_DEVICE
         in_use[name] = in_use.get(name, 0) + size
+        if len(in_use) > _MOST_DEVICES:
+            raise MalformedMessage
         frames = [profile.frames[it] for it in places if it in profile.frames]
         stack = stacks.add(frames)
         yield {
