@@ -7,9 +7,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 import stepscope
 from stepscope.analysis.memory_profile import MemoryProfileResult
+from stepscope.cli.main import main
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
 
@@ -153,6 +155,15 @@ def test_the_peak_is_known_by_line_of_the_program(tmp_path: Path) -> None:
         f"{LIBRARY}:125 forward\n/home/me/train.py:21 step"
     )
     assert memory.breakdown["allocation_bytes"].sum() == 113 * MIB
+
+
+def test_the_report_names_the_lines_that_hold_most(tmp_path: Path) -> None:
+    path = tmp_path / "a.pickle"
+    opened(path, snapshot())
+    done = CliRunner().invoke(main, ["report", str(path)])
+    assert done.exit_code == 0, done.stderr
+    assert "cuda:0: 73.0 MiB, 64.6 %: /home/me/train.py:21 step" in done.stdout
+    assert "devices not recorded" in done.stdout
 
 
 def test_free_memory_at_the_peak_lies_in_pieces(tmp_path: Path) -> None:
