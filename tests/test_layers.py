@@ -81,6 +81,7 @@ ROOMS = {
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
+        "roofline_model": "ops options results",
         "steps": "results",
         "tf_data_bottleneck_analysis": "options results",
         "timeline": "results trace_viewer",
@@ -156,6 +157,7 @@ ROOMS = {
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
         "nsight_compute": "",
+        "memory": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",
         "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",

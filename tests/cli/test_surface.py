@@ -101,6 +101,8 @@ SURFACE = {
         "--scope",
         "--include-idle",
         "--most-calls",
+        "--peak-tflops",
+        "--peak-gb-per-s",
         "--memory",
         "--points",
         "--at-ms",

@@ -59,6 +59,7 @@ from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.execution_costs import execution_costs
+from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.ops.run_costs import run_costs
 from stepscope.derive.phases.host import host_phases
@@ -146,6 +147,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     execution_costs,
     run_costs,
     op_costs,
+    kernel_costs,
     host_op_costs,
     annotation_calls,
     program_places,

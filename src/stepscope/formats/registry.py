@@ -49,6 +49,7 @@ _XPLANE: Final = "stepscope.formats.xplane"
 _KINETO: Final = "stepscope.formats.kineto"
 _NSIGHT_SYSTEMS: Final = "stepscope.formats.nsight_systems"
 _NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
+_MEMORY: Final = "stepscope.formats.memory"
 
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
@@ -56,4 +57,6 @@ READERS: Final = (
     Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
     Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read"), beside=True),
     Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report"), beside=True),
+    Reader("memory_snapshot", _later(f"{_MEMORY}.snapshot", "read")),
+    Reader("device_memory_profile", _later(f"{_MEMORY}.pprof", "read")),
 )

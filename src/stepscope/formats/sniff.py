@@ -81,16 +81,8 @@ FOREIGN: Final = {
         "a table of `nsys stats`: totals without a timeline",
         "Give the database of the same report: `nsys export --type sqlite REPORT`.",
     ),
-    "memory_snapshot": Foreign(
-        "a PyTorch memory snapshot (pickle), which has no reader yet",
-        "https://pytorch.org/memory_viz shows it.",
-    ),
     "pickle": Foreign(
         "a Python pickle, which is never loaded: it could run code", f"{_XSPACE_WAY}."
-    ),
-    "pprof": Foreign(
-        "a pprof profile (JAX's device memory profile is one), which has no reader yet",
-        "`pprof -http : FILE` shows it.",
     ),
     "sqlite": Foreign("an SQLite database of another program", f"{_XSPACE_WAY}."),
     "nsys_rep": Foreign(
@@ -284,7 +276,7 @@ def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
         _, at = _varint(head, at + 1)
         # A pprof opens with a pair of numbers, kind and unit, in a message of 4 bytes.
         if 0 <= at < len(head) and head[at] == 0x10:
-            return "pprof" if length < 16 else "perfetto"
+            return "device_memory_profile" if length < 16 else "perfetto"
     if 0 <= at < len(head) and at < begin + length and head[at] not in _PLANE_TAGS:
         return None
     if 0 <= at < len(head) and head[at] == _PLANE_NAME:

@@ -55,10 +55,11 @@ def show(
     """Print what TOOL found.
 
     Tools: overview_page (overview), input_pipeline_analyzer (input),
-    framework_op_stats (ops), kernel_stats (kernels), memory_profile (memory),
-    pod_viewer (pod), trace_viewer (trace), tf_data_bottleneck_analysis (tfdata),
-    inference_profile (inference), model_views (model). PATH is a log directory (its
-    newest run), a run directory, or one file; several are several workers of one run.
+    framework_op_stats (ops), kernel_stats (kernels), roofline_model (roofline),
+    memory_profile (memory), pod_viewer (pod), trace_viewer (trace),
+    tf_data_bottleneck_analysis (tfdata), inference_profile (inference), model_views
+    (model). PATH is a log directory (its newest run), a run directory, or one file;
+    several are several workers of one run.
     """
     with light_start():
         from stepscope.cli import show as showing  # noqa: PLC0415 - help stays light
