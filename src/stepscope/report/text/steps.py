@@ -244,7 +244,7 @@ def _unexplained(
 
 
 #: Causes whose actions are to name the unexplained.
-_NAMING: Final = frozenset({"unexplained", "annotate"})
+_NAMING: Final = frozenset({"unexplained", "annotate", "damaged"})
 _ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
 _RECORD_FUNCTIONS: Final = (
     "record the program's functions, as stepscope run -- python … does, or annotate "
