@@ -40,6 +40,12 @@ _ACTIONS: Final = (
         ),
     ),
     Action(
+        cause="any",
+        framework="Python",
+        text="Mark each step, with the fetch of its batch inside the mark.",
+        code="with ss.StepTrace(i): step(next(it))  # import stepscope as ss",
+    ),
+    Action(
         cause="none",
         framework="PyTorch",
         text="Tell the profiler where each step ends.",
