@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.loss_scaling import scaling_holes
-from stepscope.derive.account.unfed import unfed_waits
+from stepscope.derive.account.unfed import BatchCopies
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
@@ -146,9 +146,11 @@ def idle_topics(
         waits=waiting,
         within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
     )
-    fetched = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
-    fetched = fetched or bool(len(host_states.classes.input_wait))
-    reads = None
+    batches = reads = None
+    if not _fetched(host_states, iterators):
+        batches = BatchCopies.of(
+            windows, device_activity, launches, correlation, launch_latency
+        )
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
@@ -160,26 +162,17 @@ def idle_topics(
             scaling = scaling_holes(device_activity, event_types, one.device)
         if reads is not None and one.device is not None:
             drained = reads.drained(one, host)
-        if (
-            not fetched
-            and one.device is not None
-            and not isinstance(device_activity, Unavailable)
-            and not isinstance(launches, Unavailable)
-            and not isinstance(correlation, Unavailable)
-            and not isinstance(launch_latency, Unavailable)
-        ):
-            unfed = unfed_waits(
-                one,
-                windows=windows,
-                device_activity=device_activity,
-                launches=launches,
-                correlation=correlation,
-                latency_ps=launch_latency.latency_ps,
-                doing=host.doing,
-            )
+        if batches is not None and one.device is not None:
+            unfed = batches.waits(one, host.doing)
         found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
     missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
     return IdleTopics(tuple(found), missing)
+
+
+def _fetched(states: HostStates, iterators: pl.DataFrame | Unavailable) -> bool:
+    """Return whether any fetch of a batch was recorded, or a pipeline that has some."""
+    listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
+    return listed or bool(len(states.classes.input_wait))
 
 
 class _Host(Frozen, frozen=True):

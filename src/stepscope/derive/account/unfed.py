@@ -14,7 +14,9 @@ import numpy as np
 from stepscope.derive.account.host_states import long_stretch_ps
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["UNFED_OWNERS", "unfed_waits"]
+__all__ = ["UNFED_OWNERS", "BatchCopies"]
 
 #: Owners of time of which nothing says what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
@@ -35,58 +38,75 @@ _USUAL: Final = 0.8
 _H2D: Final = ACTIVITY_KINDS.categories.to_list().index("h2d")
 
 
-def unfed_waits(
-    one: DeviceAccount,
-    *,
-    windows: Windows,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    latency_ps: int,
-    doing: Spans,
-) -> Spans:
-    """Return the long silence of a device's program before it copies a batch.
+class BatchCopies(Frozen, frozen=True):
+    """When batches were copied to devices, in a program of which no fetch is known.
 
-    Args:
-        one: The idle time of the device.
+    Attributes:
         windows: The windows, most of which must copy a batch.
         device_activity: The table.
         launches: The table.
         correlation: The launch of each activity.
-        latency_ps: The usual launch latency.
-        doing: When something says what a step thread does.
+        soon_ps: Silence is longer than this; a copy comes sooner after it.
     """
-    nothing = Spans.empty()
-    called = _copy_calls(one.device, device_activity, launches, correlation)
-    rows = windows.rows.filter(~windows.rows["open_end"])
-    if not rows.height or not len(called):
-        return nothing
-    starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
-    copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
-    if (copies > 0).mean() < _USUAL:
-        return nothing
-    soon = long_stretch_ps(latency_ps)
-    silent = Spans.union_of(one.idle[owner] for owner in UNFED_OWNERS)
-    # Small work may be launched between the silence and the copy.
-    walks = _ending_before(Spans.union_of(one.walked_by.values()), called, soon)
-    found = (silent & walks) - doing
-    long = found.end_ps - found.start_ps > soon
-    return Spans(found.start_ps[long], found.end_ps[long])
 
+    windows: Windows
+    device_activity: pl.DataFrame
+    launches: pl.DataFrame
+    correlation: Correlation
+    soon_ps: int
 
-def _copy_calls(
-    device: int | None,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-) -> NDArray[np.int64]:
-    """Return when calls began that copy as much as a batch to a device, ascending."""
-    mine = codes(device_activity, "kind") == _H2D
-    mine &= handles(device_activity, "device") == device
-    size = device_activity["bytes"].fill_null(0).to_numpy()
-    mine &= (size > _LEAST_BYTES) & (correlation.launch_of_activity >= 0)
-    called = ints(launches, "start_ps")[correlation.launch_of_activity[mine]]
-    return np.sort(called)
+    @classmethod
+    def of(
+        cls,
+        windows: Windows,
+        device_activity: pl.DataFrame | Unavailable,
+        launches: pl.DataFrame | Unavailable,
+        correlation: Correlation | Unavailable,
+        launch_latency: LaunchLatency | Unavailable,
+    ) -> BatchCopies | None:
+        """Collect the copies; None where one of the tables is missing."""
+        if (
+            isinstance(device_activity, Unavailable)
+            or isinstance(launches, Unavailable)
+            or isinstance(correlation, Unavailable)
+            or isinstance(launch_latency, Unavailable)
+        ):
+            return None
+        soon_ps = long_stretch_ps(launch_latency.latency_ps)
+        return cls(windows, device_activity, launches, correlation, soon_ps)
+
+    def waits(self, one: DeviceAccount, doing: Spans) -> Spans:
+        """Return the long silence of a device's program before it copies a batch.
+
+        Args:
+            one: The idle time of the device.
+            doing: When something says what a step thread does.
+        """
+        called = self._calls(one.device)
+        rows = self.windows.rows.filter(~self.windows.rows["open_end"])
+        if not rows.height or not len(called):
+            return Spans.empty()
+        starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
+        copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
+        if (copies > 0).mean() < _USUAL:
+            return Spans.empty()
+        silent = Spans.union_of(one.idle[owner] for owner in UNFED_OWNERS)
+        # Small work may be launched between the silence and the copy.
+        walks = _ending_before(
+            Spans.union_of(one.walked_by.values()), called, self.soon_ps
+        )
+        found = (silent & walks) - doing
+        long = found.end_ps - found.start_ps > self.soon_ps
+        return Spans(found.start_ps[long], found.end_ps[long])
+
+    def _calls(self, device: int | None) -> NDArray[np.int64]:
+        """Return when calls began that copy as much as a batch, ascending."""
+        activity, launch = self.device_activity, self.correlation.launch_of_activity
+        mine = codes(activity, "kind") == _H2D
+        mine &= handles(activity, "device") == device
+        size = activity["bytes"].fill_null(0).to_numpy()
+        mine &= (size > _LEAST_BYTES) & (launch >= 0)
+        return np.sort(ints(self.launches, "start_ps")[launch[mine]])
 
 
 def _ending_before(walks: Spans, called_ps: NDArray[np.int64], soon_ps: int) -> Spans:
