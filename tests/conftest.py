@@ -48,11 +48,12 @@ def shared_profile() -> Callable[[str], Path]:
 
 
 def recorded_runs(folder: Path) -> Iterator[str]:
-    """Real profiles that are one run each: folders with traces of any format."""
+    """Real profiles that are one run each: folders with traces, or packed databases."""
     found = {path.parent for path in folder.rglob("*.xplane.pb*")}
     for traces in ("kineto", "torch_cpu", "torch_train"):
         found |= {path.parent for path in (folder / traces).rglob("*.json*")}
     found |= {path.parent for path in (folder / "nsys_sqlite").rglob("*.sqlite")}
+    found |= set((folder / "nsys_ladder").rglob("*.sqlite.gz"))
     for path in sorted(found):
         name = str(path.relative_to(folder))
         if not name.startswith(REFUSED):

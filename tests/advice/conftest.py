@@ -117,6 +117,7 @@ def launch_of(**fields: Any) -> LaunchSignals:
 def capture_of(**fields: Any) -> CaptureSignals:
     return CaptureSignals(
         **{
+            "damaged": False,
             "dropped": 0,
             "ranks": None,
             "hosts": 1,

@@ -14,7 +14,10 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
 from stepscope.advice.signals.signal import Signals
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,10 +50,27 @@ def evaluate(
     signals: Signals, *, thresholds: Thresholds = THRESHOLDS
 ) -> tuple[Finding, ...]:
     """Run every rule and put the findings into the order in which to act."""
-    found = {rule.item.id: rule.evaluate(signals, thresholds) for rule in RULES}
-    shared = shared_time(signals.of(account_signals))
+    accounted = signals.of(account_signals)
+    if accounted == NOTHING_RECORDED:
+        # No rule knows more than that, whatever else it would ask for.
+        return staged(rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES)
+    plain = signals.of(frameworks_used) == PLAIN
+    found = {
+        rule.item.id: rule.item.not_applicable(_NO_FRAMEWORK)
+        if plain and rule.item.of_frameworks
+        else rule.evaluate(signals, thresholds)
+        for rule in RULES
+    }
+    shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
     return staged(_replayed(one, signals) for one in marked)
+
+
+_NO_FRAMEWORK: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The program uses no framework: it has neither its ops nor its memory.",
+    remedy="Nothing to do.",
+)
 
 
 def _narrower(narrow: Finding, _: Finding) -> float:
@@ -112,6 +132,8 @@ def _replayed(finding: Finding, signals: Signals) -> Finding:
         or finding.place is None
         or not finding.devices
         or not finding.owners
+        # The replay knows owners, not which part of their time is a topic's.
+        or finding.topics
         or not _GO.issuperset(finding.owners)
         or finding.pattern is None
         or finding.ms_per_step is None

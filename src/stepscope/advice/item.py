@@ -40,6 +40,8 @@ class Item(NamedTuple):
         actions: What to change when it fails.
         explains: Ids of broader items whose time this one accounts for where it fails
             with most of theirs.
+        of_frameworks: Whether it is about ops or memory of frameworks, so that a
+            program without any has nothing that could fail.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Item(NamedTuple):
     floors: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()
     explains: tuple[str, ...] = ()
+    of_frameworks: bool = False
 
     def finding(self, status: Status, **fields: Any) -> Finding:
         """Make a finding; only one that fails carries evidence, doubts and actions.

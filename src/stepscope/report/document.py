@@ -175,6 +175,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     annotations: tuple[TopAnnotation, ...] = ()
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the program is known to use no framework."""
+        return self.frameworks == ("Python",)
+
+    @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
         """Return the results by the names of their tools."""
         return {tool: getattr(self, field) for tool, field in REPORTED.items()}

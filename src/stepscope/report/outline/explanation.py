@@ -40,6 +40,7 @@ _STATUS: Final = {
 _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
 _FLAGS: Final = {
+    "unrecorded": "have no records of what their calls put on the device",
     "other_kind": "do other work than the others",
     "warm_up": "used what was buffered while the recording started",
 }

@@ -291,14 +291,14 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
     Args:
         finding: The finding; only a failing one has actions to return.
         frameworks: Frameworks that the program uses; where it is empty every action
-            is returned, as where none is for them.
+            is returned. Where it is known, none of another is.
     """
     if finding.status != "fail":
         return []
     fitting = [
         action for action in finding.actions if action.framework in (*frameworks, "any")
     ]
-    return fitting if frameworks and fitting else list(finding.actions)
+    return fitting if frameworks else list(finding.actions)
 
 
 def evidence_words(evidence: Evidence) -> str:

@@ -94,6 +94,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="launch.small",
+    of_frameworks=True,
     stage=3,
     title="tiny kernels fill the step",
     words=_WORDS,

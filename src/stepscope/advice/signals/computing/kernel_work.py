@@ -122,7 +122,11 @@ def kernel_work(
     classes = present(profile.derived(judged.host, activity_classes))
     named = present(profile.derived(judged.host, activity_ops))
     stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
-    steps = present(profile.derived(judged.host, windows)).rows.height if stepped else 1
+    steps = 1
+    if stepped:
+        every = present(profile.derived(judged.host, windows)).rows
+        unseen = pl.col("flags").list.contains("unrecorded")
+        steps = every.filter(~unseen).height
     strings = profile.trace(judged.host).strings
     rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
     rows = rows.hstack(described(rows, classes.rows["shape"], strings))
