@@ -200,6 +200,7 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=4)
 def test_no_absent_table_is_an_error(table: str) -> None:
     found = findings(together(), without=table)
     assert set(found) == {rule.item.id for rule in RULES}

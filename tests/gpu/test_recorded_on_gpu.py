@@ -87,6 +87,7 @@ def test_all_scenes_are_here() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.sweep(every=4)
 def test_every_tool_answers(scene: str) -> None:
     profile, _ = opened(scene)
     if scene == RECORDED.name:  # others: test_every_tool_on_every_profile.py

@@ -369,6 +369,7 @@ print("lives")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mapped files differ elsewhere")
+@pytest.mark.slow
 def test_a_file_that_shrinks_while_it_is_open_does_not_kill(tmp_path: Path) -> None:
     """A process that looks at a mapped file beyond its new end is killed."""
     lines = []

@@ -88,6 +88,7 @@ def one_huge_name(characters: int) -> bytes:
 ROUTES = ("tool/overview", "tool/ops", "tool/model_views", "csv/ops", "report")
 
 
+@pytest.mark.slow
 def test_a_packed_name_of_three_hundred_megabytes_is_one_error(logdir: Path) -> None:
     packed = gzip.compress(one_huge_name(300 * 10**6))
     assert len(packed) < 400_000

@@ -149,6 +149,7 @@ def unbuilt_package(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_command_line_says_that_the_page_is_missing(tmp_path: Path) -> None:
     package = unbuilt_package(tmp_path / "package")
     environment = {**os.environ, "PYTHONPATH": str(package)}
@@ -189,6 +190,7 @@ def test_an_installation_with_the_page_says_nothing_of_it() -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_server_answers_with_a_plain_page(tmp_path: Path) -> None:
     package = unbuilt_package(tmp_path / "package")
     logs = tmp_path / "logs"

@@ -76,6 +76,7 @@ def test_every_value_of_the_committed_recordings_equals_protobufs(
         "tpu/tpu_inference_2",
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_every_value_of_real_profiles_equals_protobufs(
     shared_profile: Callable[[str], Path], source: str
 ) -> None:
