@@ -31,7 +31,9 @@ TYPICAL_RUNS = (
 )
 LEFT_OUT = pytest.StashKey[int]()
 
-# The machine may be busy, so no example has a deadline; `make fuzz` looks longer.
+# The machine may be busy, so no example has a deadline. `make test-core` looks briefly,
+# `make fuzz` longer.
+settings.register_profile("brief", max_examples=12, deadline=None)
 settings.register_profile("quick", max_examples=40, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("quick")

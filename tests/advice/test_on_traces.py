@@ -184,6 +184,7 @@ NEEDED = {
 @pytest.mark.parametrize(
     ("rule", "table"), [(rule, one) for rule, all_ in NEEDED.items() for one in all_]
 )
+@pytest.mark.sweep(every=3)
 def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
     rule: str, table: str
 ) -> None:

@@ -122,6 +122,7 @@ def test_unmarked_steps_are_found_by_the_launches() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.sweep(every=4)
 def test_the_parts_of_a_step_add_up(scene: str) -> None:
     profile, _ = opened(scene)
     overview = profile.tool("overview_page")
@@ -156,6 +157,7 @@ def test_every_launch_of_a_launch_bound_loop_is_counted() -> None:
 
 
 @pytest.mark.parametrize("scene", [*TROUBLES, *WITHOUT_TROUBLE])
+@pytest.mark.sweep(every=3)
 def test_findings_name_the_trouble_that_was_built_in(scene: str) -> None:
     profile, _ = opened(scene)
     findings = evaluate(signals_of(profile, THRESHOLDS))

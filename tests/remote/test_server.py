@@ -159,6 +159,7 @@ def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     assert came[0].tool_data
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
     error = refused(
         lambda method, data: calls(method, data, limit_s=0.5),

@@ -32,6 +32,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.sweep(every=4)
 def test_a_hostile_profile_is_one_error_and_the_others_open(
     logdir: Path, kind: str
 ) -> None:

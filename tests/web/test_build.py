@@ -87,6 +87,7 @@ def test_an_old_node_is_as_good_as_none(tmp_path: Path) -> None:
     assert record(tmp_path) == {"built": False, "reason": NO_NODE}
 
 
+@pytest.mark.slow
 def test_a_registry_that_refuses_is_named_and_soon_given_up(
     tmp_path: Path, closed_port: int
 ) -> None:

@@ -486,6 +486,7 @@ def test_every_null_of_the_page_is_explained(
         ("gpu_tf/v100_large", 5.0),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_little_of_a_healthy_step_is_left_unexplained(
     name: str, limit: float, shared_profile: Callable[[str], Path]
 ) -> None:

@@ -167,6 +167,7 @@ def test_a_profile_without_events_has_no_trace() -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.sweep(every=4)
 def test_every_event_of_a_real_profile_is_in_its_export(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:

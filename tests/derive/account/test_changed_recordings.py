@@ -173,6 +173,7 @@ def test_a_copy_that_nothing_changes_tells_the_same(
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
+@pytest.mark.sweep(every=3)
 def test_a_slower_host_leaves_the_devices_work_as_it_is(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -285,6 +286,7 @@ def queue_up(copy: Recording) -> None:
 
 
 @pytest.mark.parametrize("name", [*LAUNCH_BOUND, "gpu/jax_healthy"])
+@pytest.mark.sweep(every=3)
 def test_a_device_with_a_long_queue_never_waits_for_the_host(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -325,6 +327,7 @@ def test_a_stretched_step_is_an_outlier_and_no_other_changes(
 
 
 @pytest.mark.parametrize("name", WITH_COPIES)
+@pytest.mark.sweep(every=3)
 def test_time_of_copies_that_are_taken_out_is_idle_and_has_an_owner(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
