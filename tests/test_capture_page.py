@@ -22,6 +22,7 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("page", ["capture.md", "remote.md"])
+@pytest.mark.sweep(every=2)
 def test_every_example_prints_what_stands_below_it(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:

@@ -75,6 +75,7 @@ def test_kernels_without_an_op_are_named_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+@pytest.mark.sweep(every=3)
 def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> None:
     found = findings(starved(), without=table)[RULE]
     assert found.status == "cannot_tell"

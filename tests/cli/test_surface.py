@@ -295,6 +295,7 @@ def test_an_interruption_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, result.stderr.strip()) == (130, "stepscope: interrupted")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(repository: Path) -> None:
     recorded = str(repository / "tests" / "data" / "tf_keras_fit")
     with subprocess.Popen(

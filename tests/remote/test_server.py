@@ -106,6 +106,7 @@ def test_a_file_is_written_where_the_client_asked(
         ("{}/plugins/profile", ""),
     ],
 )
+@pytest.mark.sweep(every=7)
 def test_where_a_client_may_not_write_it_gets_the_file_to_write(
     calls: Callable[..., bytes], tmp_path: Path, root: str, session: str
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     assert came[0].tool_data
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
     error = refused(
         lambda method, data: calls(method, data, limit_s=0.5),
@@ -208,6 +210,7 @@ def test_a_request_of_megabytes_is_not_read(calls: Callable[..., bytes]) -> None
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+@pytest.mark.slow
 def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
     """One records at a time; the others hear why not, and nothing is left over."""
     with grpc.insecure_channel(ours.address) as channel:
@@ -328,6 +331,7 @@ sys.exit(3)
 """
 
 
+@pytest.mark.slow
 def test_a_program_ends_as_it_would_in_the_middle_of_a_recording() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM],

@@ -103,6 +103,7 @@ def test_hosts_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.sweep(every=3)
 def test_no_line_but_a_command_is_wider_than_the_page(width: int) -> None:
     for trace in (blueprint.a1(), blueprint.a2(), blueprint.trace(host_loop())):
         wide = [

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.sites.serve import OLD, put, running
 
+from stepscope.serve.runs.source import LocalSource
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -29,6 +31,12 @@ def names(site: Site) -> list[str]:
     return [run["name"] for run in site.get("data/runs").json["runs"]]
 
 
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server lists its runs as often as these tests would otherwise wait for it."""
+    monkeypatch.setattr(LocalSource, "interval_s", 0.05)
+
+
 def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     before = site.get("data/runs")
     assert site.get("data/status").json["runs"] == before.headers["ETag"].strip('"')
@@ -40,6 +48,7 @@ def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     assert site.get("data/profile").json["profile"]["hosts"] == ["b"]
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_log_directory_that_was_empty_gets_its_first_run(
     tmp_path: Path, a1: bytes
 ) -> None:
@@ -50,6 +59,7 @@ def test_a_log_directory_that_was_empty_gets_its_first_run(
         assert site.get("data/tool/overview").status == 200
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_changed_is_read_again(
     logdir: Path, site: Site, a5_b: bytes
 ) -> None:
@@ -66,6 +76,7 @@ def test_a_run_that_changed_is_read_again(
     assert after["version"] != before["version"]
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_another_host_of_a_run_arrives_later(
     logdir: Path, site: Site, a5_b: bytes
 ) -> None:
@@ -74,6 +85,7 @@ def test_another_host_of_a_run_arrives_later(
     until(lambda: site.get("data/profile").json["profile"]["hosts"] == ["b", "vm"])
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_is_gone_is_not_there(logdir: Path, site: Site) -> None:
     (run,) = site.get("data/runs").json["runs"]
     shutil.rmtree(logdir / "plugins" / "profile" / "r1")
@@ -92,6 +104,7 @@ def test_a_run_that_goes_before_it_was_noticed_is_an_error(
     assert site.lives
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_is_being_written_is_not_read_half(
     tmp_path: Path, a1: bytes
 ) -> None:
@@ -109,6 +122,7 @@ def test_a_run_that_is_being_written_is_not_read_half(
         assert len(steps) == 8
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_clock_that_runs_ahead_does_not_keep_a_run_away(
     tmp_path: Path, a1: bytes
 ) -> None:
