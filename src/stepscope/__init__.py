@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools as ProfileData
     from stepscope.capture import keras
+    from stepscope.capture.flight.recorder import flight_recorder
     from stepscope.capture.ground.annotate import (
         StepTrace,
         Trace,
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "client",
     "describe",
+    "flight_recorder",
     "keras",
     "mark_step",
     "open",
@@ -63,6 +65,7 @@ _PUBLIC = {
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
     "client": ("stepscope.remote.client", None),
     "describe": ("stepscope.capture.ground.describing", "announce"),
+    "flight_recorder": ("stepscope.capture.flight.recorder", "flight_recorder"),
     "keras": ("stepscope.capture.keras", None),
     "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
