@@ -21,6 +21,8 @@ _FAR_WORSE: Final = 2
 #: differ anyway has no slow one. 1.4826 median deviations are one of a normal
 #: distribution.
 _DEVIATIONS: Final = 6 * 1.4826
+#: What one step in ten takes is usual too.
+_OFTEN: Final = 0.9
 #: Less than a turn of the scheduler is no reason to write a profile.
 _LEAST_NS: Final = 5_000_000
 #: A program has a few loops: training, validation.
@@ -128,4 +130,6 @@ class StepWatch:
         median = loop.median_ns
         if dur_ns <= self._slower_than * median or dur_ns - median < _LEAST_NS:
             return False
-        return dur_ns - median > _DEVIATIONS * loop.deviation_ns()
+        # Every second step may be a longer one: then the median deviation is 0.
+        often = loop.sorted[int(_OFTEN * len(loop.sorted))]
+        return dur_ns > often and dur_ns - median > _DEVIATIONS * loop.deviation_ns()
