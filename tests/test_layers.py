@@ -99,6 +99,11 @@ ROOMS = {
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground"
         ),
+        "flight": (
+            "collectors.compilations collectors.contract collectors.host "
+            "collectors.levels collectors.process collectors.python_samples "
+            "collectors.sampled_frames ground recording"
+        ),
         "ground": "",
         "launching.injected": "",
         "launching.step_sources": (

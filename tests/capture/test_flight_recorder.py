@@ -173,6 +173,8 @@ def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
     ring.look()
     (part,) = tmp_path.rglob("*.part")
     assert part.stat().st_size <= 2**20
+    # As a kill would leave it.
+    assert step_numbers(part)[-1] == steps - 1
     saved = ring.save("asked for")
     ring.end(keep=False)
     assert saved.path is not None
