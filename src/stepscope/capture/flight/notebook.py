@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,6 +22,8 @@ _MOST_ROWS: Final = 16_384
 _MOST_FRAMES: Final = 8_192
 #: Steps that a slow one is compared with.
 _COMPARED: Final = 32
+#: Steps of which the shares of annotations are worked out, once a second.
+_SAMPLED: Final = 16
 
 
 class Span(NamedTuple):
@@ -66,6 +69,23 @@ class Notebook:
         """
         return own_times(self._annotations((step,)), step.begin_ns, step.end_ns)
 
+    def parts_of_last(self, steps: Sequence[Step]) -> dict[str, int]:
+        """Return such times of the last of some steps together."""
+        if not steps:
+            return {}
+        same = [
+            it
+            for it in steps
+            if (it.name, it.thread) == (steps[-1].name, steps[-1].thread)
+        ][-_SAMPLED:]
+        spans = self._annotations(same)
+        found: dict[str, int] = {}
+        for step in same:
+            within = _within(spans, step.begin_ns, step.end_ns)
+            for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
+                found[name] = found.get(name, 0) + ns
+        return found
+
     def usual_parts(self, step: Step) -> dict[str, int]:
         """Return the medians of such times over the steps before this one."""
         before = [
@@ -110,9 +130,13 @@ class Notebook:
         first = min(step.begin_ns for step in steps)
         last = max(step.end_ns for step in steps)
         threads = {step.thread for step in steps}
+        # Batches come in the order of time: of older ones nothing lies within.
+        recent = itertools.takewhile(
+            lambda rows: max(rows.end_ns) >= first, reversed(self._batches)
+        )
         return [
             Span(begin, end, str(name))
-            for rows in self._batches
+            for rows in recent
             for name, begin, end, thread, stats in zip(*rows, strict=True)
             if begin >= first
             and end <= last

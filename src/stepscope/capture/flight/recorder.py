@@ -16,14 +16,18 @@ import math
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from stepscope._core import recorder
 from stepscope.capture.flight import sentences
+from stepscope.capture.flight.exposing import MetricsServer
 from stepscope.capture.flight.following import record_following
+from stepscope.capture.flight.gauges import Gauges
 from stepscope.capture.flight.hearing import Bell, LastWords
 from stepscope.capture.flight.notebook import Notebook
+from stepscope.capture.flight.nvml import Nvml
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.flight.watch import StepWatch
 from stepscope.capture.ground.encoding import native_id
@@ -87,6 +91,7 @@ def flight_recorder(
     steps_after: int = 3,
     ring_bytes: int = 8 * 2**20,
     on_signal: int | None = getattr(signal, "SIGUSR2", None),
+    metrics: int | str | None = None,
     options: ProfilerOptions | None = None,
 ) -> FlightRecorder:
     """Keep the last steps, and write a profile when one goes wrong.
@@ -100,6 +105,8 @@ def flight_recorder(
             profiler records; 0 records none.
         ring_bytes: Length of the file that the last steps are kept in.
         on_signal: Number of the signal that asks for a profile; None for none.
+        metrics: Port, or `host:port`, at which `/metrics` tells the length of steps and
+            more to Prometheus; 0 takes a free one; None listens nowhere.
         options: Rates of counters and samples, and what is recorded of the steps after.
 
     Raises:
@@ -128,6 +135,7 @@ def flight_recorder(
             steps_after=steps_after,
             ring_bytes=ring_bytes,
             on_signal=on_signal,
+            metrics=metrics,
         )
         _one.recorder = made
     return made
@@ -140,6 +148,11 @@ class FlightRecorder:
         written: The profiles that were written, oldest first.
     """
 
+    @property
+    def metrics_address(self) -> str | None:
+        """Where `/metrics` is, `host:port`; None where it is not asked for."""
+        return None if self._metrics is None else self._metrics.address
+
     def __init__(
         self,
         logdir: Path,
@@ -151,6 +164,7 @@ class FlightRecorder:
         steps_after: int,
         ring_bytes: int,
         on_signal: int | None,
+        metrics: int | str | None,
     ) -> None:
         self.written: tuple[Written, ...] = ()
         self._logdir = logdir
@@ -160,6 +174,9 @@ class FlightRecorder:
         self._ring_bytes = ring_bytes
         self._notebook = Notebook()
         self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.now())
+        self._gauges = Gauges()
+        self._nvml = None if metrics is None else Nvml()
+        self._metrics = None if metrics is None else MetricsServer(metrics, self.gauges)
         self._ring = self._new_ring()
         self._flushes = 0
         self._process = os.getpid()
@@ -196,6 +213,14 @@ class FlightRecorder:
         """Write what is kept now, whatever `most` says."""
         return self._write("asked for", "asked for by the program", counts=False)
 
+    def gauges(self) -> str:
+        """Return what `/metrics` answers, as OpenMetrics text."""
+        return self._gauges.text(
+            written=[it.why for it in self.written],
+            listening=self._ring.records and not self._stopped,
+            devices=() if self._nvml is None else self._nvml.devices(),
+        )
+
     def stop(self) -> None:
         """Keep no more; without a profile written nothing is left."""
         if self._stopped or os.getpid() != self._process:
@@ -210,6 +235,8 @@ class FlightRecorder:
             self._bell.end()
         stand_by(None)
         self._ring.end(keep=False)
+        if self._metrics is not None:
+            self._metrics.stop()
         with _one.lock:
             _one.recorder = None
 
@@ -265,8 +292,18 @@ class FlightRecorder:
             self._begin_anew()
 
     def _slow_steps(self) -> list[Slow]:
-        judged = [self._watch.ended(step) for step in self._notebook.new_steps()]
-        return [slow for slow in judged if slow is not None]
+        steps = self._notebook.new_steps()
+        judged = [self._watch.ended(step) for step in steps]
+        slow = [it for it in judged if it is not None]
+        if self._metrics is not None:
+            self._gauges.hear(
+                steps,
+                self._watch.medians_ns(),
+                self._notebook.parts_of_last(steps),
+                slow=len(slow),
+                wall_s=time.time(),
+            )
+        return slow
 
     def _hangs(self, now_ns: int) -> None:
         last = self._watch.last
@@ -337,6 +374,8 @@ class FlightRecorder:
         self._ring.forked()
         self._last_words.end()
         self._bell.end()
+        if self._metrics is not None:
+            self._metrics.forked()
         atexit.unregister(self.stop)
         _one.lock = threading.Lock()
         _one.recorder = None

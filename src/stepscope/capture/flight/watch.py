@@ -110,6 +110,10 @@ class StepWatch:
         loop.learn(step.dur_ns)
         return slow
 
+    def medians_ns(self) -> dict[str, int]:
+        """Return the median of the last steps of each loop."""
+        return {name: loop.median_ns for name, loop in self._loops.items()}
+
     def hangs(self, now_ns: int) -> bool:
         """Return whether steps have ceased, once for each silence."""
         if self.last is None or self._silent:
