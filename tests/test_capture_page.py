@@ -39,7 +39,8 @@ def test_what_is_shown_of_an_example_stands_in_it(repository: Path) -> None:
     """The examples themselves are run by tests of their own."""
     found = [
         (file, body)
-        for _, file, body in blocks(repository / "docs" / "capture.md")
+        for page in ("capture.md", "tracking.md")
+        for _, file, body in blocks(repository / "docs" / page)
         if file
     ]
     assert found

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stepscope.remote import client, server
     from stepscope.report.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
+    from stepscope.tracking.log_to import log_to
     from stepscope.unavailable import Unavailable
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "describe",
     "flight_recorder",
     "keras",
+    "log_to",
     "mark_step",
     "open",
     "schedule",
@@ -67,6 +69,7 @@ _PUBLIC = {
     "describe": ("stepscope.capture.ground.describing", "announce"),
     "flight_recorder": ("stepscope.capture.flight.recorder", "flight_recorder"),
     "keras": ("stepscope.capture.keras", None),
+    "log_to": ("stepscope.tracking.log_to", "log_to"),
     "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
     "schedule": ("stepscope.capture.schedule", "schedule"),
