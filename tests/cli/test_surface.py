@@ -24,6 +24,7 @@ SURFACE = {
         "--skip-steps",
         "--steps",
         "--max-s",
+        "--max-slowdown",
         "--wait-s",
         "--record-s",
         "--host-tracer-level",

@@ -154,6 +154,11 @@ class Session:
             with leaving.undisturbed():
                 under_way.flusher.flush()
 
+    def tell(self, sentence: str) -> None:
+        """Add a sentence to the warnings of the run, and of the file."""
+        if self._under_way is not None:
+            self._under_way.tell(sentence)
+
     def stop(self, *, save: bool = True) -> Run:
         """End, and write the file unless `save` is false; a second call gives that run.
 
