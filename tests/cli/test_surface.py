@@ -39,6 +39,7 @@ SURFACE = {
         "addresses",
         "--attach",
         "--ms",
+        "--steps",
         "--delay-ms",
         "--attempts",
         "--logdir",

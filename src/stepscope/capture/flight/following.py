@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 import threading
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.annotate import add_listener, remove_listener
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
     from pathlib import Path
 
     from stepscope.capture.ground.options import ProfilerOptions
@@ -59,33 +58,17 @@ def record_following(
         except StepscopeError as error:
             _log.info("stepscope: the steps that follow are not recorded: %s", error)
 
-    heard = _StepsBegun(steps)
+    enough = threading.Event()
+    heard = StepsBegun(steps, enough)
     if not at_safe_point(begin, within_s=MAIN_THREAD_S) or not begun:
         return None
     add_listener(heard.begins)
     try:
         left_s = _MOST_S
-        while left_s > 0 and not stopped() and not heard.enough.wait(_LOOK_S):
+        while left_s > 0 and not stopped() and not enough.wait(_LOOK_S):
             left_s -= _LOOK_S
     finally:
         remove_listener(heard.begins)
     # The same run, whoever ends it: at the end of the program another thread does.
     at_safe_point(begun[0].stop, within_s=MAIN_THREAD_S)
     return begun[0].stop()
-
-
-class _StepsBegun:
-    """Counts steps that begin."""
-
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-        self.enough = threading.Event()
-
-    def begins(
-        self, _name: str, stats: Mapping[str, object]
-    ) -> AbstractContextManager[object]:
-        if "_r" in stats:
-            if not self._left:
-                self.enough.set()
-            self._left = max(0, self._left - 1)
-        return contextlib.nullcontext()
