@@ -65,7 +65,7 @@ experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, an
 
 frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
-		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof
+		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
 
 gpu-check: $(VENV)/.ready-test ## on a machine with a GPU: record, and compare with its frameworks
 	$(PY) tests/gpu/gpu_check.py $(GPU_CHECK)

@@ -57,6 +57,7 @@ MAY_IMPORT = {
         *("session", "serve", "doctor"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
+    "tracking": BASE | {"analysis", "advice", "report", "session"},
 }
 #: Package → room (a folder that holds no other) → what of its own package it imports,
 #: and no more: rooms, and modules that stand beside them. A folder's own modules count
@@ -99,6 +100,11 @@ ROOMS = {
         "collectors.torch": (
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground"
+        ),
+        "flight": (
+            "collectors.compilations collectors.contract collectors.host "
+            "collectors.levels collectors.process collectors.python_samples "
+            "collectors.sampled_frames ground recording"
         ),
         "ground": "",
         "launching.injected": "",
