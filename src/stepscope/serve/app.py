@@ -425,6 +425,7 @@ def _told(entry: Entry) -> Plain:
         "hosts": [host.host for host in entry.run.hosts],
         "bytes": entry.size_bytes,
         "format": _format(entry),
+        "frameworks": plain(entry.frameworks),
         "state": entry.state,
         "reason": entry.reason,
         "version": entry.version,
@@ -434,6 +435,8 @@ def _told(entry: Entry) -> Plain:
 def _format(entry: Entry) -> str:
     """Name the format of a run by its files' names."""
     names = [path.name for host in entry.run.hosts for path in host.paths]
+    if all(".sqlite" in name for name in names):
+        return "Nsight Systems"
     return "Kineto" if all(".json" in name for name in names) else "XSpace"
 
 
