@@ -1,6 +1,6 @@
 // One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
 import { DataTable } from "../charts/table";
-import type { OpDetailResult } from "../data/made/types";
+import type { Cell, OpDetailResult } from "../data/made/types";
 import { byName, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -23,6 +23,8 @@ const PARTS = [
   ["untested_us", "Not tested"],
 ] as const;
 
+const kernelOf = (row: Record<string, Cell>) => ({ kernel: String(row.kernel_name) });
+
 const TABLES = ["kernels", "copies", "launches", "shapes", "calls"] as const;
 
 export function OpDetail() {
@@ -32,7 +34,7 @@ export function OpDetail() {
     <section class="panel detail" aria-label="Op in detail">
       <p>
         <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>{" "}
-        <a href={link({ page: "trace_viewer", q: op ?? scope ?? "" })}>Its events in Trace</a>
+        <a href={link({ page: "trace_viewer", ...(op ? { op } : { q: scope ?? "" }) })}>Its events in Trace</a>
       </p>
       <ToolPage tool="framework_op_stats" what="the calls of this op, with their kernels and copies" options={options}>
         {(data) => <Detail data={data as OpDetailResult} options={options} />}
@@ -76,7 +78,7 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
           <summary>
             {name.charAt(0).toUpperCase() + name.slice(1)}
           </summary>
-          <DataTable tool="framework_op_stats" table={name} caption={name} options={options} />
+          <DataTable tool="framework_op_stats" table={name} caption={name} options={options} {...(name === "kernels" && { inTrace: kernelOf })} />
         </details>
       ))}
     </>

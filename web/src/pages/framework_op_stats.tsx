@@ -67,6 +67,7 @@ export function FrameworkOpStats() {
               caption="ops"
               options={{ include_idle: idle || undefined }}
               columns={COLUMNS}
+              inTrace={(row) => ({ op: String(row.name) })}
               onChoose={(row) => change({ op: String(row.name), scope: "" }, { push: true })}
             />
           </>
@@ -92,6 +93,7 @@ function Shares(props: { title: string; field: string; pie: Pie | null; idle: bo
     <LargestPie
       title={props.title}
       unit="Self time (µs)"
+      inTrace={props.field.endsWith("by_op") ? (op) => ({ op }) : undefined}
       slices={slices.map((each) => ({
         label: String(each.name),
         value: Number(each.self_time_us),

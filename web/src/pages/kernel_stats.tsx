@@ -49,6 +49,7 @@ export function KernelStats() {
           <LargestPie
             title="Kernels with the highest total time"
             unit="Total time (µs)"
+            inTrace={(kernel) => ({ kernel })}
             slices={data.pie.map((each) => ({
               label: String(each.name),
               value: Number(each.total_us),
@@ -73,6 +74,7 @@ export function KernelStats() {
             table={table}
             caption="kernels"
             columns={table === "rows" ? COLUMNS : PAIR_COLUMNS}
+            inTrace={(row) => ({ kernel: String(row.kernel_name) })}
             onChoose={(row) => {
               if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
             }}

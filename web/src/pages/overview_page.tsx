@@ -204,6 +204,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         tool="overview_page"
         table="top_ops"
         caption="operations"
+        inTrace={(row) => ({ op: String(row.name) })}
         columns={[
           { name: "rank" },
           { name: "self_time_us", bar: true },

@@ -10,7 +10,7 @@ import type { PodStep, PodViewerResult, SlowestWorker, Worker, WorkerName } from
 import { ms, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
-import { change, state } from "../state/url";
+import { change, join, link, state } from "../state/url";
 
 export function PodViewer() {
   return (
@@ -95,6 +95,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
   const slow = step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : -1;
   const shown = workers[under ?? Math.max(slow, 0)] ?? workers[0];
   const short = labels(workers);
+  const quick = fastest(step);
   return (
     <Chart
       title={`Step ${step.step ?? step.name}`}
@@ -126,6 +127,13 @@ function OneStep({ data }: { data: PodViewerResult }) {
       }
       table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
     >
+      {step.slowest && quick && quick.host !== step.slowest.host && (
+        <p>
+          <a href={link({ page: "trace_viewer", host: quick.host, beside: join([step.slowest.host]), step: String(step.step ?? "") })}>
+            The slowest below the fastest in Trace, on one clock
+          </a>
+        </p>
+      )}
       <div class="pod">
         <Card worker={shown} />
         {workers.length > 1 && <Columns
@@ -138,6 +146,12 @@ function OneStep({ data }: { data: PodViewerResult }) {
       </div>
     </Chart>
   );
+}
+
+/** The worker of a step whose own work takes least. */
+function fastest(step: PodStep): Worker | undefined {
+  const own = (each: Worker) => each.device_work_ms ?? each.total_ms;
+  return [...step.workers].sort((a, b) => own(a) - own(b))[0];
 }
 
 /** A step that every worker has, rather than the first, which a recording often cuts. */

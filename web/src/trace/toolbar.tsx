@@ -3,8 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 
 import { useAnswer } from "../data/client";
 import { number } from "../format";
-import { change, state } from "../state/url";
+import { change, join, state } from "../state/url";
 import type { Arrangement, Catalogue } from "../timeline/model";
+import { besides } from "./beside";
 import { choice, marks, said, setMarks, toggleHidden, tool, TOOLS } from "./chosen";
 import type { Control } from "./control";
 import { about, question, type Found, type Place } from "./questions";
@@ -49,6 +50,7 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
           </select>
         </label>
       )}
+      {catalogue.hosts.length > 1 && <Others catalogue={catalogue} />}
       {hidden.length > 0 && <Hidden catalogue={catalogue} hidden={hidden} />}
       <Marks control={control} />
       <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
@@ -107,6 +109,25 @@ function Search({ control }: { control: Control | null }) {
         {asked && answer.state === "refused" ? answer.error.message : found ? `${number(found.count)} events` : ""}
       </output>
     </span>
+  );
+}
+
+/** Hosts that are drawn below, on the same clock. */
+function Others({ catalogue }: { catalogue: Catalogue }) {
+  const shown = besides(catalogue);
+  const toggle = (host: string) => change({ beside: join(shown.includes(host) ? shown.filter((each) => each !== host) : [...shown, host]) });
+  return (
+    <details class="choose">
+      <summary>Below{shown.length > 0 && ` (${shown.length})`}</summary>
+      <fieldset>
+        <legend>Hosts below, on the clock of {catalogue.host}</legend>
+        {catalogue.hosts.filter((host) => host !== catalogue.host).map((host) => (
+          <label key={host}>
+            <input type="checkbox" checked={shown.includes(host)} onChange={() => toggle(host)} /> {host}
+          </label>
+        ))}
+      </fieldset>
+    </details>
   );
 }
 
