@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { CATEGORIES, type Category } from "../data/made/categories";
 import type { AccountEntry, AccountPart } from "../data/made/types";
 import { OWNERS, PART_WORDS } from "../data/made/words";
-import { ms, percent } from "../format";
+import { decimals, ms, number, percent } from "../format";
 import { change, state } from "../state/url";
 import { Hatches, paint, Swatch } from "./categories";
 
@@ -15,6 +15,9 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
   const devices = [...new Set(entries.map(keyOf))];
   const chosen = devices.find((each) => each === state.value.dev) ?? devices[0];
   const mine = entries.filter((each) => keyOf(each) === chosen);
+  // One column of numbers: all have the decimals that the largest category needs.
+  const owned = CATEGORIES.map(({ name }) => time(mine.filter((each) => each.category === name)));
+  const digits = decimals(Math.max(...owned, 0));
   return (
     <section class="panel" aria-label="Account of the step">
       <Hatches />
@@ -58,10 +61,10 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
                   <th scope="rowgroup" colSpan={3} title={category.sentence}>
                     <Swatch category={category} /> {category.title}
                   </th>
-                  <Size ms={time(owners)} percent={sum(owners, (each) => each.percent)} />
+                  <Size ms={time(owners)} percent={sum(owners, (each) => each.percent)} digits={digits} />
                 </tr>
                 {owners.map((each) => (
-                  <Owner key={each.owner} entry={each} category={category} />
+                  <Owner key={each.owner} entry={each} category={category} digits={digits} />
                 ))}
               </tbody>
             ))}
@@ -76,7 +79,7 @@ const titleOf = (of: AccountEntry) => (of.device === null ? of.host : `${of.host
 const sum = <T,>(all: T[], value: (one: T) => number) => all.reduce((whole, one) => whole + value(one), 0);
 const time = (owners: AccountEntry[]) => sum(owners, (each) => each.ms);
 
-function Owner({ entry, category }: { entry: AccountEntry; category: Category }) {
+function Owner({ entry, category, digits }: { entry: AccountEntry; category: Category; digits: number }) {
   const [all, show] = useState(false);
   const parts = entry.parts ?? [];
   const left = parts.length - FIRST;
@@ -94,10 +97,10 @@ function Owner({ entry, category }: { entry: AccountEntry; category: Category })
           </svg>
         </td>
         <td>{placed(entry)}</td>
-        <Size ms={entry.ms} percent={entry.percent} />
+        <Size ms={entry.ms} percent={entry.percent} digits={digits} />
       </tr>
       {told.slice(0, all ? undefined : FIRST).map((part, index) => (
-        <Part key={index} part={part} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} />
+        <Part key={index} part={part} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} digits={digits} />
       ))}
       {told.length > FIRST && (
         <tr class="part">
@@ -118,7 +121,7 @@ function placed(entry: AccountEntry): string {
   return entry.between_ms >= entry.ms ? "between" : `${ms(entry.between_ms)} between`;
 }
 
-function Part({ part, share }: { part: AccountPart; share: number | null }) {
+function Part({ part, share, digits }: { part: AccountPart; share: number | null; digits: number }) {
   return (
     <tr class="part" data-part={part.name ?? ""}>
       <td>{named(part)}</td>
@@ -126,7 +129,7 @@ function Part({ part, share }: { part: AccountPart; share: number | null }) {
         {part.function !== null && <code>{part.function}</code>} {source(part)}
       </td>
       <td>{part.place}</td>
-      <Size ms={part.ms} percent={share} />
+      <Size ms={part.ms} percent={share} digits={digits} />
     </tr>
   );
 }
@@ -145,11 +148,11 @@ function source(part: AccountPart): string {
   return part.line === null ? `${name}` : `${name}:${part.line}`;
 }
 
-function Size(props: { ms: number; percent: number | null }) {
+function Size(props: { ms: number; percent: number | null; digits: number }) {
   return (
     <>
       <td class="number" title={String(props.ms)}>
-        {ms(props.ms)}
+        {number(props.ms, props.digits)} ms
       </td>
       <td class="number" title={props.percent === null ? undefined : String(props.percent)}>
         {percent(props.percent)}
