@@ -130,7 +130,7 @@ SURFACE = {
         "--output",
         "--force",
     },
-    "serve": {"logdir", "--host", "--port"},
+    "serve": {"logdir", "--host", "--port", "--capture", "--capture-token"},
     "doctor": {"path", "--logdir", "--format"},
     "demo": set(),
 }

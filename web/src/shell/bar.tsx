@@ -1,6 +1,7 @@
 import { base, chosen, runs, type Run } from "../data/runs";
 import { change, hosts, join, state } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
+import { Capture } from "./capture";
 import { help } from "./keys";
 import { RunList } from "./runs";
 
@@ -11,6 +12,7 @@ export function Bar() {
       <RunPicker />
       <BasePicker />
       <RunList />
+      <Capture />
       <HostPicker />
       {state.value.step && (
         <button aria-label={`Step ${state.value.step}: back to all steps`} onClick={() => change({ step: "" }, { push: true })}>

@@ -24,7 +24,27 @@ __all__ = ["serve"]
     metavar="N",
     help="Listen at this port; 0 takes any free one.",
 )
-def serve(*, logdir: str, host: str, port: int) -> int:
+@click.option(
+    "--capture",
+    "capture",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Let the page record the program that listens there; may be given again.",
+)
+@click.option(
+    "--capture-token",
+    envvar="STEPSCOPE_TOKEN",
+    metavar="TEXT",
+    help="What these programs want to be sent; or set STEPSCOPE_TOKEN.",
+)
+def serve(
+    *,
+    logdir: str,
+    host: str,
+    port: int,
+    capture: tuple[str, ...],
+    capture_token: str | None,
+) -> int:
     """Show the profiles of LOGDIR in a browser, new ones as soon as they are there.
 
     LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
@@ -32,4 +52,6 @@ def serve(*, logdir: str, host: str, port: int) -> int:
     """
     from stepscope.cli import serve as serving  # noqa: PLC0415 - help stays light
 
-    return serving.answer(logdir, host=host, port=port)
+    return serving.answer(
+        logdir, host=host, port=port, capture=capture, capture_token=capture_token
+    )
