@@ -5,6 +5,7 @@ import { CATEGORIES, type Category } from "../data/made/categories";
 import type { AccountEntry, AccountPart } from "../data/made/types";
 import { OWNERS, PART_WORDS } from "../data/made/words";
 import { decimals, ms, number, percent } from "../format";
+import { Pick } from "../parts/pick";
 import { change, state } from "../state/url";
 import { Hatches, paint, Swatch } from "./categories";
 
@@ -24,16 +25,12 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
       <h2>Whose time it is, by name</h2>
       {devices.length > 1 && (
         <p>
-          <label>
-            Device{" "}
-            <select value={chosen} onChange={(event) => change({ dev: event.currentTarget.value })}>
-              {devices.map((key) => (
-                <option key={key} value={key}>
-                  {titleOf(entries.find((each) => keyOf(each) === key)!)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <Pick
+            label="Device"
+            value={chosen}
+            of={Object.fromEntries(devices.map((key) => [key, titleOf(entries.find((each) => keyOf(each) === key)!)]))}
+            onPick={(dev) => change({ dev })}
+          />
         </p>
       )}
       <div class="scroll whole">
@@ -41,14 +38,10 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
           <thead>
             <tr>
               {["Owner and name", "Function", "Place"].map((text) => (
-                <th key={text} scope="col">
-                  {text}
-                </th>
+                <th key={text} scope="col">{text}</th>
               ))}
               {["Time", "Of the step"].map((text) => (
-                <th key={text} scope="col" class="number">
-                  {text}
-                </th>
+                <th key={text} scope="col" class="number">{text}</th>
               ))}
             </tr>
           </thead>
@@ -88,9 +81,7 @@ function Owner({ entry, category, digits }: { entry: AccountEntry; category: Cat
   return (
     <>
       <tr data-owner={entry.owner}>
-        <th scope="row">
-          {OWNERS[entry.owner] ?? entry.owner}
-        </th>
+        <th scope="row">{OWNERS[entry.owner] ?? entry.owner}</th>
         <td>
           <svg class="length" aria-hidden="true">
             <rect width={`${entry.percent}%`} height="10" {...paint(category)} />
@@ -151,9 +142,7 @@ function source(part: AccountPart): string {
 function Size(props: { ms: number; percent: number | null; digits: number }) {
   return (
     <>
-      <td class="number" title={String(props.ms)}>
-        {number(props.ms, props.digits)} ms
-      </td>
+      <td class="number" title={String(props.ms)}>{number(props.ms, props.digits)} ms</td>
       <td class="number" title={props.percent === null ? undefined : String(props.percent)}>
         {percent(props.percent)}
       </td>

@@ -201,9 +201,7 @@ function Tools(props: Shown & { names: string[] }) {
         </fieldset>
       </details>
       <button onClick={async () => say(await copy(value, names))}>Copy</button>
-      <a class="button" href={props.csv} download>
-        Export as CSV
-      </a>
+      <a class="button" href={props.csv} download>Export as CSV</a>
       <span role="status">{copied}</span>
     </div>
   );

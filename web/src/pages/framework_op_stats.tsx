@@ -49,17 +49,11 @@ export function FrameworkOpStats() {
             </div>
             <p>
               Device idle{" "}
-              <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us}>
-                {data.device_idle_us === null ? "–" : ms(data.device_idle_us / 1000)}
-              </Value>
+              <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us} shown={data.device_idle_us === null ? "–" : ms(data.device_idle_us / 1000)} />
               , host idle{" "}
-              <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us}>
-                {data.host_idle_us === null ? "–" : ms(data.host_idle_us / 1000)}
-              </Value>
+              <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us} shown={data.host_idle_us === null ? "–" : ms(data.host_idle_us / 1000)} />
               , median launch latency{" "}
-              <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us}>
-                {data.launch_latency_us === null ? "–" : `${number(data.launch_latency_us)} µs`}
-              </Value>
+              <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={data.launch_latency_us === null ? "–" : `${number(data.launch_latency_us)} µs`} />
             </p>
             <DataTable
               tool="framework_op_stats"

@@ -17,9 +17,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
     <Show answer={answer}>
       {({ headline, verdict }) => (
         <section class="headline" aria-label="Headline">
-          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>
-            {headline.text}
-          </p>
+          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>{headline.text}</p>
           {verdict.length > 0 && (
             <ol class="first" aria-label="Recommendation for next steps">
               {verdict.map((each) => (

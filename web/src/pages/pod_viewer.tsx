@@ -8,6 +8,8 @@ import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { PodStep, PodViewerResult, SlowestWorker, Worker, WorkerName } from "../data/made/types";
 import { ms, number, percent } from "../format";
+import { Line } from "../parts/fact";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, join, link, state } from "../state/url";
@@ -46,13 +48,9 @@ function Summary({ data }: { data: PodViewerResult }) {
       <p>
         {data.in_lock_step ? "The hosts take part in the same steps." : "The hosts do not take part in the same steps."}{" "}
         Imbalance{" "}
-        <Value field="imbalance" title="Imbalance" exact={data.imbalance}>
-          {data.imbalance === null ? "–" : percent(100 * data.imbalance)}
-        </Value>
+        <Value field="imbalance" title="Imbalance" exact={data.imbalance} shown={data.imbalance === null ? "–" : percent(100 * data.imbalance)} />
         , start skew{" "}
-        <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms}>
-          {ms(data.start_skew_ms)}
-        </Value>
+        <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms} shown={ms(data.start_skew_ms)} />
         .
       </p>
     </section>
@@ -116,13 +114,12 @@ function OneStep({ data }: { data: PodViewerResult }) {
               }}
             />
           </label>
-          <label>
-            Order{" "}
-            <select value={byTime ? "time" : "rank"} onChange={(event) => change({ by: event.currentTarget.value })}>
-              <option value="rank">by rank</option>
-              <option value="time">slowest first</option>
-            </select>
-          </label>
+          <Pick
+            label="Order"
+            value={byTime ? "time" : "rank"}
+            of={{ rank: "by rank", time: "slowest first" }}
+            onPick={(by) => change({ by })}
+          />
         </>
       }
       table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
@@ -166,9 +163,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
   return (
     <section class="panel" aria-label="Breakdown of the worker">
       <h3>{named(worker)}</h3>
-      <p>
-        {ms(worker.total_ms)} in all, mostly {categoryTitle(worker.bottleneck).toLowerCase()}
-      </p>
+      <p>{ms(worker.total_ms)} in all, mostly {categoryTitle(worker.bottleneck).toLowerCase()}</p>
       <Breakdown
         field="steps.workers.breakdown_ms"
         parts={worker.breakdown_ms}
@@ -186,14 +181,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
               ["waited_for_ms", "Others waited for it"],
             ] as const
           ).map(([name, title]) => (
-            <tr key={name}>
-              <th scope="row">{title}</th>
-              <td class="number">
-                <Value field={`steps.workers.${name}`} title={title} exact={worker[name]}>
-                  {ms(worker[name])}
-                </Value>
-              </td>
-            </tr>
+            <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
           ))}
         </tbody>
       </table>

@@ -1,6 +1,5 @@
 // Recording running programs: which, how long and how much, and what became of each.
 import { signal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ask } from "../data/client";
@@ -113,33 +112,25 @@ function Form({ addresses, recording }: { addresses: string[]; recording: boolea
       <fieldset disabled={recording}>
         <legend>How long and how much</legend>
         {NUMBERS.map(([name, title, value, min, max]) => (
-          <Field key={name} title={title}>
+          <label class="field" key={name}>
+            <span>{title}</span>
             <input type="number" {...{ name, min, max }} defaultValue={String(value)} required />
-          </Field>
+          </label>
         ))}
         {LEVELS.map(([name, title, value, levels]) => (
-          <Field key={name} title={title}>
+          <label class="field" key={name}>
+            <span>{title}</span>
             <select name={name}>
               {levels.map((words, level) => (
-                <option key={level} value={level} selected={level === value}>
-                  {level}: {words}
-                </option>
+                <option key={level} value={level} selected={level === value}>{level}: {words}</option>
               ))}
             </select>
-          </Field>
+          </label>
         ))}
       </fieldset>
       <button disabled={recording}>Record</button>
       {refused && <p role="alert">{refused}</p>}
     </form>
-  );
-}
-
-function Field({ title, children }: { title: string; children: ComponentChildren }) {
-  return (
-    <label class="field">
-      <span>{title}</span> {children}
-    </label>
   );
 }
 

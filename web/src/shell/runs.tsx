@@ -39,9 +39,7 @@ export function RunList() {
             <thead>
               <tr>
                 {["Run", "Recorded", "Framework", "Hosts", "Format", "Size", "State"].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
+                  <th key={title} scope="col">{title}</th>
                 ))}
               </tr>
             </thead>
@@ -67,9 +65,7 @@ function Line({ run, onChoose }: { run: Run; onChoose: () => void }) {
   return (
     <tr data-state={run.state} aria-current={run.id === chosen()?.id ? "true" : undefined}>
       <th scope="row">
-        <button class="link" disabled={run.state === "writing"} onClick={choose}>
-          {name}
-        </button>
+        <button class="link" disabled={run.state === "writing"} onClick={choose}>{name}</button>
       </th>
       {others.map((cell, k) => (
         <td key={k}>{cell}</td>

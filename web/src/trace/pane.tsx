@@ -115,9 +115,7 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
       </div>
       {control && !asTable && <Beside catalogue={catalogue} scene={control.scene} />}
       <Hatches />
-      <p class="said" role="status">
-        {said.value}
-      </p>
+      <p class="said" role="status">{said.value}</p>
       <aside class="chosen" aria-label="Selection">
         {control && <Chosen control={control} known={known} />}
       </aside>

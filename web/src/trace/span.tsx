@@ -2,6 +2,7 @@
 import { Swatch, categoryTitle } from "../charts/categories";
 import { CATEGORIES } from "../data/made/categories";
 import { duration, number, percent, UNKNOWN } from "../format";
+import { Fact } from "../parts/fact";
 import { MissingFields } from "../parts/unavailable";
 import { holding } from "../state/tables";
 import { link } from "../state/url";
@@ -93,15 +94,6 @@ function Relative({ as, place, control }: { as: string; place: Place; control: C
       <button class="link" onClick={() => control.go(place)}>{place.name}</button>{" "}
       <small>{duration(place.dur_ps)}</small>
     </li>
-  );
-}
-
-export function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
   );
 }
 
