@@ -235,14 +235,6 @@ def test_an_unreadable_run_is_named_and_is_not_the_first_page(
         assert view.close() == []
 
 
-def cells(rows: Any) -> list[tuple[str, str]]:
-    """Name and framework of each run in the list."""
-    return [
-        (row.locator("th").inner_text(), row.locator("td").nth(1).inner_text())
-        for row in rows.all()
-    ]
-
-
 def test_runs_are_found_by_name_and_what_cannot_be_shown_is_listed(
     chromium: Any, tmp_path: Path
 ) -> None:
@@ -261,13 +253,10 @@ def test_runs_are_found_by_name_and_what_cannot_be_shown_is_listed(
         dialog = view.page.get_by_role("dialog", name="Runs")
         rows = dialog.locator("tbody tr")
         dialog.get_by_text("3 runs").wait_for()
+        assert "Framework" in dialog.locator("thead").inner_text()
         names = rows.locator("th").all_inner_texts()
         assert set(names) == {"first", "second", "loose/mine.json.gz"}
         assert "other.json: a Chrome trace" in dialog.inner_text()
-        # The newest run was read for the page, and the others were not.
-        rows.filter(has_text="second").get_by_text("JAX", exact=True).wait_for()
-        told = dict(cells(rows))
-        assert told == {"second": "JAX", "first": "–", "loose/mine.json.gz": "–"}
         dialog.get_by_label("Search runs").fill("kineto mine")
         dialog.get_by_text("1 of 3 runs").wait_for()
         assert rows.locator("th").all_inner_texts() == ["loose/mine.json.gz"]
