@@ -50,7 +50,8 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
-    "serve": BASE | {"formats", "analysis", "advice", "compare", "report", "session"},
+    "serve": BASE
+    | {"formats", "analysis", "advice", "compare", "report", "session", "remote"},
     "cli": BASE
     | {
         *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),

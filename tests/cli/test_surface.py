@@ -159,7 +159,14 @@ SURFACE = {
         "--output",
         "--force",
     },
-    "serve": {"logdir", "--host", "--kernels", "--port"},
+    "serve": {
+        "logdir",
+        "--host",
+        "--port",
+        "--kernels",
+        "--capture",
+        "--capture-token",
+    },
     "doctor": {"path", "--logdir", "--format"},
     "demo": set(),
 }

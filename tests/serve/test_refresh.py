@@ -48,6 +48,30 @@ def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     assert site.get("data/profile").json["profile"]["hosts"] == ["b"]
 
 
+def test_frameworks_are_named_once_a_run_was_read(
+    logdir: Path, site: Site, a5_b: bytes
+) -> None:
+    put(logdir, "r2", "b", a5_b, unix_s=OLD + 5)
+
+    def frameworks() -> dict[str, list[str] | None]:
+        runs = site.get("data/runs").json["runs"]
+        return {run["name"]: run["frameworks"] for run in runs}
+
+    until(lambda: frameworks() == {"r2": None, "r1": None})
+    before = site.get("data/status").json["runs"]
+    ids = {run["name"]: run["id"] for run in site.get("data/runs").json["runs"]}
+    told = site.get(f"data/profile?run={ids['r1']}").json["frameworks"]
+    until(lambda: frameworks() == {"r2": None, "r1": told})
+    # Pages ask for the list again.
+    assert site.get("data/status").json["runs"] != before
+    # Another run is open now, and what is known of the first one stays.
+    assert site.get(f"data/profile?run={ids['r2']}&hosts=b").status == 200
+    until(lambda: frameworks() == {"r2": told, "r1": told})
+    # A run that changed may be of another program.
+    put(logdir, "r1", "vm", a5_b)
+    until(lambda: frameworks()["r1"] is None)
+
+
 @pytest.mark.usefixtures("quick_looks")
 def test_a_log_directory_that_was_empty_gets_its_first_run(
     tmp_path: Path, a1: bytes
