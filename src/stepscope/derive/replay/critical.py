@@ -343,8 +343,10 @@ def next_owner(
     account: Account,
     host_states: HostStates | Unavailable,
     device_sets: DeviceSets | Unavailable,
-) -> str | None:
+) -> tuple[str, float] | None:
     """Return the owner with most time on the critical path after a claim.
+
+    With it comes its share of the path in percent; None of an empty path.
 
     Args:
         graph: The graph.
@@ -367,4 +369,8 @@ def next_owner(
             owners, (pieces.end_ps - pieces.start_ps).tolist(), strict=True
         ):
             times[owner] = times.get(owner, 0) + time
-    return max(times, key=lambda owner: times[owner], default=None)
+    whole = sum(times.values())
+    if not whole:
+        return None
+    most = max(times, key=lambda owner: times[owner])
+    return most, 100 * times[most] / whole
