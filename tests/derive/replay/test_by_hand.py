@@ -43,7 +43,7 @@ def test_a_launch_bound_step_shrinks_to_what_is_launched(program: Programs) -> N
 
 
 def test_launching_five_kernels_as_one_leaves_the_first_call(program: Programs) -> None:
-    """What the host did from the second call on goes: 4 x 200 µs of 1000."""
+    """What the host did from each call to the next goes: 4 x 200 µs of 1000."""
     found = program(by_hand.launch_bound())
     graph = found.graph
     group = np.full(graph.count, -1, np.int32)

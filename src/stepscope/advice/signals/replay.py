@@ -16,10 +16,11 @@ from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.replay.claims import joint
-from stepscope.derive.replay.critical import next_owner
+from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.identity import replay_check
+from stepscope.derive.replay.owners import silent_share
 from stepscope.derive.replay.sampled import NO_STEPS
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
@@ -52,6 +53,8 @@ _COPIES: Final = {
     owner: ACTIVITY_KINDS.categories.to_list().index(kind)
     for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
 }
+#: The share of the critical path after a change in which a thread may be silent.
+_SILENT_PERCENT: Final = 10.0
 #: Fewer windows have no interval of their mean.
 _FEW: Final = 3
 
@@ -90,6 +93,26 @@ class HostReplay(Frozen, frozen=True):
             return gain_of(self.graph, edits[0])
         return joint_gain(self.graph, edits)
 
+    def _can_tell(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
+        """Return whether what holds the step back afterwards is known."""
+        if not all(one.can_be_told for one in gains):
+            return False
+        if not any(one.device for one in edits):
+            return True
+        whole = joint(self.graph, [one.most for one in edits])
+        silent = silent_share(self.graph, whole, self.recorded.host_classes)
+        return 100 * silent <= _SILENT_PERCENT
+
+    def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
+        """Return the share of owners in the path once changes are made, in percent."""
+        return path_owners(
+            self.graph,
+            joint(self.graph, [one.most for one in edits]),
+            account=self.recorded.account,
+            host_states=self.host_states,
+            device_sets=self.recorded.device_sets,
+        )
+
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
         """Return the range of gains in ms per step that the windows support."""
         bounds_ps = self.graph.sampled.bounds_ps
@@ -117,7 +140,7 @@ class HostReplay(Frozen, frozen=True):
         """
         gains = self.gains(edits)
         scale = _scale(edits, effect_ms, bound)
-        if scale is None or not all(one.can_be_told for one in gains):
+        if scale is None or not self._can_tell(edits, gains):
             return None
         most = gains[0].period_ps / PS_PER_MS
         if bound is not None and all(one.bounded for one in edits):
@@ -245,13 +268,8 @@ class ReplaySignals(Frozen, frozen=True):
         if found is None:
             return None
         edits = found.edits(changes, self.device_of(label))
-        return next_owner(
-            found.graph,
-            joint(found.graph, [one.most for one in edits]),
-            account=found.recorded.account,
-            host_states=found.host_states,
-            device_sets=found.recorded.device_sets,
-        )
+        owners = found.path_owners(edits)
+        return next(iter(owners.items()), None)
 
     def usable(self, label: str) -> HostReplay | None:
         """Return the replay of a device's host; None where it cannot be trusted."""

@@ -208,15 +208,17 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     number = group[edges.target[launch]]
     called = nodes.start_ps[edges.source[launch]]
     order = np.lexsort((called, number))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = number[order][1:] != number[order][:-1]
-    later = launch[order[~first]]
+    launch, number = launch[order], number[order]
+    first = np.ones(len(launch), np.bool_)
+    first[1:] = number[1:] != number[:-1]
+    later = launch[~first]
     lag = edges.lag_ps.copy()
     lag[later] = NEVER
-    # What the host did from each later call to whatever came after it is not needed.
+    # What the host did from each call to the next is not needed; what it did after the
+    # last one is its own.
     dur = nodes.dur_ps.copy()
-    calls = edges.source[later][edges.from_start[later] > 0]
-    dur[calls] = 0
+    before = launch[:-1][~first[1:]]
+    dur[edges.source[before][edges.from_start[before] > 0]] = 0
     # Nor may its slack hold it back: one call hands over all.
     delay = edit.most_delay_ps.copy()
     delay[edges.target[later]] = 0

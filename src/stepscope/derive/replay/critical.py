@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.replay.replayed import path_pieces, replayed
+from stepscope.derive.replay.replayed import path_pieces, replayed, window_paths
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -36,7 +36,7 @@ __all__ = [
     "PATH_ROWS",
     "CriticalPath",
     "critical_path",
-    "next_owner",
+    "path_owners",
 ]
 
 #: Columns of `CriticalPath.rows`.
@@ -336,17 +336,15 @@ class _Names:
         return np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
 
 
-def next_owner(
+def path_owners(
     graph: Graph,
     edit: Edit,
     *,
     account: Account,
     host_states: HostStates | Unavailable,
     device_sets: DeviceSets | Unavailable,
-) -> tuple[str, float] | None:
-    """Return the owner with most time on the critical path after a claim.
-
-    With it comes its share of the path in percent; None of an empty path.
+) -> dict[str, float]:
+    """Return the share of each owner in the critical path after a claim, in percent.
 
     Args:
         graph: The graph.
@@ -359,9 +357,7 @@ def next_owner(
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
-    for number in range(graph.sampled.count):
-        first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        pieces = path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+    for pieces in window_paths(graph, run):
         # What a piece is, its recorded place tells; how long it is, the replay.
         node = pieces.node
         owners = owned.of(node, pieces.edge, recorded[node], ends[node])
@@ -369,8 +365,8 @@ def next_owner(
             owners, (pieces.end_ps - pieces.start_ps).tolist(), strict=True
         ):
             times[owner] = times.get(owner, 0) + time
-    whole = sum(times.values())
-    if not whole:
-        return None
-    most = max(times, key=lambda owner: times[owner])
-    return most, 100 * times[most] / whole
+    whole = max(sum(times.values()), 1)
+    return {
+        owner: 100 * time / whole
+        for owner, time in sorted(times.items(), key=lambda it: (-it[1], it[0]))
+    }

@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import Edit, unchanged
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
+from stepscope.derive.replay.replayed import NODE, replayed, window_paths
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
@@ -24,8 +25,16 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["charged_spans", "claimed_ps", "idle_spans", "without_owners"]
+__all__ = [
+    "charged_spans",
+    "claimed_ps",
+    "idle_spans",
+    "silent_share",
+    "without_owners",
+]
 
+#: A silence of a thread is long if it takes this share of a step.
+_LONG: Final = 0.01
 #: What a thread does itself, by owner. At an instant of another owner its work stays.
 _WORK_OF: Final[dict[HostCode, str]] = {
     HostCode.COMPILE: "compile",
@@ -176,6 +185,39 @@ def claimed_ps(
         for owner in owners
         if owner in one.charged
     )
+
+
+def silent_share(graph: Graph, edit: Edit, host_classes: HostClasses) -> float:
+    """Return the share of the critical path after a claim of which nobody knows much.
+
+    There a thread was silent for long. A silence may be work, which stays, or a wait
+    for a device that nothing recorded, which gets shorter with the device's work.
+
+    Args:
+        graph: The graph.
+        edit: What the claim changes.
+        host_classes: What each thread did.
+    """
+    run = replayed(graph, edit, slack="dropped")
+    chosen = graph.sampled
+    long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
+    busy: dict[int, Spans] = {}
+    silent = whole = 0
+    for path in window_paths(graph, run):
+        whole += int((path.end_ps - path.start_ps).sum())
+        node = path.node[path.edge == NODE]
+        node = node[graph.nodes.kind[node] != NodeKind.DEVICE]
+        node = node[run.dur_ps[node] > long]
+        for one in node.tolist():
+            track = int(graph.nodes.track[one])
+            if track not in busy:
+                sets = host_classes.by_thread.get(track, {})
+                busy[track] = Spans.union_of(sets.values())
+            start, end = int(graph.nodes.start_ps[one]), int(graph.end_ps[one])
+            rest = end - start - busy[track].clip(start, end).length_ps
+            rest = min(rest, int(run.dur_ps[one]))
+            silent += rest if rest > long else 0
+    return silent / whole if whole else 0.0
 
 
 def _work_of_thread(

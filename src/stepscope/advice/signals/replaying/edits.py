@@ -87,6 +87,8 @@ class Edits(NamedTuple):
         effect_ms: That time in a mean step, where it is not the finding's own.
         partly: Whether the change seldom removes all of that time.
         bounded: Whether it gains at most what the finding is about.
+        device: Whether it is about work of a device, or waiting for it: a thread's
+            silence may have been waiting for that too.
     """
 
     least: Edit
@@ -96,6 +98,7 @@ class Edits(NamedTuple):
     effect_ms: float | None = None
     partly: bool = False
     bounded: bool = True
+    device: bool = True
 
 
 def edits_of(change: Change, found: Recorded, device: int | None) -> Edits:
@@ -136,6 +139,7 @@ def _gone(change: Gone, found: Recorded, device: int | None) -> Edits:
         edit,
         claimed_ms=_claimed_ms(found, owners, place, device),
         compared="effect",
+        device=False,
         partly=not _PARTLY.isdisjoint(owners),
     )
 
@@ -168,6 +172,7 @@ def _quiet(change: Quiet, graph: Graph) -> Edits:
         claimed_ms=_per_step_ms(graph, claimed),
         compared="effect",
         effect_ms=change.effect_ms,
+        device=False,
         partly=True,
     )
 
