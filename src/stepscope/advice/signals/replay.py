@@ -20,7 +20,7 @@ from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.identity import replay_check
-from stepscope.derive.replay.owners import silent_share
+from stepscope.derive.replay.owners import Silences, silent_share
 from stepscope.derive.replay.sampled import NO_STEPS
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
@@ -100,7 +100,7 @@ class HostReplay(Frozen, frozen=True):
         if not any(one.device for one in edits):
             return True
         whole = joint(self.graph, [one.most for one in edits])
-        silent = silent_share(self.graph, whole, self.recorded.host_classes)
+        silent = silent_share(self.graph, whole, self._silences())
         return 100 * silent <= _SILENT_PERCENT
 
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
@@ -111,7 +111,12 @@ class HostReplay(Frozen, frozen=True):
             account=self.recorded.account,
             host_states=self.host_states,
             device_sets=self.recorded.device_sets,
+            silences=self._silences(),
         )
+
+    def _silences(self) -> Silences:
+        found = self.recorded
+        return Silences(self.graph, found.host_classes, found.device_busy)
 
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
         """Return the range of gains in ms per step that the windows support."""

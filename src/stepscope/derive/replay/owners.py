@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
 
 __all__ = [
+    "Silences",
     "charged_spans",
     "claimed_ps",
     "idle_spans",
@@ -187,36 +188,57 @@ def claimed_ps(
     )
 
 
-def silent_share(graph: Graph, edit: Edit, host_classes: HostClasses) -> float:
-    """Return the share of the critical path after a claim of which nobody knows much.
+class Silences:
+    """Where threads were silent for long while a device worked.
 
-    There a thread was silent for long. A silence may be work, which stays, or a wait
-    for a device that nothing recorded, which gets shorter with the device's work.
+    That may be work, which stays, or a wait for the device that nothing recorded,
+    which gets shorter with the device's work.
+
+    Args:
+        graph: The graph.
+        host_classes: What each thread did.
+        device_busy: When any device worked.
+    """
+
+    def __init__(
+        self, graph: Graph, host_classes: HostClasses, device_busy: Spans
+    ) -> None:
+        self._graph = graph
+        self._classes = host_classes
+        self._busy = device_busy
+        self._of_track: dict[int, Spans] = {}
+        chosen = graph.sampled
+        self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
+
+    def within(self, node: int) -> int:
+        """Return the time of long silence in a node; 0 for work of a device."""
+        nodes = self._graph.nodes
+        whole = int(nodes.dur_ps[node])
+        if nodes.kind[node] == NodeKind.DEVICE or whole <= self._long:
+            return 0
+        track = int(nodes.track[node])
+        if track not in self._of_track:
+            sets = self._classes.by_thread.get(track, {})
+            self._of_track[track] = self._busy - Spans.union_of(sets.values())
+        start = int(nodes.start_ps[node])
+        silent = self._of_track[track].clip(start, start + whole).length_ps
+        return silent if silent > self._long else 0
+
+
+def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
+    """Return the share of silence in the critical path after a claim.
 
     Args:
         graph: The graph.
         edit: What the claim changes.
-        host_classes: What each thread did.
+        silences: Where threads were silent.
     """
     run = replayed(graph, edit, slack="dropped")
-    chosen = graph.sampled
-    long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
-    busy: dict[int, Spans] = {}
     silent = whole = 0
     for path in window_paths(graph, run):
         whole += int((path.end_ps - path.start_ps).sum())
-        node = path.node[path.edge == NODE]
-        node = node[graph.nodes.kind[node] != NodeKind.DEVICE]
-        node = node[run.dur_ps[node] > long]
-        for one in node.tolist():
-            track = int(graph.nodes.track[one])
-            if track not in busy:
-                sets = host_classes.by_thread.get(track, {})
-                busy[track] = Spans.union_of(sets.values())
-            start, end = int(graph.nodes.start_ps[one]), int(graph.end_ps[one])
-            rest = end - start - busy[track].clip(start, end).length_ps
-            rest = min(rest, int(run.dur_ps[one]))
-            silent += rest if rest > long else 0
+        for node in path.node[path.edge == NODE].tolist():
+            silent += min(silences.within(node), int(run.dur_ps[node]))
     return silent / whole if whole else 0.0
 
 

@@ -15,6 +15,7 @@ from stepscope.advice.signals.replaying.change import (
     NotAwaited,
     Quiet,
 )
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
     copies_moved,
     exchanges_at,
@@ -27,6 +28,7 @@ from stepscope.derive.replay.claims import (
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
 from stepscope.derive.replay.owners import claimed_ps, without_owners
 from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -37,12 +39,10 @@ if TYPE_CHECKING:
 
     from stepscope.advice.signals.replaying.change import Change, Faster
     from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
-    from stepscope.unavailable import Unavailable
 
 __all__ = ["Edits", "Recorded", "edits_of"]
 
@@ -73,6 +73,17 @@ class Recorded(Frozen, frozen=True):
     class_of: NDArray[np.int32]
     copies: Mapping[str, NDArray[np.bool_]]
     topics: Mapping[int | None, Mapping[str, Spans]]
+
+    @property
+    def device_busy(self) -> Spans:
+        """Return when any device worked in the replayed windows."""
+        if isinstance(self.device_sets, Unavailable):
+            return Spans.empty()
+        chosen = self.graph.sampled
+        return Spans.union_of(
+            one.busy.clip(chosen.lead_ps, chosen.last_ps)
+            for one in self.device_sets.devices
+        )
 
 
 class Edits(NamedTuple):
