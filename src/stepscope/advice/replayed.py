@@ -50,6 +50,8 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
         next_owner: Owner of most of the steps' critical path once the first of
             `findings` is mended: the next bottleneck. Null where it is not known.
         next_percent: Its share of that path, in percent; null likewise.
+        next_hidden: Whether that finding is about this owner's time as well: then it
+            is time that other work hides so far.
     """
 
     findings: tuple[str, ...] = ()
@@ -57,6 +59,7 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     saving_ms: Saving | None = None
     next_owner: str | None = None
     next_percent: float | None = None
+    next_hidden: bool = False
 
 
 def _changes(
@@ -107,7 +110,11 @@ def _whole(finding: Finding) -> bool:
 
 
 def together(
-    findings: Sequence[Finding], signals: Signals, thresholds: Thresholds
+    findings: Sequence[Finding],
+    signals: Signals,
+    thresholds: Thresholds,
+    *,
+    first: str | None = None,
 ) -> Together:
     """Replay the costliest findings together, and the first one by itself.
 
@@ -115,8 +122,9 @@ def together(
         findings: All findings.
         signals: What the rules read.
         thresholds: The numbers that verdicts depend on.
+        first: Id of the finding that is shown first; null for the costliest.
     """
-    ranked = by_cost(findings)[:MOST]
+    ranked = sorted(by_cost(findings), key=lambda one: one.id != first)[:MOST]
     replays = signals.of(replay_signals)
     told = [
         (one, changes, one.saving_ms)
@@ -126,11 +134,11 @@ def together(
     ]
     if not told:
         return Together(left_out=tuple(one.id for one in ranked))
-    first, changes, _ = told[0]
-    host = replays.host_of(first.devices[0])
+    foremost, changes, _ = told[0]
+    host = replays.host_of(foremost.devices[0])
     mine = [it for it in told if replays.host_of(it[0].devices[0]) == host]
     ids = tuple(one.id for one, _, _ in mine)
-    after = replays.next_bottleneck(changes, first.devices[0])
+    after = replays.next_bottleneck(changes, foremost.devices[0])
     return Together(
         findings=ids,
         left_out=tuple(one.id for one in ranked if one.id not in ids),
@@ -141,4 +149,5 @@ def together(
         else None,
         next_owner=None if after is None else after[0],
         next_percent=None if after is None else after[1],
+        next_hidden=after is not None and after[0] in foremost.owners,
     )

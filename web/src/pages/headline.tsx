@@ -14,7 +14,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
   }, [answer]);
   return (
     <Show answer={answer}>
-      {({ headline, verdict }) => (
+      {({ headline, verdict, together }) => (
         <section class="headline" aria-label="Headline">
           <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>
             {headline.text}
@@ -35,6 +35,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
               ))}
             </ol>
           )}
+          {together !== null && <p class="together">{together}</p>}
         </section>
       )}
     </Show>
