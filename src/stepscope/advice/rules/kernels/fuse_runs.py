@@ -16,7 +16,8 @@ from stepscope.advice.judging.worked import (
     kernels_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.fusable import SHORTEST, fusable_runs
+from stepscope.advice.signals.computing.fusable import SHORTEST
+from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.replaying.change import Joined
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
@@ -93,9 +94,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
-    runs = signals.of(fusable_runs)
-    if isinstance(runs, Unavailable):
-        return _ITEM.cannot_tell(runs)
+    runs = work.runs
     return judge_kernels(
         _ITEM,
         signals,
@@ -112,12 +111,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     """Let the kernels of each run be one, which takes a part of their time."""
-    runs = signals.of(fusable_runs)
-    if isinstance(runs, Unavailable):
+    work = signals.of(kernel_work)
+    if isinstance(work, Unavailable):
         return ()
     low, high = _GAIN
-    classes = runs.rows["class"].to_list()
+    classes = work.runs.rows["class"].to_list()
     return (Joined(classes, SHORTEST, (1 - low, 1 - high)),)
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*WORKED_READS, fusable_runs), changes)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, changes)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.signal import signal
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
-
-if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.derive.profile_data import ProfileData
-    from stepscope.thresholds import Thresholds
 
 __all__ = ["SHORTEST", "FusableRuns", "fusable_runs"]
 
@@ -34,7 +26,7 @@ SHORTEST: Final = 3
 
 
 class FusableRuns(Frozen, frozen=True):
-    """The kernels in such runs on the judged device.
+    """The kernels in such runs on one device.
 
     Attributes:
         rows: Their rows of `KernelWork.rows`, with the part of their time in runs.
@@ -45,17 +37,14 @@ class FusableRuns(Frozen, frozen=True):
     count: int
 
 
-@signal(*kernel_work.needs)
-def fusable_runs(
-    profile: ProfileData, thresholds: Thresholds
-) -> FusableRuns | Unavailable:
-    """Find the runs in one typical step."""
-    work = kernel_work.compute(profile, thresholds)
-    return work if isinstance(work, Unavailable) else _in_runs(work)
+def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
+    """Find the runs in one typical step.
 
-
-def _in_runs(work: KernelWork) -> FusableRuns:
-    fusable = work.rows.select(
+    Args:
+        rows: `KernelWork.rows`.
+        shown: `KernelWork.shown`.
+    """
+    fusable = rows.select(
         "class",
         fusable=~pl.col("collective")
         & ~pl.col("eligible").fill_null(value=False)
@@ -64,7 +53,7 @@ def _in_runs(work: KernelWork) -> FusableRuns:
         & ~pl.col("op").fill_null("").str.contains(r"(?i)fusion"),
     )
     order = (
-        work.shown.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+        shown.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
         .join(fusable, on="class", how="left", maintain_order="left")
         .sort("stream", "start_ps", maintain_order=True)
         .with_columns(fusable=pl.col("fusable").fill_null(value=False))
@@ -78,10 +67,10 @@ def _in_runs(work: KernelWork) -> FusableRuns:
         .fill_nan(0)
         .alias("part")
     )
-    rows = (
-        work.rows.join(parts, on="class", how="left", maintain_order="left")
+    found = (
+        rows.join(parts, on="class", how="left", maintain_order="left")
         .filter(pl.col("part") > 0)
         .with_columns((pl.col("time_ps") * pl.col("part")).cast(pl.Int64))
         .drop("part")
     )
-    return FusableRuns(rows, order.filter("inside")["run"].n_unique())
+    return FusableRuns(found, order.filter("inside")["run"].n_unique())
