@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal
 
 
+#: Findings whose change takes launches away too, besides the time that they are about.
+JOINING = ("fuse.runs", "launch.small")
+
+
 def findings(signals: Signals) -> dict[str, Finding]:
     return {one.id: one for one in evaluate(signals)}
 
@@ -120,8 +124,30 @@ def test_no_replay_promises_more_than_the_time_itself(
     _, document = read(shared_profile(recorded_run))
     for found in document.findings:
         saving = found.saving_ms
-        if saving is not None and saving.basis == "replay":
-            assert found.pattern is not None
+        if saving is None or saving.basis != "replay":
+            continue
+        assert 0 <= saving.low <= saving.high
+        if found.pattern is not None:
             assert found.pattern.mean_ms is not None
             # As far as the mean of these steps is known.
-            assert 0 <= saving.low <= saving.high <= found.pattern.mean_ms[1]
+            assert saving.high <= found.pattern.mean_ms[1]
+        elif found.id not in JOINING:
+            assert saving.high <= (found.ms_per_step or 0)
+
+
+def test_mended_together_findings_gain_at_most_their_sum(
+    recorded_run: str, shared_profile: Callable[[str], Path]
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    told = document.together
+    by_id = {one.id: one for one in document.findings}
+    singles = [by_id[one].saving_ms for one in told.findings]
+    assert all(one is not None and one.basis == "replay" for one in singles)
+    assert not set(told.findings) & set(told.left_out)
+    assert (told.saving_ms is None) == (len(singles) < 2)
+    known = [one for one in singles if one is not None]
+    if told.saving_ms is not None:
+        for end in ("low", "high"):
+            ends = [getattr(one, end) for one in known]
+            together = getattr(told.saving_ms, end)
+            assert max(ends) - 1e-9 <= together <= sum(ends) + 1e-9

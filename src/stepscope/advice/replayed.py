@@ -43,8 +43,8 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         findings: Ids of the findings that were replayed together, the one that costs
             most first; empty where none can be replayed.
-        left_out: Ids of those among the costliest that cannot be: their gains are
-            limits, or belong to another host.
+        left_out: Ids of those among the costliest that were not: they gain nothing,
+            their gains are limits, or they belong to another host.
         saving_ms: Milliseconds per step that mending all of `findings` would save, at
             most the sum of what each would; null with fewer than two.
         next_owner: Owner of most of the steps' critical path once the first of
@@ -130,6 +130,7 @@ def together(
         (one, changes, one.saving_ms)
         for one in ranked
         if one.saving_ms is not None and one.saving_ms.basis == "replay"
+        if one.saving_ms.high >= _NOTHING
         if (changes := _changes(one, signals, thresholds))
     ]
     if not told:
