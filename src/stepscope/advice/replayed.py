@@ -15,6 +15,7 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.replaying.change import Gone
 from stepscope.advice.signals.shares import IDLE_OWNERS
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,18 @@ MOST: Final = 3
 _GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 #: A gain in ms that is none.
 _NOTHING: Final = 1e-3
+_NOT_KNOWN: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The gain cannot be told by a replay: what would hold a step back after the "
+    "change was not recorded.",
+    remedy="Take the range as a limit that follows from the account.",
+)
+_NO_CHANGE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The gain is not replayed: the change makes another step of it, or hides "
+    "work behind other work, and no recording of this step says what.",
+    remedy="Take the range as a limit that follows from the account.",
+)
 _CHANGES: Final = {
     rule.item.id: rule.changes for rule in RULES if rule.changes is not None
 }
@@ -107,6 +120,19 @@ def _whole(finding: Finding) -> bool:
     if finding.pattern is None or finding.ms_per_step is None:
         return False
     return finding.saving_ms == finding.pattern.promise(finding.ms_per_step)
+
+
+def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
+    """Return why a gain is a limit that follows from the account; None if it is not."""
+    if finding.saving_ms is None or finding.saving_ms.basis == "replay":
+        return None
+    if not finding.devices:
+        return _NO_CHANGE
+    why = signals.of(replay_signals).reason(finding.devices[0])
+    if why is not None:
+        return why
+    goes = bool(finding.owners) and _GO.issuperset(finding.owners)
+    return _NOT_KNOWN if goes or finding.id in _CHANGES else _NO_CHANGE
 
 
 def together(
