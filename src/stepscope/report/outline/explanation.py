@@ -20,7 +20,7 @@ from stepscope.report.words.findings import (
     standing,
 )
 from stepscope.report.words.names import OWNER_WORDS
-from stepscope.units import PS_PER_MS, bytes_text, duration_text
+from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,11 +138,6 @@ def _value(name: str, value: float | str | None) -> str:
     # Of a series, of an owner's part of it, or of a single time.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
-    unit = name.split(" ", maxsplit=1)[0].rpartition("_")[2]
-    if unit == "bytes":
-        return bytes_text(value)
-    if unit == "percent":
-        return number_words(value, "percent")
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
