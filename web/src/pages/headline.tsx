@@ -15,7 +15,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
   }, [answer]);
   return (
     <Show answer={answer}>
-      {({ headline, verdict }) => (
+      {({ headline, verdict, together }) => (
         <section class="headline" aria-label="Headline">
           <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>{headline.text}</p>
           {verdict.length > 0 && (
@@ -34,6 +34,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
               ))}
             </ol>
           )}
+          {together !== null && <p class="together">{together}</p>}
         </section>
       )}
     </Show>

@@ -49,7 +49,7 @@ _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "ms": ms,
     "percent": percent,
     "count": "{:,.0f}".format,
-    "ratio": "{:g}".format,
+    "ratio": "{:.3g}".format,
 }
 #: Unit → how thresholds are written: round numbers that somebody chose.
 _LIMITS: Final[dict[str, Callable[[float], str]]] = {

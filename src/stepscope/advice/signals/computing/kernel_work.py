@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Evidence
+from stepscope.advice.signals.computing.fusable import FusableRuns, fusable_runs
 from stepscope.advice.signals.computing.operands import described
 from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.ranges import event_label
@@ -64,6 +65,7 @@ class KernelWork(Frozen, frozen=True):
             is no kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
             unknown), `event`.
         tracks: Names of the streams' tracks by event row of `shown`'s kernels.
+        runs: The kernels that a compiler could join, in runs of `shown`.
     """
 
     label: str
@@ -75,6 +77,7 @@ class KernelWork(Frozen, frozen=True):
     rows: pl.DataFrame
     shown: pl.DataFrame
     tracks: dict[int, tuple[str | None, str]]
+    runs: FusableRuns
 
     def share(self, chosen: pl.DataFrame) -> float:
         """Return the share of some rows in the time of all compute kernels."""
@@ -143,6 +146,7 @@ def kernel_work(
         rows=rows,
         shown=shown,
         tracks=_tracks(profile, judged.host, shown, rows),
+        runs=fusable_runs(rows, shown),
     )
 
 
