@@ -174,8 +174,8 @@ def test_a_change_during_the_reading_is_noticed(
     opened = store.open_found
     disturbed = []
 
-    def disturbing(run: object) -> object:
-        profile = opened(run)  # type: ignore[arg-type]
+    def disturbing(run: object, **options: object) -> object:
+        profile = opened(run, **options)  # type: ignore[arg-type]
         if not disturbed:
             disturbed.append(True)
             path.write_bytes(a1)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["MOST", "Together", "replayed", "together"]
+__all__ = ["MOST", "Together", "replayed", "together", "why_not_replayed"]
 
 #: Findings that are looked at together.
 MOST: Final = 3
