@@ -77,14 +77,25 @@ FAULTS_HEAD = (
 )
 TWINS_HEAD = ("framework", "twin", "batch", "step, ms", "findings at warn or above")
 SILENT = "–"
+#: Fewer timed steps beside those of a twin are no measurement.
+FEWEST = 5
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A run, its steps by its own clock, and what the report says of it."""
+    """A run, its steps by its own clock, and what the report says of it.
+
+    Attributes:
+        run: The run.
+        steps_ms: Its steps.
+        beside_ms: The same, each with how many steps its twin took meanwhile; those
+            of which that is known.
+        said: What the report says.
+    """
 
     run: Run
     steps_ms: Sequence[float]
+    beside_ms: Sequence[tuple[float, float]]
     said: Said
 
 
@@ -146,31 +157,26 @@ def _judged(run: Run, folder: Path) -> Judged | None:
         sys.stderr.write(f"not recorded: {run}\n")
         return None
     try:
-        return Judged(run, steps_ms, said_of(run.folder(folder) / "log"))
+        said = said_of(run.folder(folder) / "log")
     except StepscopeError as error:
         sys.stderr.write(f"not read: {run}: {error}\n")
         return None
+    return Judged(run, steps_ms, run.beside_ms(folder), said)
 
 
 def compared(judged: Sequence[Judged]) -> list[Experiment]:
-    """Compare every planted fault with the twins of its size."""
+    """Compare every planted fault with the twin that ran beside it."""
     found = []
     for one in judged:
         run = one.run
         if run.is_twin:
             continue
-        twins = [
-            step_ms
-            for other in judged
-            if (other.run.framework, other.run.fault, other.run.size)
-            == (run.framework, run.twin, run.size)
-            for step_ms in other.steps_ms
-        ]
         fault, promised = PLANTED[run.framework, run.fault], one.said.saving_ms
         measured = gain = None
-        if twins:
+        if len(one.beside_ms) >= FEWEST:
             often = share_recorded(fault)
-            measured = gained(one.steps_ms, twins, fault.hit(TIMED), often)
+            hit = fault.hit(TIMED)[-len(one.beside_ms) :]
+            measured = gained(one.beside_ms, hit, often)
         if measured is not None and promised is not None:
             gain = Gain(measured[0], *promised, doubt_ms=measured[1])
         said = outcome(fault.name, one.said)
@@ -197,7 +203,7 @@ def tables(found: Sequence[Experiment], judged: Sequence[Judged]) -> list[str]:
             f"{within} of {len(gains)} faults that were named and had a range",
         ),
         (
-            "inside it, or no farther off than its doubt",
+            "inside it, or outside by chance (no farther off than the doubt)",
             _percent(possible / len(gains) if gains else None),
             f"{possible} of {len(gains)}",
         ),
@@ -231,9 +237,14 @@ def _fault_row(one: Experiment) -> tuple[str, ...]:
         one.outcome,
         SILENT if one.measured is None else "{:.1f} ± {:.1f}".format(*one.measured),
         SILENT if gain is None else f"{gain.low_ms:.1f} to {gain.high_ms:.1f}",
-        SILENT if gain is None else gain.side,
+        SILENT if gain is None else _lies(gain),
         SILENT if width is None else f"{width:.2f}",
     )
+
+
+def _lies(gain: Gain) -> str:
+    chance = gain.side != "inside" and gain.may_be_inside
+    return f"{gain.side}, by chance" if chance else gain.side
 
 
 def _twin_row(one: Judged) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class Gain:
     """What undoing a fault gained per step by the program's own clock.
 
     Attributes:
-        measured_ms: The mean step with the fault less the mean step of its twins.
+        measured_ms: The mean of the steps with the fault less those of its twin.
         low_ms: What the report promised at least.
         high_ms: What it promised at most.
         doubt_ms: By how much chance may have moved what was measured.
@@ -131,28 +131,36 @@ def score(outcomes: Sequence[Outcome], twins: Iterable[Said]) -> Score:
 
 
 def gained(
-    fault: Sequence[float],
-    twin: Sequence[float],
+    steps: Sequence[tuple[float, float]],
     hit: Sequence[bool] | None = None,
     often: float = 1.0,
 ) -> tuple[float, float]:
     """Return the mean gain of a step and its doubt: twice its standard error.
 
+    A load of the machine makes both programs slow at the same time; what both share is
+    no doubt.
+
     Args:
-        fault: Steps of the program with the fault, in ms.
-        twin: Steps without, in ms.
-        hit: In which of the former the fault happens; None for all. That only some
-            are hit is no doubt.
+        steps: Steps of the program with the fault in ms, each with how many steps its
+            twin took meanwhile.
+        hit: In which of them the fault happens; None for all. That only some are hit
+            is no doubt.
         often: How much more often the fault is in the recorded steps than in these.
     """
-    gain = statistics.mean(fault) - statistics.mean(twin)
-    kinds = [True] * len(fault) if hit is None else hit
+    step_ms = statistics.mean(took for took, _ in steps)
+    taken = statistics.mean(count for _, count in steps)
+    # How far each step moves the difference of the means, to first order.
+    moves = [
+        (1 - 1 / taken) * (took - step_ms) + step_ms / taken**2 * (count - taken)
+        for took, count in steps
+    ]
+    kinds = [True] * len(moves) if hit is None else hit
     groups = [
-        [step for step, is_hit in zip(fault, kinds, strict=True) if is_hit is kind]
+        [move for move, is_hit in zip(moves, kinds, strict=True) if is_hit is kind]
         for kind in {*kinds}
     ]
-    error = _variance(groups) / len(fault) + _variance([twin]) / len(twin)
-    return often * gain, 2 * often * math.sqrt(error)
+    error = _variance(groups) / len(moves)
+    return often * (step_ms - step_ms / taken), 2 * often * math.sqrt(error)
 
 
 def _variance(groups: Sequence[Sequence[float]]) -> float:

@@ -1,20 +1,16 @@
 """The size that a program is told, and when its steps began by its own clock.
 
 PROGRAM_STEPS, PROGRAM_ROWS and PROGRAM_SEED say the size; into the file that
-PROGRAM_CLOCK names goes a JSON list of the seconds at which steps began.
+PROGRAM_CLOCK names goes a line for each step: the seconds at which it began.
 """
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 import time
-from pathlib import Path
 
 STEPS = int(os.environ.get("PROGRAM_STEPS", "24"))
 SEED = int(os.environ.get("PROGRAM_SEED", "0"))
-_BEGUN: list[float] = []
 
 
 def rows_or(usual: int) -> int:
@@ -23,13 +19,13 @@ def rows_or(usual: int) -> int:
 
 
 def step_begins() -> None:
-    _BEGUN.append(time.perf_counter())
+    # Written at once, for a program may be killed.
+    if CLOCK is not None:
+        os.write(CLOCK, f"{time.perf_counter()}\n".encode())
 
 
-def _write() -> None:
-    if _BEGUN:
-        Path(os.environ["PROGRAM_CLOCK"]).write_text(json.dumps(_BEGUN))
-
-
-if "PROGRAM_CLOCK" in os.environ:
-    atexit.register(_write)
+CLOCK = (
+    os.open(os.environ["PROGRAM_CLOCK"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    if "PROGRAM_CLOCK" in os.environ
+    else None
+)
