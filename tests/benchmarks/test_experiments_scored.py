@@ -77,6 +77,13 @@ def test_the_ends_belong_to_a_range(scored: Any, measured: float, side: str) -> 
     assert scored.Gain(measured, 10, 20).side == side
 
 
+def test_nothing_lies_above_a_range_that_is_open_there(scored: Any) -> None:
+    gain = scored.Gain(30, 10, 20, open_above=True)
+    assert (gain.side, gain.may_be_inside, gain.width) == ("inside", True, None)
+    less = scored.Gain(7, 10, 20, doubt_ms=2, open_above=True)
+    assert (less.side, less.may_be_inside) == ("below", False)
+
+
 def test_share_inside_and_width(scored: Any) -> None:
     gains = [scored.Gain(*it) for it in ((5, 4, 8), (9, 4, 8), (3, 0, 4), (7, 2, 6))]
     assert scored.inside(gains) == 0.5
@@ -129,10 +136,6 @@ def test_a_fault_of_every_sixth_step_is_in_two_of_eleven() -> None:
     assert sum(fault.hit(range(2, 13))) == sum(fault.hit(range(3, 12))) == 2
     assert recorded.share_recorded(fault) == pytest.approx(9 / 11)
     assert recorded.share_recorded(recorded.Fault("a sleep", "`nap`")) == 1
-
-
-def test_rules_that_never_fired_keep_their_order(scored: Any) -> None:
-    assert scored.never(["c", "a", "b"], ["a", "other"]) == ["c", "b"]
 
 
 def test_the_steps_in_which_the_recording_begins_and_ends_are_left_out(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import time
 
+#: Steps whose batches differ; a program that takes more repeats these.
+DIFFERENT = 16
 STEPS = int(os.environ.get("PROGRAM_STEPS", "24"))
 SEED = int(os.environ.get("PROGRAM_SEED", "0"))
 
