@@ -15,6 +15,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.slow_steps import evidence, excess, parts, slow_steps
 from stepscope.advice.verdict import judge
@@ -22,6 +23,7 @@ from stepscope.advice.words import OWNER_WORDS, WAITING, Words
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
@@ -56,6 +58,10 @@ _RARE: Final = (
     "{slow} of {steps} steps are slow, the worst takes {slowest} times the median; all "
     "together that costs {share_percent} of the time (a matter from {threshold} on)."
 )
+_OTHERS: Final = (
+    "Other programs use most of the machine's cores, which by itself makes some steps "
+    "slow."
+)
 _WORDS: Final = Words(
     passed="no step is much slower than the others",
     lead=(
@@ -68,6 +74,7 @@ _WORDS: Final = Words(
         **WAITING,
         ("fail", None): ((_SLOW,),),
         ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
+        ("fail", "others"): ((_SLOW,), (_OTHERS,)),
         ("pass", None): (
             ("No step is slower than 1.2 times the median, and far from the others.",),
         ),
@@ -99,7 +106,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     slow = slow_steps(shares, thresholds)
     series = excess(shares, slow)
     warn = thresholds.outlier_warn
-    verdict = _tempered(judge(series, warn=warn, critical=warn, thresholds=thresholds))
+    verdict = judge(series, warn=warn, critical=warn, thresholds=thresholds)
+    verdict = _tempered(verdict, crowded=_is_crowded(signals, shares, thresholds))
     rare = verdict.status == "pass" and bool(slow.any())
     length = np.array(shares.window_ps)
     largest = verdict.causes[0].cause if verdict.causes else None
@@ -128,16 +136,22 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _tempered(verdict: Verdict) -> Verdict:
-    """Make it a warning at most; a note where the same work took longer."""
+def _tempered(verdict: Verdict, *, crowded: bool) -> Verdict:
+    """Make it a warning at most; a note where it need not be the program's doing."""
     if verdict.severity == "info":
         return verdict
-    same_work = verdict.causes[0].cause in _WORK
-    return msgspec.structs.replace(
-        verdict,
-        severity="info" if same_work else "warn",
-        note="same_work" if same_work else verdict.note,
-    )
+    if verdict.causes[0].cause in _WORK:
+        return msgspec.structs.replace(verdict, severity="info", note="same_work")
+    if crowded:
+        return msgspec.structs.replace(verdict, severity="info", note="others")
+    return msgspec.structs.replace(verdict, severity="warn")
+
+
+def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether other programs use most of the cores."""
+    hosts = signals.of(processor_signals)
+    found = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
+    return found is not None and found.crowded_by(thresholds) == "others"
 
 
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
@@ -149,4 +163,4 @@ def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, processor_signals))
