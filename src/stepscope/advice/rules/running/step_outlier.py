@@ -138,13 +138,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 def _tempered(verdict: Verdict, *, crowded: bool) -> Verdict:
     """Make it a warning at most; a note where it need not be the program's doing."""
-    if verdict.severity == "info":
+    # A single step stays what it is; what is noisy may lead a report.
+    if verdict.status != "fail" or verdict.note not in (None, "noisy"):
         return verdict
     if verdict.causes[0].cause in _WORK:
         return msgspec.structs.replace(verdict, severity="info", note="same_work")
     if crowded:
         return msgspec.structs.replace(verdict, severity="info", note="others")
-    return msgspec.structs.replace(verdict, severity="warn")
+    warns = "info" if verdict.severity == "info" else "warn"
+    return msgspec.structs.replace(verdict, severity=warns)
 
 
 def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
