@@ -14,6 +14,7 @@ import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.errors import BadInput, UnknownFormat
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +120,7 @@ FOREIGN: Final = {
     "json": Foreign("a JSON file of no known profiler", f"{_XSPACE_WAY}."),
 }
 
-_RESULT_NAME: Final = re.compile(
+_RESULT_NAME: Final = Pattern(
     r"\.(overview_page|input_pipeline|kernel_stats|tensorflow_stats|op_stats\w*)"
     r"\.pb\Z|\.memory_profile\.json(\.gz)?\Z|\.hlo_proto\.pb\Z"
 )

@@ -6,9 +6,10 @@ looks like. Without roles the text of the page is complete.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ Role = Literal[
 ]
 Align = Literal["<", ">"]
 
-_MEASURE: Final = re.compile(r"(\d) (%|[mµnp]?s\b|[KMG]?i?B\b)")
+_MEASURE: Final = Pattern(r"(\d) (%|[mµnp]?s\b|[KMG]?i?B\b)")
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 

@@ -7,7 +7,6 @@ whose operands were not recorded, has no cost: None, never 0.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.derive.costs.attention import ATTENTION
@@ -29,6 +28,7 @@ from stepscope.derive.costs.reductions import (
     REDUCTIONS,
     SOFTMAX,
 )
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.family import Family, Rule
@@ -71,7 +71,7 @@ class Cost(NamedTuple):
 
 #: Kernels that a compiler made of functions of single elements and reductions. Their
 #: operands are all tensors that they read or write.
-_FUSED: Final = re.compile(r"triton_(?:poi|per|red)_fused_")
+_FUSED: Final = Pattern(r"triton_(?:poi|per|red)_fused_")
 
 
 def family_of(op_type: str) -> Family | None:
