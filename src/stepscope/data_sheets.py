@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 __all__ = ["DATA_SHEETS", "DataSheet", "data_sheet_of", "link_gb_per_s"]
 
 
-class DataSheet(NamedTuple):
+class DataSheet(Frozen, frozen=True, eq=True):
     """One product.
 
     Attributes:

@@ -16,6 +16,7 @@ from stepscope.formats.hlo_shapes import (
     attributes_text,
     shape_text,
 )
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
 
@@ -86,7 +87,7 @@ class HloInstruction(NamedTuple):
     attributes: str | None
 
 
-class _Raw(NamedTuple):
+class _Raw(Frozen, frozen=True, eq=True):
     """An instruction before names and types are looked up."""
 
     id: int

@@ -11,9 +11,10 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadInput, UnknownFormat
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _HEAD_BYTES: Final = 256 * 1024
 _MUCH_REPLACED: Final = 0.02
 
 
-class Foreign(NamedTuple):
+class Foreign(Frozen, frozen=True, eq=True):
     """A format without a reader: what it is, and the way out."""
 
     what: str

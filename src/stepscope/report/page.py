@@ -7,8 +7,9 @@ looks like. Without roles the text of the page is complete.
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 
 
-class Piece(NamedTuple):
+class Piece(Frozen, frozen=True, eq=True):
     """A piece of one line, with its role."""
 
     text: str

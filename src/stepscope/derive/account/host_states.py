@@ -9,7 +9,7 @@ Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def long_stretch_ps(latency_ps: int) -> int:
     return max(_LONG_STRETCH_PS, _LONG_LATENCIES * latency_ps)
 
 
-class _Told(NamedTuple):
+class _Told(Frozen, frozen=True, eq=True):
     """What functions and ranges tell of a thread, or of all step threads."""
 
     named: Spans
@@ -111,7 +111,7 @@ class _Told(NamedTuple):
     writing: Spans
 
 
-class _Functions(NamedTuple):
+class _Functions(Frozen, frozen=True, eq=True):
     """When functions ran on one thread: any, those that fetch, those that write."""
 
     all: Spans

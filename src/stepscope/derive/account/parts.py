@@ -253,7 +253,7 @@ def _parts(
     return found
 
 
-class _Named(NamedTuple):
+class _Named(Frozen, frozen=True, eq=True):
     """Parts of a set, and the instants that they are."""
 
     parts: list[tuple[_Name, int]]

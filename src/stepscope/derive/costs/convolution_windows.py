@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
 _LONGEST: Final = 1 << 20
 
 
-class Window(NamedTuple):
+class Window(Frozen, frozen=True, eq=True):
     """How a window moves; one number per spatial dimension.
 
     Attributes:

@@ -7,7 +7,7 @@ whose operands were not recorded, has no cost: None, never 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.costs.attention import ATTENTION
 from stepscope.derive.costs.convolutions import CONVOLUTIONS
@@ -28,6 +28,7 @@ from stepscope.derive.costs.reductions import (
     REDUCTIONS,
     SOFTMAX,
 )
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
 
 
-class Cost(NamedTuple):
+class Cost(Frozen, frozen=True, eq=True):
     """What one execution costs.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 
-class Width(NamedTuple):
+class Width(Frozen, frozen=True, eq=True):
     """The width of the numbers that a kernel computes with.
 
     Attributes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.frozen import Frozen
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
@@ -127,12 +128,12 @@ class EventFlag(IntFlag):
     COLLECTIVE = 2147483648
 
 
-class _ClassRule(NamedTuple):
+class _ClassRule(Frozen, frozen=True, eq=True):
     host_class: HostClass
     pattern: str
 
 
-class _FlagRule(NamedTuple):
+class _FlagRule(Frozen, frozen=True, eq=True):
     flag: EventFlag
     pattern: str
 

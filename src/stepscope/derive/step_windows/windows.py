@@ -8,6 +8,7 @@ Definition: docs/how-steps-are-found.md#windows.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -55,7 +56,7 @@ WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
 }
 
 
-class Windows(Frozen, frozen=True):
+class Windows(Frozen, frozen=True, dict=True):
     """The windows of one host.
 
     Attributes:
@@ -76,7 +77,7 @@ class Windows(Frozen, frozen=True):
     has_steps: bool
     device_spans: pl.DataFrame
 
-    @property
+    @cached_property
     def measured(self) -> pl.DataFrame:
         """The rows that statistics use: see `typical`."""
         return typical(self.rows)

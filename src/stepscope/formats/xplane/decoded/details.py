@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.launch_limits import (
     MOST_GRID,
@@ -48,7 +49,7 @@ class Geometry(NamedTuple):
     refused: tuple[str, ...] = ()
 
 
-class Copy(NamedTuple):
+class Copy(Frozen, frozen=True, eq=True):
     """What the details of a copy or memset say; None is unknown."""
 
     source: str | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from stepscope.formats.xplane.decoded.plane_stats import integer
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.tracks import TRACKS
 from stepscope.xspace.samples_line import SamplesLine
@@ -69,7 +70,7 @@ _WAITS: Final = "synchronisation"
 _LINE_TYPES: Final = Pattern(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
-class PlaneRole(NamedTuple):
+class PlaneRole(Frozen, frozen=True, eq=True):
     """What the lines of a plane are.
 
     Attributes:
