@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, AnyStr, Generic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Pattern"]
+__all__ = ["Pattern", "ascii_only"]
 
 
 class Pattern(Generic[AnyStr]):
@@ -60,3 +60,16 @@ class Pattern(Generic[AnyStr]):
     def finditer(self) -> Callable[[AnyStr], Iterator[re.Match[AnyStr]]]:
         """Yield all matches."""
         return self.compiled.finditer
+
+
+def ascii_only(pattern: str) -> str:
+    """Let classes of letters and digits in a pattern of polars be those of ASCII.
+
+    Names of ops and events have no others, and polars takes up to two milliseconds to
+    compile a pattern with those of all of Unicode.
+    """
+    return (
+        pattern.replace(r"\w", "[0-9A-Za-z_]")
+        .replace(r"\d", "[0-9]")
+        .replace(r"\b", r"(?-u:\b)")
+    )

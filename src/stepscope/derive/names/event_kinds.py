@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.frozen import Frozen
+from stepscope.patterns import ascii_only
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
@@ -525,16 +526,8 @@ def _category() -> pl.Expr:
 
 
 def _named(pattern: str) -> pl.Expr:
-    """Return whether a name has a match; letters and digits are those of ASCII.
-
-    To compile those of all of Unicode takes a millisecond for some patterns.
-    """
-    ascii_only = (
-        pattern.replace(r"\w", "[0-9A-Za-z_]")
-        .replace(r"\d", "[0-9]")
-        .replace(r"\b", r"(?-u:\b)")
-    )
-    return pl.col("name").str.contains(ascii_only)
+    """Return whether a name has a match."""
+    return pl.col("name").str.contains(ascii_only(pattern))
 
 
 def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
