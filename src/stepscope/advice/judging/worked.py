@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -41,7 +42,7 @@ WORKED_READS: Final[tuple[Signal[Any], ...]] = (
 )
 
 
-class Worked(NamedTuple):
+class Worked(Frozen, frozen=True, eq=True):
     """The kernels that a rule is about.
 
     Attributes:

@@ -14,11 +14,12 @@ Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +48,7 @@ _BEGINNINGS: Final = ("<module>", "_bootstrap")
 _COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
-class FunctionPart(NamedTuple):
+class FunctionPart(Frozen, frozen=True, eq=True):
     """Time of one function, callees without a part of their own included.
 
     Attributes:
@@ -63,7 +64,7 @@ class FunctionPart(NamedTuple):
     time_ps: int
 
 
-class _Node(NamedTuple):
+class _Node(Frozen, frozen=True, eq=True):
     """One path of calls: a function, what it took, and whether steps run inside."""
 
     type: int
@@ -165,7 +166,7 @@ def calling_function(
     return FunctionPart(found.type, _NONE, found.is_loop, found.time_ps)
 
 
-class _Tree(NamedTuple):
+class _Tree(Frozen, frozen=True, eq=True):
     """The paths of calls within a set of instants."""
 
     nodes: tuple[_Node, ...]

@@ -15,6 +15,7 @@ from stepscope.derive.costs.convolution_windows import (
     read_window,
 )
 from stepscope.derive.costs.operands import Tensor, from_text
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ _NOTHING: Final = frozenset(_NOTHING_NAMES.split())
 #: Sums over participants: one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
-_CONVOLUTION_CALL: Final = re.compile(r"^__cudnn\$conv(?P<way>\w*)")
+_CONVOLUTION_CALL: Final = Pattern(r"^__cudnn\$conv(?P<way>\w*)")
 #: Fusions inside fusions deeper than this are not followed.
 _DEEPEST: Final = 16
 
@@ -86,7 +87,8 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
-    rows: list[tuple[int | None, int | None]] = []
+    flops: list[int | None] = []
+    accessed: list[int | None] = []
     wanted = hlo_ops.select("program", *_Instruction._fields)
     # Few shapes occur in a program, each many times.
     tensors = cache(_tensors)
@@ -95,11 +97,13 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
             _Instruction(*row) for row in program.drop("program").iter_rows()
         ]
         costs = _Program(instructions, tensors)
-        rows += [(costs.flops(one), costs.accessed(one)) for one in instructions]
+        flops += [costs.flops(one) for one in instructions]
+        accessed += [costs.accessed(one) for one in instructions]
     # Groups keep the order of the table only where programs are not interleaved.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
     places = order.agg("row").explode("row")["row"]
-    found = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
+    columns = dict(zip(INSTRUCTION_COSTS, (flops, accessed), strict=True))
+    found = pl.DataFrame(columns, schema=INSTRUCTION_COSTS)
     return found.with_columns(places.alias("row")).sort("row").drop("row")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Derivation", "declared"]
 
 
-class Derivation(NamedTuple):
+class Derivation(Frozen, frozen=True, eq=True):
     """What the signature of a derivation says.
 
     Attributes:
@@ -61,17 +62,19 @@ def declared(
 def _read(function: Callable[..., object]) -> Derivation:
     name = function.__name__
     inputs: dict[str, bool] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is not parameter.KEYWORD_ONLY:
+    # Read of the code itself: `inspect.signature` takes as long as all else here.
+    code = function.__code__
+    others, names = code.co_argcount, code.co_varnames
+    if others:
+        raise TypeError(f"{name}: its parameter {names[0]!r} is not keyword-only")
+    for parameter in names[: code.co_kwonlyargcount]:
+        annotation = function.__annotations__.get(parameter)
+        if not isinstance(annotation, str):
             raise TypeError(
-                f"{name}: its parameter {parameter.name!r} is not keyword-only"
-            )
-        if not isinstance(parameter.annotation, str):
-            raise TypeError(
-                f"{name}: the annotation of {parameter.name!r} is not kept as text; "
+                f"{name}: the annotation of {parameter!r} is not kept as text; "
                 "begin the module with `from __future__ import annotations`"
             )
-        inputs[parameter.name] = _names_unavailable(parameter.annotation)
+        inputs[parameter] = _names_unavailable(annotation)
     return Derivation(name, inputs, function)
 
 

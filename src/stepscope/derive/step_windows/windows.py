@@ -89,12 +89,11 @@ def typical(rows: pl.DataFrame) -> pl.DataFrame:
     Args:
         rows: One row per window or more, with `open_end` and `flags`.
     """
-    closed = rows.filter(~pl.col("open_end"))
-    apart = pl.col("flags").list.set_intersection(list(LEFT_OUT)).list.len() > 0
-    for kept in (closed.filter(~apart), closed):
-        if len(kept):
-            return kept
-    return rows
+    shared = pl.col("flags").list.set_intersection(list(LEFT_OUT))
+    closed = rows.select(~pl.col("open_end")).to_series()
+    usual = closed & rows.select(shared.list.len() == 0).to_series()
+    kept = usual if usual.any() else closed
+    return rows.filter(kept) if kept.any() else rows
 
 
 def windows(

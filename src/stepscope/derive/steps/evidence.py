@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
 _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]*\d+$"
 
 
-class _Calls(NamedTuple):
+class _Calls(Frozen, frozen=True, eq=True):
     """Calls of one thread, one after another."""
 
     start_ps: NDArray[np.int64]

@@ -25,7 +25,7 @@ from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.kernels import Kernels
@@ -105,12 +105,13 @@ class KernelWork(Frozen, frozen=True):
         )
 
 
-@signal(account, kernels)
+@signal(account, kernels, reads=(account_signals,))
 def kernel_work(
-    profile: ProfileData, thresholds: Thresholds
+    profile: ProfileData,
+    _: Thresholds,
+    found: AccountSignals | Unavailable,
 ) -> KernelWork | Unavailable:
     """Describe the kernels of the device that is judged."""
-    found = account_signals.compute(profile, thresholds)
     if isinstance(found, Unavailable):
         return found
     judged = found.judged()
