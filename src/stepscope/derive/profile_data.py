@@ -16,7 +16,7 @@ from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
     from typing import Self
 
     import polars as pl
@@ -101,6 +101,16 @@ class ProfileData:
         value = self._derived(self.trace(host), _name(derivation))
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
+
+    def kept(self, key: Hashable, compute: Callable[[], _Value]) -> _Value:
+        """Return what several tools read and no derivation gives, computed once.
+
+        Args:
+            key: What it is and of what, in three parts or more: derivations are kept
+                by two, host and name.
+            compute: Computes the value from derivations.
+        """
+        return cast("_Value", self._kept.get(key, compute))
 
     @property
     def is_worth_threads(self) -> bool:

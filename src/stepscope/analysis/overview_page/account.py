@@ -85,7 +85,7 @@ def account_of(
     return tuple(
         entry
         for host in hosts
-        for entry in _of_host(run, host, measured_rows(host.rows, excluded_flags))
+        for entry in _of_host(run, host, measured_rows(host, excluded_flags))
     )
 
 

@@ -13,7 +13,7 @@ from stepscope.analysis.results.statistics import (
     Statistics,
     statistics_of,
 )
-from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.measured_hosts import measured_any_device, measured_rows
 from stepscope.analysis.steps.rows import (
     OWNER_COLUMNS,
     category_columns,
@@ -220,10 +220,8 @@ def summary_of(
         hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
-    rows = pl.concat([measured_rows(host.rows, excluded_flags) for host in hosts])
-    united = pl.concat(
-        [measured_rows(host.any_device, excluded_flags) for host in hosts]
-    )
+    rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
+    united = pl.concat([measured_any_device(host, excluded_flags) for host in hosts])
     walls = rows.group_by("host", "window", maintain_order=True).agg(
         pl.col("window_ps", "host_period_ps", "batches").first(),
         pl.col("device_step_time_ps").max(),

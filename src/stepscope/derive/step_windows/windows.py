@@ -90,10 +90,11 @@ def typical(rows: pl.DataFrame) -> pl.DataFrame:
         rows: One row per window or more, with `open_end` and `flags`.
     """
     shared = pl.col("flags").list.set_intersection(list(LEFT_OUT))
-    closed = rows.select(~pl.col("open_end")).to_series()
-    usual = closed & rows.select(shared.list.len() == 0).to_series()
-    kept = usual if usual.any() else closed
-    return rows.filter(kept) if kept.any() else rows
+    found = rows.select(
+        closed=~pl.col("open_end"), usual=~pl.col("open_end") & (shared.list.len() == 0)
+    )
+    kept = found["usual"] if found["usual"].any() else found["closed"]
+    return rows if kept.sum() in (0, len(rows)) else rows.filter(kept)
 
 
 def windows(
