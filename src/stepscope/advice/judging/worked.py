@@ -151,6 +151,8 @@ def _saving(worked: Worked, *, waits: bool) -> Saving:
 
 def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     """Return the ops with most of the time, each with its largest kernel."""
+    if not len(rows):
+        return ()
     largest = (
         rows.with_columns(name=pl.coalesce("op", "kernel"))
         .group_by("name", maintain_order=True)
