@@ -83,6 +83,11 @@ class HostSteps(Frozen, frozen=True, dict=True):
         )
 
     @cached_property
+    def means(self) -> pl.DataFrame:
+        """The rows averaged over devices: see `mean_over_devices`."""
+        return mean_over_devices(self.rows)
+
+    @cached_property
     def measured(self) -> pl.DataFrame:
         """The rows that statistics use where no flag excludes any: see `typical`."""
         return typical(self.rows)
@@ -189,10 +194,9 @@ def present_categories(
     look at), it is shown only if the rest holds time, as "at least so much". A zero
     would say that there was none.
     """
+    nulls = {column.name: column.null_count() for column in rows.get_columns()}
     full = {
-        owner.name
-        for owner in OWNERS
-        if len(rows) and not rows[f"{owner.name}_ps"].null_count()
+        owner.name for owner in OWNERS if len(rows) and not nulls[f"{owner.name}_ps"]
     }
     shown = set()
     for category in CATEGORIES:

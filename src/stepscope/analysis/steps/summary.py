@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -17,7 +18,6 @@ from stepscope.analysis.steps.measured_hosts import measured_any_device, measure
 from stepscope.analysis.steps.rows import (
     OWNER_COLUMNS,
     category_columns,
-    mean_over_devices,
     present_categories,
     reasons_of,
 )
@@ -180,7 +180,7 @@ class StepTimes(NamedTuple):
 
 def step_list(host: HostSteps) -> tuple[Step, ...]:
     """Return every window of a host, the open one too."""
-    means = mean_over_devices(host.rows)
+    means = host.means
     categories = category_columns(means, host.account.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]
     charged = (categories / PS_PER_MS).rows()
@@ -296,8 +296,9 @@ def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
         ["host", "window"]
     )
-    found = {flag: int(left["flags"].list.contains(flag).sum()) for flag in LEFT_OUT}
-    return {flag: count for flag, count in found.items() if count}
+    # Windows, not events.
+    found = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
+    return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
 
 
 def _batch_time_ms(walls: pl.DataFrame) -> float | None:

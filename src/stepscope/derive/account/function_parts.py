@@ -368,14 +368,17 @@ def _paths(
     children = np.argsort(above, kind="stable")
     begins = np.searchsorted(above[children], np.arange(len(rows)), side="left")
     ends = np.searchsorted(above[children], np.arange(len(rows)), side="right")
+    functions = frames.type[rows].astype(np.int64)
+    width = int(functions.max(initial=0)) + 1
     while len(level):
         caller = np.where(above[level] >= 0, path[above[level]], _NONE)
-        key = np.stack((caller, frames.type[rows[level]].astype(np.int64)))
-        distinct, number = np.unique(key, axis=1, return_inverse=True)
-        path[level] = count + number.reshape(-1)
-        parents.append(distinct[0])
-        types.append(distinct[1].astype(np.int32))
-        count += distinct.shape[1]
+        distinct, number = np.unique(
+            caller * width + functions[level], return_inverse=True
+        )
+        path[level] = count + number
+        parents.append(distinct // width)
+        types.append((distinct % width).astype(np.int32))
+        count += len(distinct)
         lengths = ends[level] - begins[level]
         first = np.repeat(begins[level] - np.cumsum(lengths) + lengths, lengths)
         level = children[first + np.arange(int(lengths.sum()))]
