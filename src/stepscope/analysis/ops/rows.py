@@ -89,6 +89,11 @@ class Side(Frozen, frozen=True):
 
 def host_side(profile: ProfileData) -> Side:
     """Merge the host ops of all hosts of a profile."""
+    key = ("ops", "host", profile.hosts)
+    return profile.kept(key, lambda: _host_side(profile))
+
+
+def _host_side(profile: ProfileData) -> Side:
     found: dict[str, HostOps] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
@@ -116,6 +121,11 @@ def host_side(profile: ProfileData) -> Side:
 
 def device_side(profile: ProfileData) -> Side:
     """Merge the device ops of all hosts and devices of a profile."""
+    key = ("ops", "device", profile.hosts)
+    return profile.kept(key, lambda: _device_side(profile))
+
+
+def _device_side(profile: ProfileData) -> Side:
     found: dict[str, DeviceOps] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
